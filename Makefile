@@ -1,0 +1,56 @@
+# `make` lists what there is to make. A fresh clone needs Python 3.10 or newer and make, nothing else:
+# the targets build .venv themselves, and again when pyproject.toml or the front end changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
+FRONTEND := $(wildcard batchai_magics/widgets/frontend/* package*.json)
+export PATH := $(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint lab bench clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/demo.installed  ## run the quickstart notebook: 2 nodes, 4 processes, results in out/
+	@$(BIN)/python notebooks/run.py --out out
+
+test: $(VENV)/test.installed  ## run all tests
+	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, where npm is there, the front end
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@if command -v npm >/dev/null; then npm run --silent check; else echo "lint: the front end is not checked: no npm"; fi
+
+lab: $(VENV)/demo.installed  ## open the quickstart in JupyterLab
+	@$(BIN)/jupyter lab $(ROOT_MAY) notebooks/01_quickstart.ipynb
+
+bench: $(VENV)/dev.installed  ## measure, and print one table
+	@$(BIN)/python benchmarks/run.py
+
+clean:  ## remove everything that make has made
+	rm -rf $(VENV) node_modules out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf batchai_magics/widgets/static
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/%.installed: pyproject.toml $(FRONTEND) | $(VENV)/bin/pip
+	@echo "make: installing batchai-magics[$*] into $(VENV)"
+	@$(PIP) install --quiet --editable '.[$*]'
+	@touch $@
+
+$(VENV)/bin/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "make: $(PYTHON) is not Python 3.10 or newer: name one with make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo "make: $(PYTHON) has no ensurepip: install python3-venv (Debian: apt install python3-venv)"; exit 1; }
+	@echo "make: creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+node_modules/installed: package-lock.json
+	@if command -v npm >/dev/null; then npm ci --silent --ignore-scripts --no-audit --no-fund; fi
+	@mkdir -p $(@D) && touch $@
