@@ -1,0 +1,119 @@
+"""Every error of the package; each says what happened, to what, and what to do next.
+
+BatchAIError
+├── UsageError            the line or the cell was written wrongly; nothing was done
+│   ├── SpecError         a job or cluster description has problems, all listed with their paths
+│   └── ScriptError       the cell's script is no valid Python; names the cell's line
+├── ServiceError          the backend said no; has the service's code where there is one
+│   ├── NotFoundError     JobNotFound, ClusterNotFound, WorkspaceNotFound, …
+│   ├── ConflictError     a different thing already exists under that name
+│   ├── CapabilityError   this backend cannot do what the description asks for
+│   └── StorageError      the disk or the share refused (full, read-only, not allowed)
+└── JobFailedError        the job ended, not well; carries its exit code
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+class BatchAIError(Exception):
+    """The root: a message, a hint on what to do next, and an exit code for the shell."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in place of a traceback: our lines only; the cell still fails."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UsageError(BatchAIError):
+    """The line or the cell was written wrongly; nothing was done."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in a description: where (a wire path), what, and how to mend it."""
+
+    path: str
+    message: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.path}: " if self.path else ""
+        return f"{place}{self.message}" + (f" ({self.fix})" if self.fix else "")
+
+
+class SpecError(UsageError):
+    """A job or cluster description has problems; `problems` lists all of them."""
+
+    def __init__(self, problems: Sequence[Problem], *, what: str = "the job description") -> None:
+        self.problems = tuple(problems)
+        count = "one problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        super().__init__(f"{what} has {count}:\n{lines}", hint="Nothing was written or submitted.")
+
+
+class ScriptError(UsageError):
+    """The cell's script is no valid Python; `line` counts from the magic line, which is line 1."""
+
+    def __init__(self, message: str, *, line: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+
+
+class ServiceError(BatchAIError):
+    """The backend refused; `code` is the service's error code (`JobNotFound`, …) or empty."""
+
+    def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.code = code
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"({self.code}) {text}" if self.code else text
+
+
+class NotFoundError(ServiceError):
+    """The named resource does not exist."""
+
+    exit_code = 3
+
+
+class ConflictError(ServiceError):
+    """Something different already exists under that name, or its state forbids the request."""
+
+
+class CapabilityError(ServiceError):
+    """This backend cannot do what the description asks for; the message names the field."""
+
+
+class StorageError(ServiceError):
+    """The disk or the share refused: full, read-only, or a path outside of it."""
+
+
+class JobFailedError(BatchAIError):
+    """A job that was waited for did not succeed; `exit_code` is the job's own (255 if none)."""
+
+    def __init__(self, message: str, *, exit_code: int | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = 255 if exit_code is None else exit_code
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """A guess for a misspelt word, as `did you mean "x"?`, or an empty string when none is near."""
+    by_lower = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return f'did you mean "{by_lower[near[0]]}"?' if near else ""

@@ -1,0 +1,103 @@
+"""Checks of single values: names, paths, counts. Each gives the value back or says what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+_INT32 = 2**31 - 1
+_SUFFIX = re.compile(r"[A-Za-z0-9_]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FILE_URL = re.compile(r"https?://[^/\s]+/[^\s]+")
+_MODE = re.compile(r"0?[0-7]{3,4}")
+_BACKENDS = ("tcp", "gloo", "mpi", "nccl")
+_LANGUAGES = ("brainscript", "python")
+
+
+def duplicates(values: Iterable[str]) -> list[str]:
+    """The values that occur more than once, in order."""
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("this text must not be empty")
+    return _no_null(text)
+
+
+def _no_null(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("this text holds a null character")
+    return text
+
+
+def _suffix(text: str) -> str:
+    if not _SUFFIX.fullmatch(text):
+        raise ValueError(f"{text!r} cannot end an environment variable's name; use letters, digits and '_'")
+    return text
+
+
+def _variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text):
+        raise ValueError(f"{text!r} is no name for an environment variable; use letters, digits and '_'")
+    return text
+
+
+def _inside(text: str) -> str:
+    path = PurePosixPath(_no_null(text).replace("\\", "/"))
+    if path.is_absolute():
+        raise ValueError(f"{text!r} is absolute; give a path relative to the folder it is put in")
+    if ".." in path.parts:
+        raise ValueError(f"{text!r} leaves its folder; remove '..'")
+    return text
+
+
+def _mount_path(text: str) -> str:
+    if str(PurePosixPath(text.strip())) == ".":
+        raise ValueError("the relative mount path cannot be empty")
+    return _inside(text)
+
+
+def _file_url(text: str) -> str:
+    if not text.strip():
+        raise ValueError("Azure File URL cannot absent or be empty")
+    if not _FILE_URL.fullmatch(text):
+        raise ValueError(f'Ill-formed Azure File URL "{text}"')
+    return text
+
+
+def _mode(text: str) -> str:
+    if not _MODE.fullmatch(text):
+        raise ValueError(f"{text!r} is no file mode; write it as 0777")
+    return text
+
+
+def _backend(text: str) -> str:
+    if text.lower() not in _BACKENDS:
+        raise ValueError(f"{text!r} is not one of {', '.join(_BACKENDS)}")
+    return text
+
+
+def _language(text: str) -> str:
+    if text.lower() not in _LANGUAGES:
+        raise ValueError(f"{text!r} is not one of BrainScript, Python")
+    return text
+
+
+Count = Annotated[int, Field(ge=0, le=_INT32)]
+Positive = Annotated[int, Field(ge=1, le=_INT32)]
+Text = Annotated[str, AfterValidator(_not_blank)]
+AnyText = Annotated[str, AfterValidator(_no_null)]
+IdSuffix = Annotated[str, AfterValidator(_suffix)]
+VariableName = Annotated[str, AfterValidator(_variable)]
+InsidePath = Annotated[str, AfterValidator(_inside)]
+MountPath = Annotated[str, AfterValidator(_mount_path)]
+FileUrl = Annotated[str, AfterValidator(_file_url)]
+FileMode = Annotated[str, AfterValidator(_mode)]
+CommunicationBackend = Annotated[str, AfterValidator(_backend)]
+LanguageType = Annotated[str, AfterValidator(_language)]

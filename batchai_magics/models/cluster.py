@@ -1,0 +1,200 @@
+"""A cluster's description (ClusterSpec, the body of cluster.json), its patch and its node states."""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+from pydantic import SecretStr, model_validator
+from typing_extensions import Self
+
+from batchai_magics.models.checks import Count, Text
+from batchai_magics.models.storage import (
+    EnvironmentVariable,
+    KeyVaultSecretReference,
+    MountVolumes,
+    ResourceRef,
+    SecretVariable,
+)
+from batchai_magics.models.wire import WireModel
+
+
+class AllocationState(enum.Enum):
+    """Whether nodes are being added or removed."""
+
+    STEADY = "steady"
+    RESIZING = "resizing"
+
+
+class VmPriority(enum.Enum):
+    """Whether the nodes may be taken away."""
+
+    DEDICATED = "dedicated"
+    LOW_PRIORITY = "lowpriority"
+
+
+class DeallocationOption(enum.Enum):
+    """What happens to the job of a node that has to leave."""
+
+    REQUEUE = "requeue"
+    TERMINATE = "terminate"
+    WAIT_FOR_JOB_COMPLETION = "waitforjobcompletion"
+
+
+class ManualScale(WireModel):
+    """A fixed number of nodes."""
+
+    target_node_count: Count
+    node_deallocation_option: DeallocationOption = DeallocationOption.REQUEUE
+
+
+class AutoScale(WireModel):
+    """Between a minimum and a maximum, as the queue asks."""
+
+    minimum_node_count: Count
+    maximum_node_count: Count
+    initial_node_count: Count = 0
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.maximum_node_count < self.minimum_node_count:
+            raise ValueError("Maximum nodes count must be greater or equal to minimum nodes count")
+        if self.initial_node_count > self.maximum_node_count:
+            raise ValueError("initialNodeCount must not be greater than maximumNodeCount")
+        return self
+
+
+class ScaleSettings(WireModel):
+    """How many nodes: `manual` or `autoScale`, one of the two."""
+
+    manual: ManualScale | None = None
+    auto_scale: AutoScale | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.manual is None) == (self.auto_scale is None):
+            raise ValueError("give one of manual and autoScale")
+        return self
+
+
+class UserAccountSettings(WireModel):
+    """The administrator's account on every node. The password never comes back."""
+
+    admin_user_name: Text
+    admin_user_ssh_public_key: str | None = None
+    admin_user_password: SecretStr | None = None
+
+
+class ImageReference(WireModel):
+    """The nodes' operating system image."""
+
+    publisher: Text
+    offer: Text
+    sku: Text
+    version: str | None = None
+    virtual_machine_image_id: str | None = None
+
+
+class VirtualMachineConfiguration(WireModel):
+    """The nodes' image."""
+
+    image_reference: ImageReference | None = None
+
+
+class SetupTask(WireModel):
+    """A command run on every node before it takes jobs."""
+
+    command_line: Text
+    environment_variables: tuple[EnvironmentVariable, ...] | None = None
+    secrets: tuple[SecretVariable, ...] | None = None
+    std_out_err_path_prefix: Text
+    std_out_err_path_suffix: str | None = None
+
+
+class AppInsightsReference(WireModel):
+    """Where performance counters go."""
+
+    component: ResourceRef
+    instrumentation_key: SecretStr | None = None
+    instrumentation_key_secret_reference: KeyVaultSecretReference | None = None
+
+
+class PerformanceCountersSettings(WireModel):
+    """Performance counters of the nodes."""
+
+    app_insights_reference: AppInsightsReference
+
+
+class NodeSetup(WireModel):
+    """What is done on every node before it takes jobs."""
+
+    setup_task: SetupTask | None = None
+    mount_volumes: MountVolumes | None = None
+    performance_counters_settings: PerformanceCountersSettings | None = None
+
+
+class ClusterSpec(WireModel):
+    """Everything that cluster.json says (ClusterCreateParameters of the 2018-05-01 API)."""
+
+    what: ClassVar[str] = "the cluster description"
+    wrapper: ClassVar[str] = "properties"
+    kind: ClassVar[str] = "cluster"
+
+    vm_size: Text
+    vm_priority: VmPriority = VmPriority.DEDICATED
+    scale_settings: ScaleSettings | None = None
+    virtual_machine_configuration: VirtualMachineConfiguration | None = None
+    user_account_settings: UserAccountSettings
+    node_setup: NodeSetup | None = None
+    subnet: ResourceRef | None = None
+
+    @property
+    def target_node_count(self) -> int:
+        """The number of nodes to start with."""
+        scale = self.scale_settings
+        if scale is None:
+            return 0
+        if scale.manual:
+            return scale.manual.target_node_count
+        assert scale.auto_scale is not None, "ScaleSettings holds one of the two"
+        return max(scale.auto_scale.initial_node_count, scale.auto_scale.minimum_node_count)
+
+
+class ClusterPatch(WireModel):
+    """What a resize changes."""
+
+    what: ClassVar[str] = "the change of the cluster"
+    wrapper: ClassVar[str] = "properties"
+    kind: ClassVar[str] = "cluster"
+
+    scale_settings: ScaleSettings
+
+
+class NodeState(enum.Enum):
+    """What a node does."""
+
+    PREPARING = "preparing"  # its folder, mounts and setup task are being made
+    IDLE = "idle"  # ready for a job
+    RUNNING = "running"  # belongs to a job
+    LEAVING = "leaving"  # goes when its job is done with it
+    UNUSABLE = "unusable"  # could not be prepared; the cluster's errors say why
+
+
+class NodeStateCounts(WireModel):
+    """How many nodes of a cluster are in each state, in the service's field order."""
+
+    running_node_count: int = 0
+    idle_node_count: int = 0
+    unusable_node_count: int = 0
+    preparing_node_count: int = 0
+    leaving_node_count: int = 0
+
+    def of(self, state: NodeState) -> int:
+        """How many nodes are in `state`."""
+        count: int = getattr(self, f"{state.value}_node_count")
+        return count
+
+    @property
+    def total(self) -> int:
+        """All nodes of the cluster."""
+        return sum(self.of(state) for state in NodeState)

@@ -1,0 +1,63 @@
+"""A file server: its description and the server as it stands."""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from batchai_magics.models.cluster import UserAccountSettings
+from batchai_magics.models.storage import ResourceRef
+from batchai_magics.models.wire import WireModel
+
+
+class CachingType(enum.Enum):
+    """How a server's disks are cached."""
+
+    NONE = "none"
+    READ_ONLY = "readonly"
+    READ_WRITE = "readwrite"
+
+
+class StorageAccountType(enum.Enum):
+    """What a server's disks are made of."""
+
+    STANDARD = "Standard_LRS"
+    PREMIUM = "Premium_LRS"
+
+
+class DataDisks(WireModel):
+    """The disks of a file server."""
+
+    disk_size_in_gb: Annotated[int, Field(alias="diskSizeInGB", ge=1)]
+    caching_type: CachingType = CachingType.NONE
+    disk_count: Annotated[int, Field(ge=1)]
+    storage_account_type: StorageAccountType
+
+
+class SshConfiguration(WireModel):
+    """Who may log in to a file server, and from where."""
+
+    public_ips_to_allow: Annotated[tuple[str, ...] | None, Field(alias="publicIPsToAllow")] = None
+    user_account_settings: UserAccountSettings
+
+
+class FileServerSpec(WireModel):
+    """Everything that a file server is made of (FileServerCreateParameters of the 2018-05-01 API)."""
+
+    what: ClassVar[str] = "the file server description"
+    wrapper: ClassVar[str] = "properties"
+
+    vm_size: str
+    ssh_configuration: SshConfiguration
+    data_disks: DataDisks
+    subnet: ResourceRef | None = None
+
+
+class MountSettings(WireModel):
+    """Where a file server is found, and what it exports."""
+
+    mount_point: str = "/data"
+    public_ip: Annotated[str, Field(alias="fileServerPublicIP")] = "127.0.0.1"
+    internal_ip: Annotated[str, Field(alias="fileServerInternalIP")] = "127.0.0.1"

@@ -1,0 +1,124 @@
+"""ARM resource ids: what every resource is called, parsed once and printed the same way."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, replace
+
+from batchai_magics.errors import Problem, SpecError
+
+PROVIDER = "Microsoft.BatchAI"
+NAME = re.compile(r"[-\w]{1,64}", re.ASCII)
+GROUP = re.compile(r"[-\w.()]{1,90}", re.ASCII)
+# An example of the published specification says `workspace` for `workspaces`.
+_ID = re.compile(
+    r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.BatchAI"
+    r"/workspaces?/(?P<workspace>[^/]+)"
+    r"(?:/experiments/(?P<experiment>[^/]+)(?:/jobs/(?P<job>[^/]+))?"
+    r"|/(?P<kind>clusters|fileservers)/(?P<name>[^/]+))?/?",
+    re.IGNORECASE,
+)
+
+
+class Kind(enum.Enum):
+    """The kinds of resource, by the collection that their ids name."""
+
+    WORKSPACE = "workspaces"
+    CLUSTER = "clusters"
+    FILE_SERVER = "fileservers"
+    EXPERIMENT = "experiments"
+    JOB = "jobs"
+
+    @property
+    def noun(self) -> str:
+        """The kind in a sentence: `file server`."""
+        return "file server" if self is Kind.FILE_SERVER else self.value[:-1]
+
+    @property
+    def code(self) -> str:
+        """The kind in an error code: `FileServer` of `FileServerNotFound`."""
+        return "".join(word.capitalize() for word in self.noun.split())
+
+    @property
+    def wire_type(self) -> str:
+        """The resource type as the service writes it: `Microsoft.BatchAI/workspaces/clusters`."""
+        parents = {Kind.WORKSPACE: "", Kind.JOB: "workspaces/experiments/"}
+        return f"{PROVIDER}/{parents.get(self, 'workspaces/')}{self.value}"
+
+
+@dataclass(frozen=True)
+class ResourceId:
+    """An ARM id. Compare with `key`: the service does not tell upper from lower case.
+
+    `/subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W[/experiments/E]/jobs/J`
+    """
+
+    subscription: str
+    group: str
+    workspace: str
+    kind: Kind = Kind.WORKSPACE
+    name: str = ""
+    experiment: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> ResourceId:
+        """Reads an id as any client spells it; raises SpecError for anything else."""
+        match = _ID.fullmatch(text.strip())
+        if not match:
+            raise _ill_formed(text)
+        part = match.groupdict()
+        base = cls(part["subscription"], part["group"], part["workspace"], Kind.WORKSPACE, part["workspace"])
+        if part["kind"]:
+            return base.child(Kind(part["kind"].lower()), part["name"])
+        if not part["experiment"]:
+            return base
+        experiment = base.child(Kind.EXPERIMENT, part["experiment"])
+        return experiment.child(Kind.JOB, part["job"]) if part["job"] else experiment
+
+    def child(self, kind: Kind, name: str) -> ResourceId:
+        """The id of a resource inside this one: a job in an experiment, a cluster in a workspace."""
+        experiment = self.name if self.kind is Kind.EXPERIMENT else ""
+        return replace(self, kind=kind, name=name, experiment=experiment)
+
+    @property
+    def workspace_id(self) -> ResourceId:
+        """The id of the workspace this resource lives in."""
+        return replace(self, kind=Kind.WORKSPACE, name=self.workspace, experiment="")
+
+    @property
+    def parent(self) -> ResourceId:
+        """What holds this: the experiment of a job, the workspace of everything else."""
+        if self.kind is Kind.JOB:
+            return replace(self, kind=Kind.EXPERIMENT, name=self.experiment, experiment="")
+        return self.workspace_id
+
+    @property
+    def key(self) -> str:
+        """The id in lower case: what ids are compared by."""
+        return str(self).lower()
+
+    def __str__(self) -> str:
+        base = (
+            f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
+            f"/providers/{PROVIDER}/workspaces/{self.workspace}"
+        )
+        if self.kind is Kind.WORKSPACE:
+            return base
+        if self.kind is Kind.JOB:
+            base += f"/experiments/{self.experiment}"
+        return f"{base}/{self.kind.value}/{self.name}"
+
+
+def check_name(name: str, kind: Kind) -> str:
+    """The name itself if the service accepts it; raises SpecError otherwise."""
+    if NAME.fullmatch(name):
+        return name
+    allowed = "1 to 64 letters, digits, '-' and '_'"
+    problem = Problem("name", f"{name!r} is no valid {kind.noun} name", f"use {allowed}")
+    raise SpecError([problem], what=f"the {kind.noun} name")
+
+
+def _ill_formed(text: str) -> SpecError:
+    fix = "expected /subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W/…"
+    return SpecError([Problem("id", f"{text!r} is no Batch AI resource id", fix)], what="the resource id")

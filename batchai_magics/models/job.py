@@ -1,0 +1,172 @@
+"""A job: what is asked for (JobSpec, the body of job.json) and what became of it (Job)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from pydantic import ValidationInfo, model_validator
+from typing_extensions import Self
+
+from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.container import ContainerSettings
+from batchai_magics.models.storage import EnvironmentVariable, MountVolumes, ResourceRef, SecretVariable
+from batchai_magics.models.toolkits import (
+    Caffe2Settings,
+    CaffeSettings,
+    ChainerSettings,
+    CntkSettings,
+    CustomMpiSettings,
+    CustomToolkitSettings,
+    HorovodSettings,
+    PyTorchSettings,
+    Settings,
+    TensorFlowSettings,
+    Toolkit,
+)
+from batchai_magics.models.wire import STORED, Duration, WireModel
+
+STDOUTERR = "stdouterr"
+
+
+class ExecutionState(enum.Enum):
+    """Where a job stands."""
+
+    QUEUED = "queued"  # waits for enough idle nodes
+    RUNNING = "running"  # its processes, or their preparation, run
+    TERMINATING = "terminating"  # was told to stop and is stopping
+    SUCCEEDED = "succeeded"  # every process ended with exit code 0
+    FAILED = "failed"  # ended otherwise; `executionInfo.errors` says why
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the job has ended."""
+        return self in (ExecutionState.SUCCEEDED, ExecutionState.FAILED)
+
+
+class JobPriority(enum.Enum):
+    """Which of the queued jobs of a cluster starts first."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class JobPreparation(WireModel):
+    """A command run once on every node before the processes start."""
+
+    command_line: Text
+
+
+class InputDirectory(WireModel):
+    """A folder the job reads, known to it as `$AZ_BATCHAI_INPUT_<id>`."""
+
+    id: IdSuffix
+    path: Text
+
+
+class OutputDirectory(WireModel):
+    """A folder the job writes, made for it and known to it as `$AZ_BATCHAI_OUTPUT_<id>`."""
+
+    id: IdSuffix
+    path_prefix: Text
+    path_suffix: InsidePath | None = None
+
+
+class JobConstraints(WireModel):
+    """Limits on the job."""
+
+    max_wall_clock_time: Duration = "P7D"
+
+
+class JobSpec(WireModel):
+    """Everything that job.json says (JobCreateParameters of the 2018-05-01 API).
+
+    Exactly one of the nine `…Settings` is given; `toolkit` and `settings` tell which.
+    """
+
+    what: ClassVar[str] = "the job description"
+    wrapper: ClassVar[str] = "properties"
+    kind: ClassVar[str] = "job"
+
+    scheduling_priority: JobPriority = JobPriority.NORMAL
+    cluster: ResourceRef
+    mount_volumes: MountVolumes | None = None
+    node_count: Positive
+    container_settings: ContainerSettings | None = None
+    cntk_settings: CntkSettings | None = None
+    py_torch_settings: PyTorchSettings | None = None
+    tensor_flow_settings: TensorFlowSettings | None = None
+    caffe_settings: CaffeSettings | None = None
+    caffe2_settings: Caffe2Settings | None = None
+    chainer_settings: ChainerSettings | None = None
+    custom_toolkit_settings: CustomToolkitSettings | None = None
+    custom_mpi_settings: CustomMpiSettings | None = None
+    horovod_settings: HorovodSettings | None = None
+    job_preparation: JobPreparation | None = None
+    std_out_err_path_prefix: Text
+    input_directories: tuple[InputDirectory, ...] | None = None
+    output_directories: tuple[OutputDirectory, ...] | None = None
+    environment_variables: tuple[EnvironmentVariable, ...] | None = None
+    secrets: tuple[SecretVariable, ...] | None = None
+    constraints: JobConstraints = JobConstraints()
+
+    @classmethod
+    def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
+        """What is wrong between the fields: toolkits, ids and variables given twice, impossible counts."""
+        return [*_toolkit_conflicts(body), *_twice(body), *_count_conflicts(body)]
+
+    @model_validator(mode="after")
+    def _agree(self, info: ValidationInfo) -> Self:
+        if info.context is STORED:
+            return self
+        found = self.conflicts(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+        if found:
+            raise ValueError("; ".join(found))
+        return self
+
+    @property
+    def toolkit(self) -> Toolkit:
+        """Which of the nine toolkits the job uses."""
+        return next(kind for kind in Toolkit if getattr(self, kind.field) is not None)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of its toolkit."""
+        chosen: Settings = getattr(self, self.toolkit.field)
+        return chosen
+
+
+def _toolkit_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
+    given = [kind.wire_key for kind in Toolkit if kind.wire_key in body]
+    if not given:
+        yield f"no toolkit is given: add one of {', '.join(kind.wire_key for kind in Toolkit)}"
+    if len(given) > 1:
+        yield f"more than one toolkit is given ({', '.join(given)}): keep one"
+
+
+def _twice(body: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("inputDirectories", "outputDirectories"):
+        for name in duplicates(_texts(body, key, "id")):
+            yield f"{key}: the id {name} is there twice"
+    if STDOUTERR in _texts(body, "outputDirectories", "id"):
+        yield f"outputDirectories: the id {STDOUTERR} is taken by the job's own output"
+    names = _texts(body, "environmentVariables", "name") + _texts(body, "secrets", "name")
+    for name in duplicates(names):
+        yield f"environmentVariables and secrets: {name} is there twice"
+
+
+def _texts(body: Mapping[str, Any], key: str, field: str) -> list[str]:
+    items = body.get(key)
+    found = (
+        [item.get(field) for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    )
+    return [text for text in found if isinstance(text, str)]
+
+
+def _count_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
+    settings, nodes = body.get(Toolkit.TENSORFLOW.wire_key), body.get("nodeCount")
+    servers = settings.get("parameterServerCount") if isinstance(settings, Mapping) else None
+    if isinstance(servers, int) and isinstance(nodes, int) and servers > nodes:
+        yield f"tensorFlowSettings.parameterServerCount is greater than nodeCount: {servers} > {nodes}"

@@ -1,0 +1,109 @@
+"""A description file or its text → JobSpec or ClusterSpec, and back; fills the storage placeholders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from batchai_magics.errors import Problem, SpecError
+from batchai_magics.models.document import parse, read_file
+from batchai_magics.models.problems import join
+from batchai_magics.models.wire import WireModel
+
+ACCOUNT = "<AZURE_BATCHAI_STORAGE_ACCOUNT>"
+KEY = "<AZURE_BATCHAI_STORAGE_KEY>"
+_MISSING = (
+    "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
+    "or provide storage_{setting} value in batchai section of your az configuration file."
+)
+Model = TypeVar("Model", bound=WireModel)
+
+
+@dataclass(frozen=True)
+class StorageAccount:
+    """What the placeholders of a file stand for; an empty part is one that was not given."""
+
+    name: str = ""
+    key: str = ""
+
+    def __repr__(self) -> str:
+        return f"StorageAccount(name={self.name!r})"
+
+
+def load(model: type[Model], text: str, *, source: str, account: StorageAccount | None = None) -> Model:
+    """The description that JSON or YAML text holds; `source` names the text in errors.
+
+    Raises UsageError for text that is neither, SpecError for a description with problems.
+    """
+    return model.from_wire(load_wire(model, text, source=source, account=account))
+
+
+def load_file(model: type[Model], path: Path, *, account: StorageAccount | None = None) -> Model:
+    """The description in a file."""
+    return load(model, read_file(path), source=str(path), account=account)
+
+
+def load_wire(
+    model: type[WireModel], text: str, *, source: str, account: StorageAccount | None = None
+) -> dict[str, Any]:
+    """The description as wire JSON in today's spelling, placeholders filled, not checked yet.
+
+    What options override is laid over its `properties`; `model.from_wire` checks the whole.
+    """
+    wire = model.canonical(parse(text, source=source))
+    given = account or StorageAccount()
+    volumes = list(_volumes(wire["properties"]))
+    problems = [problem for path, volume in volumes for problem in _missing(volume, path, given)]
+    if problems:
+        raise SpecError(problems, what=source)
+    for _, volume in volumes:
+        _fill(volume, given)
+    return wire
+
+
+def dumps(spec: WireModel, *, secrets: bool = False) -> str:
+    """The description as JSON text: equal descriptions give equal bytes; no secrets unless asked for."""
+    return json.dumps(spec.to_wire(secrets=secrets), indent=2, ensure_ascii=False) + "\n"
+
+
+def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The file shares and containers that a job's or a cluster's body mounts, with their paths."""
+    setup = _object(body, "nodeSetup")
+    places = {"properties.mountVolumes": body, "properties.nodeSetup.mountVolumes": setup}
+    for path, holder in places.items():
+        for key in ("azureFileShares", "azureBlobFileSystems"):
+            volumes = _object(holder, "mountVolumes").get(key)
+            for index, volume in enumerate(volumes if isinstance(volumes, list) else []):
+                if isinstance(volume, dict):
+                    yield join(join(path, key), index), volume
+
+
+def _missing(volume: Mapping[str, Any], path: str, account: StorageAccount) -> Iterator[Problem]:
+    """The placeholders that there is no value for."""
+    names = (volume.get("accountName"), volume.get("azureFileUrl"))
+    if not account.name and any(isinstance(name, str) and ACCOUNT in name for name in names):
+        yield Problem(path, _MISSING.format(what="name", part="ACCOUNT", setting="account"))
+    if not account.key and _object(volume, "credentials").get("accountKey") == KEY:
+        yield Problem(path, _MISSING.format(what="key", part="KEY", setting="key"))
+
+
+def _fill(volume: dict[str, Any], account: StorageAccount) -> None:
+    """Puts the account's name and key in their places; takes a name that is left out from the URL."""
+    url = volume.get("azureFileUrl")
+    if isinstance(url, str):
+        volume["azureFileUrl"] = url = url.replace(ACCOUNT, account.name)
+        volume.setdefault("accountName", (urlsplit(url).hostname or "").split(".")[0])
+    if volume.get("accountName") == ACCOUNT:
+        volume["accountName"] = account.name
+    is_own = bool(account.key) and volume.get("accountName") == account.name and not volume.get("credentials")
+    if is_own or _object(volume, "credentials").get("accountKey") == KEY:
+        volume["credentials"] = {"accountKey": account.key}
+
+
+def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = data.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,79 @@
+"""pydantic's complaints, said in the words of job.json: wire paths, and a guess for a misspelt key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+from batchai_magics.errors import Problem, did_you_mean
+from batchai_magics.models.shape import holds, model_at, wire_fields
+
+_LONGEST = 60
+_MESSAGES = {
+    "missing": "this field is required",
+    "int_type": "expected a whole number",
+    "int_from_float": "expected a whole number",
+    "int_parsing": "expected a whole number",
+    "string_type": "expected text",
+    "bool_type": "expected true or false",
+    "list_type": "expected a list",
+    "tuple_type": "expected a list",
+    "model_type": "expected an object",
+    "model_attributes_type": "expected an object",
+    "dict_type": "expected an object",
+    "greater_than_equal": "expected at least {ge}",
+    "less_than_equal": "expected at most {le}",
+}
+
+
+def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Problem]:
+    """Every problem of a failed validation, in the order of the model's fields."""
+    return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)]
+
+
+def join(prefix: str, part: str | int) -> str:
+    """The path of `part` inside `prefix`: `a.b`, `a[0]`."""
+    if isinstance(part, int):
+        return f"{prefix}[{part}]"
+    return f"{prefix}.{part}" if prefix else part
+
+
+def _problem(item: dict[str, Any], model: type[BaseModel], prefix: str) -> Problem:
+    location = tuple(item["loc"])
+    path = prefix
+    for part in location:
+        path = join(path, part)
+    kind = item["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(path, model_at(model, location[:-1]), str(location[-1]))
+    if kind == "value_error":
+        return Problem(path, str(item["ctx"]["error"]))
+    if kind == "enum":
+        return Problem(path, f"{_describe(item['input'])} is not one of {item['ctx']['expected']}")
+    message = _MESSAGES.get(kind, item["msg"]).format(**item.get("ctx", {}))
+    is_silent = kind == "missing" or _is_secret(model, location)
+    return Problem(path, message if is_silent else f"{message}, got {_describe(item['input'])}", _fix(item))
+
+
+def _unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:
+    known = list(wire_fields(owner)) if owner else []
+    return Problem(path, "unknown key", did_you_mean(key, known) or f"known here: {', '.join(known)}")
+
+
+def _fix(item: dict[str, Any]) -> str:
+    is_bare = item["type"] == "string_type" and isinstance(item["input"], (int, float))
+    return "put it in quotes" if is_bare else ""
+
+
+def _is_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:
+    """Whether the value at `location` must not be repeated in a message."""
+    owner = model_at(model, location[:-1])
+    field = wire_fields(owner).get(str(location[-1])) if owner and location else None
+    return field is not None and holds(field, SecretStr)
+
+
+def _describe(value: Any) -> str:
+    names = {dict: "an object", list: "a list", type(None): "null", bool: str(value).lower()}
+    text = names.get(type(value), repr(value))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

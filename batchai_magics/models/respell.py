@@ -1,0 +1,118 @@
+"""A description in any spelling becomes one in that of the 2018-05-01 API.
+
+Keys are matched in any letter case, and by the table of old ones. Values keep their letter case, but for
+those of an enum.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from batchai_magics.errors import Problem, did_you_mean
+from batchai_magics.models.problems import join
+from batchai_magics.models.shape import inner_enum, inner_model, wire_fields
+from batchai_magics.models.spellings import ENVELOPE, OLD, Old
+
+_TEMPLATE = re.compile(
+    r"\[\s*(?:parameters|variables|concat|resourceId|reference|resourceGroup|subscription|copyIndex|deployment"
+    r"|listKeys|uniqueString|format|if|int|string|toLower|toUpper)\s*\(.*\]",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+_UNSAID = Old()
+
+
+def respell(
+    data: Mapping[Any, Any], model: type[BaseModel], path: str
+) -> tuple[dict[str, Any], list[Problem]]:
+    """`data` in today's spelling, and what could not be respelt; such keys are left as they are."""
+    reader = _Reader()
+    return reader.object(data, model, path), reader.problems
+
+
+def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
+    """What is wrong beside `properties`: unknown keys, or a template's resource of another type."""
+    known = {key.lower(): key for key in (*ENVELOPE, wrapper)}
+    problems = []
+    for key, value in data.items():
+        name = known.get(str(key).lower())
+        if name is None:
+            fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
+            problems.append(Problem(str(key), "unknown key", fix))
+        elif name == "type" and kind and _noun(value) != kind:
+            problems.append(Problem("type", f"{value!r} is no {kind}", f"give a resource of type {kind}s"))
+    return problems
+
+
+def _noun(wire_type: Any) -> str:
+    """`job` of `Microsoft.BatchAI/workspaces/experiments/jobs`."""
+    return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
+
+
+class _Reader:
+    """Walks data and models together, and collects what it stumbles over."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
+        """One object in today's spelling."""
+        fields = wire_fields(model)
+        names = {name.lower(): name for name in fields}
+        old = OLD.get(model.__name__, {})
+        said = {str(key): value for key, value in data.items()}
+        body: dict[str, Any] = {}
+        for given, value in said.items():
+            if given.lower() in names:
+                key = names[given.lower()]
+                self._add(body, given, key, self._value(value, fields[key], join(path, key)), path=path)
+            elif given.lower() not in old:
+                body[given] = value
+        self._modernise(
+            body, {key: value for key, value in said.items() if key.lower() in old}, old, path=path
+        )
+        return body
+
+    def _add(self, body: dict[str, Any], given: str, key: str, value: Any, *, path: str) -> None:
+        if key in body:
+            self.problems.append(Problem(join(path, given), f"this key is there twice: {key}"))
+        elif value is not None:  # null says nothing, as it did to the service
+            body[key] = value
+
+    def _modernise(
+        self, body: dict[str, Any], said: Mapping[str, Any], old: Mapping[str, Old], *, path: str
+    ) -> None:
+        """Puts what was said under old keys into `body`, unless today's key says it too."""
+        for key, value in said.items():
+            entry = old.get(key.lower(), _UNSAID)
+            if not entry.to or entry.to in body or value is None:
+                continue
+            try:
+                body[entry.to] = entry.convert(value)
+            except ValueError as error:
+                body[key] = value
+                self.problems.append(Problem(join(path, key), str(error)))
+
+    def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
+        inner = inner_model(field)
+        if inner and isinstance(value, Mapping):
+            return self.object(value, inner, path)
+        if inner and isinstance(value, (list, tuple)):
+            return [self._value(item, field, join(path, index)) for index, item in enumerate(value)]
+        return self._text(value, field, path) if isinstance(value, str) else value
+
+    def _text(self, value: str, field: FieldInfo, path: str) -> str:
+        if _TEMPLATE.fullmatch(value):
+            fix = "deploy the template, or write the value itself"
+            self.problems.append(
+                Problem(path, f"template expressions are not evaluated here: {value!r}", fix)
+            )
+        choices = inner_enum(field)
+        known = {str(item.value).lower(): str(item.value) for item in choices} if choices else {}
+        return known.get(value.lower(), value)

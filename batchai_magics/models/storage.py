@@ -1,0 +1,123 @@
+"""What clusters and jobs mount: file shares, blob containers, file servers, and their credentials."""
+
+from __future__ import annotations
+
+from pydantic import SecretStr, model_validator
+from typing_extensions import Self
+
+from batchai_magics.models.checks import AnyText, FileMode, FileUrl, MountPath, Text, VariableName, duplicates
+from batchai_magics.models.wire import WireModel
+
+
+class ResourceRef(WireModel):
+    """A reference to another resource: `{"id": …}`."""
+
+    id: Text
+
+
+class KeyVaultSecretReference(WireModel):
+    """Where Key Vault holds a secret."""
+
+    source_vault: ResourceRef
+    secret_url: Text
+
+
+class StorageCredentials(WireModel):
+    """A storage account key, or where Key Vault holds it. Comes back as `{}`."""
+
+    account_key: SecretStr | None = None
+    account_key_secret_reference: KeyVaultSecretReference | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.account_key and self.account_key_secret_reference:
+            raise ValueError("give one of accountKey and accountKeySecretReference")
+        return self
+
+
+class AzureFileShare(WireModel):
+    """An Azure file share, mounted at `relativeMountPath` below the mount root."""
+
+    account_name: Text
+    azure_file_url: FileUrl
+    credentials: StorageCredentials = StorageCredentials()
+    relative_mount_path: MountPath
+    file_mode: FileMode | None = None
+    directory_mode: FileMode | None = None
+
+
+class AzureBlobFileSystem(WireModel):
+    """A blob container, mounted at `relativeMountPath` below the mount root."""
+
+    account_name: Text
+    container_name: Text
+    credentials: StorageCredentials = StorageCredentials()
+    relative_mount_path: MountPath
+    mount_options: str | None = None
+
+
+class FileServerMount(WireModel):
+    """A Batch AI file server (NFS), mounted at `relativeMountPath` below the mount root."""
+
+    file_server: ResourceRef
+    source_directory: str | None = None
+    relative_mount_path: MountPath
+    mount_options: str | None = None
+
+
+class UnmanagedFileSystem(WireModel):
+    """Anything that a mount command mounts."""
+
+    mount_command: Text
+    relative_mount_path: MountPath
+
+
+Mount = AzureFileShare | AzureBlobFileSystem | FileServerMount | UnmanagedFileSystem
+
+
+class MountVolumes(WireModel):
+    """All that is mounted on each node."""
+
+    azure_file_shares: tuple[AzureFileShare, ...] | None = None
+    azure_blob_file_systems: tuple[AzureBlobFileSystem, ...] | None = None
+    file_servers: tuple[FileServerMount, ...] | None = None
+    unmanaged_file_systems: tuple[UnmanagedFileSystem, ...] | None = None
+
+    @property
+    def all(self) -> tuple[Mount, ...]:
+        """Every mount, in the service's order."""
+        kinds = (
+            self.azure_file_shares,
+            self.azure_blob_file_systems,
+            self.file_servers,
+            self.unmanaged_file_systems,
+        )
+        return tuple(mount for mounts in kinds for mount in mounts or ())
+
+    @model_validator(mode="after")
+    def _each_in_its_place(self) -> Self:
+        twice = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
+        if twice:
+            raise ValueError(f"more than one volume is mounted at {', '.join(twice)}")
+        return self
+
+
+class EnvironmentVariable(WireModel):
+    """A variable of the job's environment."""
+
+    name: VariableName
+    value: AnyText
+
+
+class SecretVariable(WireModel):
+    """A variable of the job's environment whose value never comes back."""
+
+    name: VariableName
+    value: SecretStr | None = None
+    value_secret_reference: KeyVaultSecretReference | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.value and self.value_secret_reference:
+            raise ValueError("give one of value and valueSecretReference")
+        return self

@@ -1,0 +1,200 @@
+"""The nine toolkits a job can be: what each one's settings are called and hold."""
+
+from __future__ import annotations
+
+import enum
+
+from pydantic import model_validator
+from pydantic.alias_generators import to_camel
+from typing_extensions import Self
+
+from batchai_magics.models.checks import CommunicationBackend, LanguageType, Positive, Text
+from batchai_magics.models.wire import WireModel
+
+
+class CntkSettings(WireModel):
+    """Microsoft Cognitive Toolkit: a BrainScript configuration or a Python script."""
+
+    language_type: LanguageType | None = None
+    config_file_path: Text | None = None
+    python_script_file_path: Text | None = None
+    python_interpreter_path: Text | None = None
+    command_line_args: str | None = None
+    process_count: Positive | None = None
+
+    @property
+    def is_brain_script(self) -> bool:
+        """Whether a configuration is run, not a Python script; without `languageType`, by what is given."""
+        return (self.language_type or "").lower() == "brainscript" or not (
+            self.language_type or self.python_script_file_path
+        )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.is_brain_script:
+            _check_pair(
+                "configFilePath", self.config_file_path, "pythonScriptFilePath", self.python_script_file_path
+            )
+        else:
+            _check_pair(
+                "pythonScriptFilePath", self.python_script_file_path, "configFilePath", self.config_file_path
+            )
+        return self
+
+
+class PyTorchSettings(WireModel):
+    """PyTorch: one script, started `processCount` times."""
+
+    python_script_file_path: Text
+    python_interpreter_path: Text | None = None
+    command_line_args: str | None = None
+    process_count: Positive | None = None
+    communication_backend: CommunicationBackend | None = None
+
+
+class TensorFlowSettings(WireModel):
+    """TensorFlow: one script, started as master, workers and parameter servers."""
+
+    python_script_file_path: Text
+    python_interpreter_path: Text | None = None
+    master_command_line_args: str | None = None
+    worker_command_line_args: str | None = None
+    parameter_server_command_line_args: str | None = None
+    worker_count: Positive | None = None
+    parameter_server_count: Positive | None = None
+
+
+class CaffeSettings(WireModel):
+    """Caffe: a solver configuration or a Python script."""
+
+    config_file_path: Text | None = None
+    python_script_file_path: Text | None = None
+    python_interpreter_path: Text | None = None
+    command_line_args: str | None = None
+    process_count: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if bool(self.config_file_path) == bool(self.python_script_file_path):
+            raise ValueError("give one of configFilePath and pythonScriptFilePath")
+        return self
+
+
+class Caffe2Settings(WireModel):
+    """Caffe2: one script on every node, with a shared folder to meet in."""
+
+    python_script_file_path: Text
+    python_interpreter_path: Text | None = None
+    command_line_args: str | None = None
+
+
+class ChainerSettings(WireModel):
+    """Chainer: one script under MPI."""
+
+    python_script_file_path: Text
+    python_interpreter_path: Text | None = None
+    command_line_args: str | None = None
+    process_count: Positive | None = None
+
+
+class CustomToolkitSettings(WireModel):
+    """Anything: a command line in a shell on the first node."""
+
+    command_line: Text | None = None
+
+
+class CustomMpiSettings(WireModel):
+    """Anything that speaks MPI: a command line given to mpirun."""
+
+    command_line: Text
+    process_count: Positive | None = None
+
+
+class HorovodSettings(WireModel):
+    """Horovod: one Python script under MPI."""
+
+    python_script_file_path: Text
+    python_interpreter_path: Text | None = None
+    command_line_args: str | None = None
+    process_count: Positive | None = None
+
+
+Settings = (
+    CntkSettings
+    | PyTorchSettings
+    | TensorFlowSettings
+    | CaffeSettings
+    | Caffe2Settings
+    | ChainerSettings
+    | CustomToolkitSettings
+    | CustomMpiSettings
+    | HorovodSettings
+)
+
+
+def _check_pair(needed: str, needed_value: str | None, barred: str, barred_value: str | None) -> None:
+    if not needed_value:
+        raise ValueError(f"{needed} is required for this languageType")
+    if barred_value:
+        raise ValueError(f"{barred} does not belong to this languageType")
+
+
+class Toolkit(enum.Enum):
+    """The nine kinds of job, by the short names that `--toolkit` takes."""
+
+    CNTK = "cntk"
+    PYTORCH = "pytorch"
+    TENSORFLOW = "tensorflow"
+    CAFFE = "caffe"
+    CAFFE2 = "caffe2"
+    CHAINER = "chainer"
+    CUSTOM = "custom"
+    MPI = "mpi"
+    HOROVOD = "horovod"
+
+    @property
+    def field(self) -> str:
+        """The name of the settings in JobSpec: `horovod_settings`."""
+        return _FIELDS[self]
+
+    @property
+    def tool_type(self) -> str:
+        """The service's word for it (`toolType`)."""
+        return "custommpi" if self is Toolkit.MPI else self.value
+
+    @property
+    def wire_key(self) -> str:
+        """The key of the settings in job.json: `horovodSettings`."""
+        return _WIRE_KEYS[self]
+
+    @property
+    def settings(self) -> type[WireModel]:
+        """The model of the toolkit's settings."""
+        return _SETTINGS[self]
+
+
+_FIELDS = {
+    Toolkit.CNTK: "cntk_settings",
+    Toolkit.PYTORCH: "py_torch_settings",
+    Toolkit.TENSORFLOW: "tensor_flow_settings",
+    Toolkit.CAFFE: "caffe_settings",
+    Toolkit.CAFFE2: "caffe2_settings",
+    Toolkit.CHAINER: "chainer_settings",
+    Toolkit.CUSTOM: "custom_toolkit_settings",
+    Toolkit.MPI: "custom_mpi_settings",
+    Toolkit.HOROVOD: "horovod_settings",
+}
+
+_WIRE_KEYS = {kind: to_camel(field) for kind, field in _FIELDS.items()}
+
+_SETTINGS: dict[Toolkit, type[WireModel]] = {
+    Toolkit.CNTK: CntkSettings,
+    Toolkit.PYTORCH: PyTorchSettings,
+    Toolkit.TENSORFLOW: TensorFlowSettings,
+    Toolkit.CAFFE: CaffeSettings,
+    Toolkit.CAFFE2: Caffe2Settings,
+    Toolkit.CHAINER: ChainerSettings,
+    Toolkit.CUSTOM: CustomToolkitSettings,
+    Toolkit.MPI: CustomMpiSettings,
+    Toolkit.HOROVOD: HorovodSettings,
+}

@@ -1,0 +1,168 @@
+"""The base of every model: camelCase JSON in and out, nothing unknown, nothing secret shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    SecretStr,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+from pydantic.alias_generators import to_camel
+from typing_extensions import Self
+
+from batchai_magics.errors import Problem, SpecError
+from batchai_magics.models.problems import problems_of
+from batchai_magics.models.respell import check_envelope, respell
+
+_DURATION = re.compile(
+    r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+_CLOCK = re.compile(
+    r"(?:(?P<days>\d+)(?:\.| days?, ))?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)"
+)
+
+
+# The validation context of descriptions that were checked before they were stored.
+STORED = {"is_stored": True}
+
+
+class WireModel(BaseModel):
+    """A frozen value that reads and writes the service's JSON.
+
+    `what` names it in error messages; `wrapper` is the key its fields sit under on the wire; `kind` is
+    the noun that a template's `type` must end with.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
+        hide_input_in_errors=True,
+    )
+    what: ClassVar[str] = "the description"
+    wrapper: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Self:
+        """Reads parsed JSON in any spelling; raises SpecError listing every problem with its path.
+
+        Enums and nested values come as JSON has them; unknown keys are refused with a guess.
+        """
+        inner, beside = cls._unwrap(data)
+        body, problems = respell(inner, cls, cls.wrapper)
+        problems = beside + problems
+        try:
+            model = cls.model_validate_json(json.dumps(body))
+        except ValidationError as error:
+            between = [Problem(cls.wrapper, text) for text in cls.conflicts(body)]
+            told = {problem.path for problem in problems + between}
+            found = [item for item in problems_of(error, cls, cls.wrapper) if item.path not in told]
+            raise SpecError(problems + found + between, what=cls.what) from None
+        if problems:
+            raise SpecError(problems, what=cls.what)
+        return model
+
+    @classmethod
+    def from_stored(cls, text: str) -> Self:
+        """Reads back what `to_wire` gave as JSON text: trusted, hence without looking for other spellings."""
+        data = json.loads(text)
+        body = data[cls.wrapper] if cls.wrapper else data
+        return cls.model_validate(body, strict=False, context=STORED)
+
+    @classmethod
+    def canonical(cls, data: Mapping[str, Any]) -> dict[str, Any]:
+        """`data` with its fields in today's spelling, not checked: what overrides are laid over."""
+        body = respell(cls._unwrap(data)[0], cls, cls.wrapper)[0]
+        beside = {key: value for key, value in data.items() if str(key).lower() != cls.wrapper}
+        return {**beside, cls.wrapper: body} if cls.wrapper else body
+
+    @classmethod
+    def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
+        """What is wrong between the fields of a wire body, whose single values may be wrong too."""
+        return []
+
+    def to_wire(self, *, secrets: bool = False) -> dict[str, Any]:
+        """JSON-ready data in the field order of the service: no nulls, and no secret unless asked for."""
+        return self._dump({"reveal": secrets})
+
+    def to_masked_wire(self, mask: str = "***") -> dict[str, Any]:
+        """The same for people to read: `mask` stands where a secret is."""
+        return self._dump({"mask": mask})
+
+    def _dump(self, context: dict[str, Any]) -> dict[str, Any]:
+        body = self.model_dump(mode="json", by_alias=True, exclude_none=True, context=context)
+        return {self.wrapper: body} if self.wrapper else body
+
+    @classmethod
+    def _unwrap(cls, data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
+        if not isinstance(data, Mapping):
+            problem = Problem("", f"expected a JSON object, got {type(data).__name__}")
+            raise SpecError([problem], what=cls.what)
+        if not cls.wrapper:
+            return data, []
+        problems = check_envelope(data, cls.wrapper, cls.kind)
+        inner = next((value for key, value in data.items() if str(key).lower() == cls.wrapper), None)
+        if not isinstance(inner, Mapping):
+            fix = f'wrap the settings in {{"{cls.wrapper}": {{…}}}}'
+            missing = Problem(cls.wrapper, "this object is required", fix)
+            raise SpecError([missing, *problems], what=cls.what)
+        return inner, problems
+
+    @model_serializer(mode="wrap")
+    def _hide_secrets(self, handler: SerializerFunctionWrapHandler, info: Any) -> dict[str, Any]:
+        """Secret values leave only towards the process that needs them."""
+        data: dict[str, Any] = handler(self)
+        context = info.context or {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if isinstance(value, SecretStr):
+                key = field.alias if info.by_alias and field.alias else name
+                data.pop(key, None)
+                if context.get("mask"):
+                    data[key] = context["mask"]
+                elif context.get("reveal"):
+                    data[key] = value.get_secret_value()
+        return data
+
+
+def _check_duration(text: str) -> str:
+    if not duration(text):
+        raise ValueError("expected more than no time at all")
+    return text
+
+
+@lru_cache(maxsize=256)
+def duration(text: str) -> timedelta:
+    """A time span as written by the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
+    match = _DURATION.fullmatch(text) or _CLOCK.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is no duration; write it as PT30M, PT2H or P7D")
+    try:
+        return timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long a duration") from None
+
+
+def wire_time(moment: datetime) -> str:
+    """A moment as the service writes it: UTC, milliseconds, trailing zeros trimmed, `Z`."""
+    text = moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].rstrip("0").rstrip(".")
+    return f"{text}Z"
+
+
+Duration = Annotated[str, AfterValidator(_check_duration)]
