@@ -1,0 +1,152 @@
+"""The texts of the magic line's options become values, each checked by itself."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchai_magics.errors import UsageError
+from batchai_magics.models.wire import duration
+
+_SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """What a magic line asks for. None and empty: not given."""
+
+    name: str | None = None
+    cluster: str | None = None
+    nodes: int | None = None
+    processes: int | None = None
+    toolkit: str | None = None
+    args: str | None = None
+    image: str | None = None
+    prep: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)  # id → path suffix, which may be empty
+    priority: str | None = None
+    max_time: str | None = None  # as the API writes it: PT30M
+    experiment: str | None = None
+    workspace: str | None = None
+    uploads: tuple[str, ...] = ()
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    is_spec: bool = False
+    file: str | None = None
+    is_dry_run: bool = False
+    is_waiting: bool = False
+    is_new: bool = False
+    variable: str = "job"
+
+    @property
+    def is_described(self) -> bool:
+        """Whether a job.json says what the job is, not a script."""
+        return self.is_spec or self.file is not None
+
+
+def values_of(given: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
+    """The values of what `read_options` gives; the values of secrets are taken from `env`."""
+    text = {
+        key: given[key]
+        for key in ("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file")
+    }
+    return CellOptions(
+        **text,
+        nodes=_count("--nodes", given["nodes"]),
+        processes=_count("--processes", given["processes"]),
+        toolkit=_lower(given["toolkit"]),
+        env=_pairs("--env", given["env"], "NAME=VALUE"),
+        secrets=_secrets(given["secret"], env),
+        inputs=_pairs("--input", given["input"], "ID=PATH"),
+        outputs=_pairs("--output", given["output"], "ID or ID=SUFFIX", needs_value=False),
+        priority=_lower(given["priority"]),
+        max_time=None if given["max_time"] is None else _time(given["max_time"]),
+        uploads=tuple(given["upload"] or ()),
+        patterns=_patterns(given["metric"]),
+        is_spec=given["spec"],
+        is_dry_run=given["dry_run"],
+        is_waiting=given["wait"],
+        is_new=given["new"],
+        variable=_variable(given["var"]),
+    )
+
+
+def _lower(text: str | None) -> str | None:
+    return text.lower() if text else None
+
+
+def _count(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise UsageError(f"{option} {text}: expected a whole number of at least 1")
+    return int(text)
+
+
+def _pairs(option: str, texts: list[str] | None, form: str, *, needs_value: bool = True) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not name or (needs_value and not sign):
+            raise UsageError(f"{option} {text}: expected {form}")
+        if name in pairs:
+            raise UsageError(f"{option}: {name} is given twice")
+        pairs[name] = value
+    return pairs
+
+
+def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
+    for name in names or ():
+        if "=" in name:
+            told = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
+            raise UsageError(told, hint="set an environment variable of that name, then give the name alone")
+        if name not in env:
+            told = f"--secret {name}: there is no environment variable of that name"
+            raise UsageError(
+                told, hint=f"set it first: import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            )
+    return {name: env[name] for name in names or ()}
+
+
+def _time(text: str) -> str:
+    """`30m`, `2h`, `1d12h` or what the API takes, as the API writes it."""
+    match = _SHORT_TIME.fullmatch(text.strip())
+    if match:
+        days, hours, minutes, seconds = match.groups()
+        clock = "".join(f"{n}{unit}" for n, unit in ((hours, "H"), (minutes, "M"), (seconds, "S")) if n)
+        text = "P" + (f"{days}D" if days else "") + (f"T{clock}" if clock else "")
+    return _checked("--max-time", text, duration, "write it as 30m, 2h, 1d or PT2H")
+
+
+def _patterns(texts: list[str] | None) -> dict[str, str]:
+    pairs = _pairs("--metric", texts, "NAME=REGEX")
+    for name, pattern in pairs.items():
+        _checked(
+            f"--metric {name}",
+            pattern,
+            re.compile,
+            "the pattern finds one number, as in loss=loss: ([0-9.]+)",
+        )
+    return pairs
+
+
+def _checked(option: str, text: str, check: Callable[[str], Any], hint: str) -> str:
+    try:
+        if check(text):
+            return text
+        raise ValueError("it must be longer than no time at all")
+    except (ValueError, re.error) as error:
+        raise UsageError(f"{option}: {error}", hint=hint) from None
+
+
+def _variable(name: str | None) -> str:
+    if name is None:
+        return "job"
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"--var {name}: this is no name for a Python variable")
+    return name

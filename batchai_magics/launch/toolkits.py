@@ -1,0 +1,230 @@
+"""One topology a toolkit: how many processes, on which nodes, with which commands and variables. Pure.
+
+The rules are those of the 2018-05-01 specification's descriptions of the toolkit settings.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+
+from batchai_magics.launch.values import JobPlace, Launcher, NodeShare, Process, Role
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.toolkits import (
+    Caffe2Settings,
+    CaffeSettings,
+    ChainerSettings,
+    CntkSettings,
+    CustomMpiSettings,
+    CustomToolkitSettings,
+    HorovodSettings,
+    PyTorchSettings,
+    TensorFlowSettings,
+    Toolkit,
+)
+
+MPI_HOST = "127.0.0.1"
+
+Topology = tuple[Launcher, list[Process]]
+
+
+def process_count(spec: JobSpec, gpus_per_node: int) -> int:
+    """How many processes the job has: what it asks for, else one a GPU (one a node without GPUs)."""
+    settings = spec.settings
+    asked = getattr(settings, "process_count", None) or getattr(settings, "worker_count", None)
+    if isinstance(settings, CustomToolkitSettings):
+        return 1
+    if isinstance(settings, Caffe2Settings | TensorFlowSettings):
+        return asked or spec.node_count
+    return asked or spec.node_count * max(1, gpus_per_node)
+
+
+def port_count(spec: JobSpec) -> int:
+    """How many free TCP ports the plan needs."""
+    settings = spec.settings
+    if isinstance(settings, TensorFlowSettings):
+        return (settings.worker_count or spec.node_count) + (settings.parameter_server_count or 1)
+    return 1 if isinstance(settings, PyTorchSettings) else 0
+
+
+def _under_mpi(command: str, spec: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
+    count = process_count(spec, nodes[0].gpu_count)
+    return Launcher.MPI, [
+        Process(i, node, command) for i, node in enumerate(block_placement(count, len(nodes)))
+    ]
+
+
+def block_placement(process_count: int, node_count: int) -> list[int]:
+    """The node of each rank: ranks fill a node before the next, as `mpiexec -ppn` places them."""
+    per_node = math.ceil(process_count / node_count)
+    return [rank // per_node for rank in range(process_count)]
+
+
+def _horovod(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, HorovodSettings | ChainerSettings)
+    return _under_mpi(_script(settings, place, wrapped=True), spec, nodes)
+
+
+def _mpi(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, CustomMpiSettings)
+    return _under_mpi(settings.command_line, spec, nodes)
+
+
+def _custom(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, CustomToolkitSettings)
+    return Launcher.DIRECT, [Process(0, 0, settings.command_line or "true")]
+
+
+def _cntk(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, CntkSettings)
+    is_distributed = process_count(spec, nodes[0].gpu_count) > 1
+    if settings.python_script_file_path:
+        command = _script(settings, place, wrapped=is_distributed)
+    else:
+        parallel = "parallelTrain=true" if is_distributed else ""
+        command = _words("cntk", f"configFile={_quoted(settings.config_file_path or '')}", parallel)
+        command = _words(command, settings.command_line_args)
+    return _mpi_if(is_distributed, command, spec, nodes)
+
+
+def _caffe(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, CaffeSettings)
+    is_distributed = process_count(spec, nodes[0].gpu_count) > 1
+    if settings.python_script_file_path:
+        command = _script(settings, place, wrapped=is_distributed)
+    else:
+        solver = f"--solver={_quoted(settings.config_file_path or '')}"
+        command = _words("caffe train", solver, settings.command_line_args)
+    return _mpi_if(is_distributed, command, spec, nodes)
+
+
+def _mpi_if(is_distributed: bool, command: str, spec: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
+    return _under_mpi(command, spec, nodes) if is_distributed else (Launcher.DIRECT, [Process(0, 0, command)])
+
+
+def _caffe2(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, Caffe2Settings)
+    command = _script(settings, place)
+    return Launcher.DIRECT, [
+        Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(len(nodes))
+    ]
+
+
+def _pytorch(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    settings = spec.settings
+    assert isinstance(settings, PyTorchSettings)
+    backend = (settings.communication_backend or "").lower()
+    if backend == "mpi":
+        return _under_mpi(_script(settings, place, wrapped=True), spec, nodes)
+    placement = block_placement(process_count(spec, nodes[0].gpu_count), len(nodes))
+    meeting = {
+        # torch's own rendezvous, and the variable the recipes hand to init_process_group.
+        "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"tcp://{MPI_HOST}:{_port(place, 0)}",
+        "MASTER_ADDR": MPI_HOST,
+        "MASTER_PORT": str(_port(place, 0)),
+        "WORLD_SIZE": str(len(placement)),
+    }
+    return Launcher.DIRECT, [
+        Process(rank, node, _script(settings, place), env={**meeting, **_torch_rank(rank, placement)})
+        for rank, node in enumerate(placement)
+    ]
+
+
+def _torch_rank(rank: int, placement: Sequence[int]) -> dict[str, str]:
+    local = rank - placement.index(placement[rank])
+    return {"RANK": str(rank), "LOCAL_RANK": str(local), "AZ_BATCHAI_TASK_INDEX": str(rank)}
+
+
+def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+    """Worker 0 is the master. Without counts and on one node there is the master alone."""
+    settings = spec.settings
+    assert isinstance(settings, TensorFlowSettings)
+    is_single = len(nodes) == 1 and not settings.worker_count and not settings.parameter_server_count
+    worker_count = 1 if is_single else settings.worker_count or len(nodes)
+    server_count = 0 if is_single else settings.parameter_server_count or 1
+    hosts = [f"{MPI_HOST}:{_port(place, i)}" for i in range(worker_count + server_count)]
+    workers, servers = hosts[:worker_count], hosts[worker_count:]
+    args = {
+        Role.MASTER: settings.master_command_line_args,
+        Role.WORKER: settings.worker_command_line_args,
+        Role.PARAMETER_SERVER: settings.parameter_server_command_line_args,
+    }
+    tasks = [(Role.MASTER if i == 0 else Role.WORKER, i, i) for i in range(worker_count)]
+    tasks += [(Role.PARAMETER_SERVER, i, i) for i in range(server_count)]
+    processes = []
+    for position, (role, index, at) in enumerate(tasks):
+        command = _script(settings, place, args=args[role])
+        env = _tensorflow_env(role, index, workers, servers)
+        processes.append(Process(position, at % len(nodes), command, role, env))
+    return Launcher.DIRECT, processes
+
+
+def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[str]) -> dict[str, str]:
+    cluster = {"master": workers[:1], "worker": workers[1:], "ps": servers}
+    task = {"type": role.value, "index": index - 1 if role is Role.WORKER else index}
+    config = {"cluster": {name: hosts for name, hosts in cluster.items() if hosts}, "task": task}
+    return {
+        "AZ_BATCHAI_PS_HOSTS": ",".join(servers),
+        "AZ_BATCHAI_WORKER_HOSTS": ",".join(workers),
+        "AZ_BATCHAI_TASK_INDEX": str(index),
+        "TF_CONFIG": json.dumps({**config, "environment": "cloud"}),
+    }
+
+
+TOPOLOGIES: dict[Toolkit, Callable[[JobSpec, Sequence[NodeShare], JobPlace], Topology]] = {
+    Toolkit.CNTK: _cntk,
+    Toolkit.PYTORCH: _pytorch,
+    Toolkit.TENSORFLOW: _tensorflow,
+    Toolkit.CAFFE: _caffe,
+    Toolkit.CAFFE2: _caffe2,
+    Toolkit.CHAINER: _horovod,
+    Toolkit.CUSTOM: _custom,
+    Toolkit.MPI: _mpi,
+    Toolkit.HOROVOD: _horovod,
+}
+
+
+# -- command lines -------------------------------------------------------------
+
+ScriptSettings = (
+    CntkSettings
+    | PyTorchSettings
+    | TensorFlowSettings
+    | CaffeSettings
+    | Caffe2Settings
+    | ChainerSettings
+    | HorovodSettings
+)
+
+
+def _script(
+    settings: ScriptSettings, place: JobPlace, *, wrapped: bool = False, args: str | None = None
+) -> str:
+    """`exec python script args`, for a shell, which expands the `$AZ_BATCHAI_*` in it."""
+    python = _quoted(settings.python_interpreter_path or place.python)
+    wrapper = _quoted(place.python_wrapper) if wrapped and place.python_wrapper else ""
+    script = _quoted(settings.python_script_file_path or "")
+    given = args if isinstance(settings, TensorFlowSettings) else settings.command_line_args
+    return _words("exec", python, wrapper, script, given)
+
+
+def _words(*words: str | None) -> str:
+    return " ".join(word for word in words if word)
+
+
+def _quoted(path: str) -> str:
+    """A path in double quotes: variables in it are expanded, blanks keep it whole."""
+    for sign in ("\\", '"', "`"):
+        path = path.replace(sign, "\\" + sign)
+    return f'"{path}"'
+
+
+def _port(place: JobPlace, index: int) -> int:
+    return place.ports[index] if index < len(place.ports) else 0

@@ -1,0 +1,69 @@
+"""What a launch plan is made of."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Launcher(enum.Enum):
+    """How the processes of a job are started."""
+
+    DIRECT = "direct"  # each by itself
+    MPI = "mpi"  # together, by mpiexec
+
+
+class Role(enum.Enum):
+    """What a process is for; parameter servers are ended when all the others are done."""
+
+    RANK = "rank"
+    MASTER = "master"
+    WORKER = "worker"
+    PARAMETER_SERVER = "ps"
+
+
+@dataclass(frozen=True)
+class NodeShare:
+    """A node as a job sees it: its name, its GPUs, and its own paths."""
+
+    id: str
+    gpu_count: int
+    mount_root: str
+    job_mount_root: str
+    temp: str
+    devices: tuple[int, ...] = ()  # GPUs of this machine that belong to the node
+
+
+@dataclass(frozen=True)
+class JobPlace:
+    """What all nodes of a job share: folders, interpreter, and free TCP ports (one a process)."""
+
+    stdouterr: str
+    shared_temp: str
+    host_file: str
+    output_segment: str
+    python: str
+    python_wrapper: str = ""  # runs a script so that an error in one rank ends the job
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process: a shell command on the node number `node`, with variables of its own."""
+
+    index: int
+    node: int
+    command: str
+    role: Role = Role.RANK
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """All that runs: `preparation` once on each node, then `processes` by `launcher`."""
+
+    launcher: Launcher
+    processes: tuple[Process, ...]
+    node_env: tuple[Mapping[str, str], ...]
+    preparation: str | None = None
