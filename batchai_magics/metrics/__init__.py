@@ -1,0 +1,53 @@
+"""Numbers from training logs: bytes in any chunking become records, series and summaries.
+
+pandas and matplotlib are imported only when a frame or a plot is asked for.
+"""
+
+from batchai_magics.metrics.chart import plot
+from batchai_magics.metrics.comparison import Comparison, compare
+from batchai_magics.metrics.figure import figure_png, save_figure
+from batchai_magics.metrics.losses import LossTrend
+from batchai_magics.metrics.numbers import tidy
+from batchai_magics.metrics.parser import Parser
+from batchai_magics.metrics.read import LogMetrics, read_metrics
+from batchai_magics.metrics.record import (
+    EvalRecord,
+    HeaderRecord,
+    PatternRecord,
+    Record,
+    StepRecord,
+    TotalRecord,
+    ValueRecord,
+)
+from batchai_magics.metrics.scalability import Scaling, scaling
+from batchai_magics.metrics.series import by_rank, frame, interval_rates
+from batchai_magics.metrics.steady import Speed
+from batchai_magics.metrics.summary import Summary, summarize
+
+__all__ = [
+    "Comparison",
+    "EvalRecord",
+    "HeaderRecord",
+    "LogMetrics",
+    "LossTrend",
+    "Parser",
+    "PatternRecord",
+    "Record",
+    "Scaling",
+    "Speed",
+    "StepRecord",
+    "Summary",
+    "TotalRecord",
+    "ValueRecord",
+    "by_rank",
+    "compare",
+    "figure_png",
+    "frame",
+    "interval_rates",
+    "plot",
+    "read_metrics",
+    "save_figure",
+    "scaling",
+    "summarize",
+    "tidy",
+]

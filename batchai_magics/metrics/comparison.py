@@ -1,0 +1,95 @@
+"""Runs side by side: what each was, how fast, how well it learnt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.metrics.comparison_chart import OVER, draw_runs
+from batchai_magics.metrics.figure import save_figure
+from batchai_magics.metrics.sources import Run, Sources, read_runs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+COLUMNS = (
+    "model", "dataset", "processes", "devices", "batch_size_global", "batch_size_per_device", "steps",
+    "warm_up_steps", "images_per_sec", "uncertainty", "jitter", "per_process", "total_images_per_sec",
+    "speedup", "skew", "stragglers", "first_loss", "last_loss", "loss_trend", "has_nan",
+)  # fmt: skip
+"""What is told of each run, in the order of the table."""
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Several runs, in the order in which they were given; it shows itself as a table."""
+
+    runs: tuple[Run, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One object a run: `run`, its name, and COLUMNS.
+
+        `images_per_sec` is the steady speed of all processes, with its `uncertainty` and `jitter`; `speedup`
+        is in proportion to the first run.
+        """
+        first = self.runs[0].summary.steady
+        base = first.images_per_sec if first else None
+        return [{"run": run.name, **_row(run, base)} for run in self.runs]
+
+    def frame(self) -> DataFrame:
+        """One row a run, its name the index."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows(), columns=["run", *COLUMNS]).set_index("run")
+
+    def plot(self, *, over: str = OVER[0], ax: Axes | None = None) -> Axes:
+        """images/sec and loss of all runs in one chart, over `step`, `images` or `seconds`.
+
+        Over images seen, or seconds, losses of different batch sizes can be compared. The value shows itself
+        in a notebook; `ax.figure` is the whole picture. With `ax`, only images/sec is drawn, there.
+        """
+        return draw_runs(self.runs, over=over, ax=ax)
+
+    def save(self, path: str | os.PathLike[str], *, over: str = OVER[0]) -> Path:
+        """Writes the chart; the path ends in .svg, .pdf or .png."""
+        return save_figure(self.plot(over=over), path)
+
+    def __repr__(self) -> str:
+        return self.frame().T.to_string()
+
+    def _repr_html_(self) -> str:
+        table: str = self.frame().T.dropna(how="all").to_html(na_rep="", float_format="{:,.2f}".format)
+        return table
+
+
+def compare(runs: Sources) -> Comparison:
+    """Jobs or logs side by side: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
+
+    A run is a job's handle, what `read_metrics` gave, or the path of a log; of a log with several runs the
+    last one counts. UsageError where one cannot be read.
+    """
+    return Comparison(read_runs(runs))
+
+
+def _row(run: Run, base: float | None) -> Mapping[str, Any]:
+    summary, steady = run.summary, run.summary.steady
+    same = (
+        "model", "dataset", "batch_size_global", "batch_size_per_device", "steps", "warm_up_steps",
+        "per_process", "total_images_per_sec", "skew", "first_loss", "last_loss", "has_nan",
+    )  # fmt: skip
+    found = {
+        **{name: getattr(summary, name) for name in same},
+        "processes": summary.ranks or None,
+        "devices": summary.device_count,
+        "images_per_sec": steady.images_per_sec if steady else None,
+        "uncertainty": steady.uncertainty if steady else None,
+        "jitter": steady.jitter if steady else None,
+        "speedup": steady.images_per_sec / base if steady and base else None,
+        "stragglers": ", ".join(map(str, summary.stragglers)),
+        "loss_trend": summary.loss_trend.value if summary.loss_trend else None,
+    }
+    return {name: found[name] for name in COLUMNS}

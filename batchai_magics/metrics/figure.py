@@ -1,0 +1,105 @@
+"""What all figures share: the look, the size, the export. pyplot, which keeps state, is never used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batchai_magics.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("svg", "pdf", "png")
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6a3d9a", "#4d4d4d")
+"""Colours that stay apart for the colour-blind and in grey (after Okabe and Ito)."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+REFERENCE = "#7a7a7a"
+_PRINT_DPI = 300
+
+
+def new_panels(
+    *, rows: int = 1, columns: int = 1, size: tuple[float, float], widths: Sequence[float] | None = None
+) -> list[Axes]:
+    """The Axes of a new figure of `size` inches, row by row; panels above each other share their x axis."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.add_gridspec(rows, columns, width_ratios=widths)
+    first = figure.add_subplot(grid[0, 0], axes_class=_axes_class())
+    panels = [first]
+    for place in range(1, rows * columns):
+        shared = first if columns == 1 else None
+        panels.append(figure.add_subplot(grid[place // columns, place % columns], sharex=shared))
+    return panels
+
+
+def decorate(ax: Axes, label: str) -> None:
+    """A quiet frame: a label with its unit, a faint grid, no box."""
+    ax.set_ylabel(label)
+    ax.grid(visible=True, alpha=0.25)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
+    """The PNG of the whole figure that an Axes belongs to."""
+    figure = ax.get_figure(root=True)
+    buffer = BytesIO()
+    if figure is not None:
+        figure.savefig(buffer, format="png", dpi=dpi)
+    return buffer.getvalue()
+
+
+def save_figure(ax: Axes, path: str | os.PathLike[str]) -> Path:
+    """Writes the whole figure that an Axes belongs to; the path's suffix says how: .svg, .pdf or .png.
+
+    UsageError for another suffix, or a place that cannot be written.
+    """
+    import matplotlib
+
+    target = picture_path(path)
+    form = target.suffix[1:].lower()
+    figure = ax.get_figure(root=True)
+    assert figure is not None, "Axes that were drawn on have a figure"
+    part = target.with_name(target.name + ".part")
+    try:
+        # Fonts as journals want them, and no date or random id: the same numbers make the same file.
+        with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "batchai_magics"}):
+            dated = {"svg": "Date", "pdf": "CreationDate"}.get(form)
+            figure.savefig(part, format=form, dpi=_PRINT_DPI, metadata={dated: None} if dated else None)
+        return part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def picture_path(path: str | os.PathLike[str]) -> Path:
+    """The path, if its suffix is one of FORMATS and its folder is there; else a UsageError."""
+    target = Path(path).expanduser()
+    if target.suffix[1:].lower() not in FORMATS:
+        known = ", ".join(f".{form}" for form in FORMATS)
+        raise UsageError(f"{target}: no picture ends like that", hint=f"Let the name end in one of {known}.")
+    if not target.parent.is_dir():
+        raise UsageError(f"{target}: there is no folder {target.parent}", hint="Make the folder first.")
+    return target
+
+
+@cache
+def _axes_class() -> type[Axes]:
+    from matplotlib.axes import Axes
+
+    class MetricsAxes(Axes):
+        """Axes that show their figure as the value of a notebook cell."""
+
+        def _repr_png_(self) -> bytes:
+            return figure_png(self)
+
+    return MetricsAxes

@@ -1,0 +1,129 @@
+r"""The formats that the parser knows: one table row each.
+
+A row has *literals*, one of which is searched first, a *pattern*, which never crosses a line's end, the
+*fields* that it reads with their units, a *sample* as the program prints it, and a reader that makes records
+of a match, or none of a near miss. To add a format, add a row to its family's file and say in a test what its
+sample gives.
+
+Records of tf_cnn_benchmarks are found wherever they stand, because its processes glue them to each other. All
+other formats have a line of their own; the first row that fits reads it: JSON wins over patterns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, repeat
+from operator import itemgetter
+
+from batchai_magics.metrics.formats_caffe import CAFFE
+from batchai_magics.metrics.formats_chainer import CHAINER, TABLE_OPENINGS
+from batchai_magics.metrics.formats_cntk import CNTK
+from batchai_magics.metrics.formats_gate import Gate, spelled_out, stem
+from batchai_magics.metrics.formats_horovod import HOROVOD
+from batchai_magics.metrics.formats_json import DLLOGGER, JSON_LINES
+from batchai_magics.metrics.formats_keras import KERAS
+from batchai_magics.metrics.formats_line import lines_with, read_line
+from batchai_magics.metrics.formats_mxnet import MXNET
+from batchai_magics.metrics.formats_pairs import PAIRS
+from batchai_magics.metrics.formats_row import Format, GluedFormat, LineFormat
+from batchai_magics.metrics.formats_tensorflow import TENSORFLOW
+from batchai_magics.metrics.formats_tf import TENSORFLOW_BENCHMARKS
+from batchai_magics.metrics.formats_torch import PYTORCH
+from batchai_magics.metrics.formats_view import View
+from batchai_magics.metrics.header import OPENINGS
+from batchai_magics.metrics.record import Record
+
+LINE_FORMATS: tuple[LineFormat, ...] = (
+    *JSON_LINES,
+    *DLLOGGER,
+    *HOROVOD,
+    *KERAS,
+    *PYTORCH,
+    *TENSORFLOW,
+    *CNTK,
+    *CAFFE,
+    *CHAINER,
+    *MXNET,
+    *PAIRS,
+)
+FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
+
+LITERALS = frozenset(text for row in FORMATS for literal in row.literals for text in spelled_out(literal))
+"""Every record's line has one of these byte strings, unless a table is open."""
+_LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
+_LINE_STEMS = tuple(stem(literal) for literal in _LINE_LITERALS)
+_OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
+_RATE, _EVALUATION = TENSORFLOW_BENCHMARKS[0], TENSORFLOW_BENCHMARKS[1:]
+_OPENINGS_END = len(_EVALUATION) + len(_OPENINGS)
+_GATE = Gate((*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS))
+
+_Read = Callable[[View, re.Match[bytes]], Record | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look at some lines has found: all that may be in them."""
+
+    glued: Sequence[GluedFormat]
+    stems: Sequence[bytes]  # of the line formats
+    is_opening: bool  # a header or a table begins, so that lines without any literal matter
+
+
+_NOTHING = Found((), (), False)
+_ONLY_RATE = Found((_RATE,), (), False)
+
+
+def look(data: bytes) -> Found:
+    """Which formats these lines may hold; never misses one."""
+    has_rate = _RATE.literal in data  # so usual that it is quickest to search for
+    is_there = _GATE.open_for(data)
+    if is_there is None:
+        return _ONLY_RATE if has_rate else _NOTHING
+    return Found(
+        [*([_RATE] if has_rate else []), *compress(_EVALUATION, is_there)],
+        list(compress(_LINE_STEMS, is_there[_OPENINGS_END:])),
+        any(is_there[len(_EVALUATION) : _OPENINGS_END]),
+    )
+
+
+def read_records(view: View, found: Found) -> Iterator[Record]:
+    """The records in whole lines, from left to right."""
+    if found.stems:
+        yield from _read_mixed(view, found)
+        return
+    for read, match in _matches(found.glued, view.data):
+        record = read(view, match)
+        view.done = match.end()
+        if record is not None:
+            view.first = view.begun if view.first is None else view.first
+            yield record
+
+
+def _matches(rows: Sequence[GluedFormat], data: bytes) -> Iterable[tuple[_Read, re.Match[bytes]]]:
+    found = [zip(repeat(row.read), row.pattern.finditer(data)) for row in rows]
+    return found[0] if len(found) == 1 else heapq.merge(*found, key=lambda pair: pair[1].start())
+
+
+def _read_mixed(view: View, found: Found) -> Iterator[Record]:
+    """Records where lines of other programs stand between those of tf_cnn_benchmarks, or instead of them."""
+    lines = ((start, None, None) for start in lines_with(found.stems, view.data))
+    glued = ((match.start(), read, match) for read, match in _matches(found.glued, view.data))
+    for start, read, match in heapq.merge(lines, glued, key=itemgetter(0)):
+        if start < view.done:
+            continue
+        if read is None or match is None:
+            yield from _see(view, start, read_line(view, start, LINE_FORMATS))
+            continue
+        record = read(view, match)
+        view.done = match.end()
+        if record is not None:
+            yield from _see(view, view.begun, [record])
+
+
+def _see(view: View, begun: int, records: list[Record]) -> list[Record]:
+    if records:
+        view.first = begun if view.first is None else view.first
+    return records

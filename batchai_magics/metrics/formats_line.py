@@ -1,0 +1,62 @@
+"""How a line that only one program writes is taken from its text, and who reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from batchai_magics.metrics.formats_row import Line, LineFormat
+from batchai_magics.metrics.formats_view import View
+from batchai_magics.metrics.prefixes import PREFIX, rank_of
+from batchai_magics.metrics.record import Record
+
+_MOST_BYTES = 16 * 1024  # longer lines are no line of any program here
+_LEVEL = rb"(?:DEBUG|INFO|WARNING)"
+_LEAD = re.compile(
+    rb"(?:[IW]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] +"  # glog and absl
+    rb"|" + _LEVEL + rb":[\w.]*: ?"  # Python's logging
+    rb"|(?:- )?(?:[\w.]+ - )?" + _LEVEL + rb" - "
+    rb"|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d: +)?"  # CNTK's BrainScript
+)
+
+
+def lines_with(stems: Sequence[bytes], data: bytes) -> list[int]:
+    """Where the lines that hold one of these strings begin, in ascending order."""
+    starts = set()
+    for text in stems:
+        place = data.find(text)
+        while place >= 0:
+            starts.add(data.rfind(b"\n", 0, place) + 1)
+            newline = data.find(b"\n", place)
+            place = data.find(text, newline) if newline >= 0 else -1
+    return sorted(starts)
+
+
+def line_at(view: View, start: int) -> tuple[Line, bool] | None:
+    """The line that begins here, and whether it has ended; None for the rest of one that was too long."""
+    newline = view.data.find(b"\n", start)
+    end = newline if newline >= 0 else len(view.data)
+    if end - start > _MOST_BYTES or (view.is_continued and not start):
+        return None
+    text = view.data[view.pass_tag(start) if view.is_tagged else start : end]
+    prefix = PREFIX.match(text)
+    begin = prefix.end() if prefix else 0
+    lead = _LEAD.match(text, begin)
+    rank = rank_of(prefix) if view.rank is None else view.rank
+    line = Line(text[lead.end() if lead else begin :], rank, view.end_offset(start), view.memories.of(rank))
+    return line, newline >= 0
+
+
+def read_line(view: View, start: int, rows: Sequence[LineFormat]) -> list[Record]:
+    """The records of the line that begins here, read by the first row that fits; if any, the line is done."""
+    found = line_at(view, start)
+    if found is None:
+        return []
+    line, has_ended = found
+    for row in rows:
+        match = row.pattern.match(line.text) if any(text in line.text for text in row.stems) else None
+        if match:
+            records = list(row.read(line, row, match)) if has_ended or row.is_closed else []
+            view.done = max(view.done, view.data.find(b"\n", start), start) if records else view.done
+            return records
+    return []

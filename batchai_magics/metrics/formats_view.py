@@ -1,0 +1,54 @@
+"""Whole lines of one stream, with the places that were read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from batchai_magics.metrics.memory import Memories
+from batchai_magics.metrics.pace import Pace
+from batchai_magics.metrics.prefixes import LABEL, PLAIN_TAG, rank_of
+
+
+@dataclass(slots=True)
+class View:
+    """Whole lines of one stream, while records are read from them from left to right."""
+
+    data: bytes
+    rank: int | None  # of the stream; None leaves it to labels
+    offset: int  # of the data's first byte …
+    line_end: int | None  # … or the offset of the line's end, where the data are one line, cleaned
+    pace: Pace
+    memories: Memories = field(default_factory=Memories)
+    done: int = 0  # where the last record ended
+    begun: int = 0  # where the last record began …
+    first: int | None = None  # … and the first one
+    is_tagged: bool = False  # each line begins with a plain tag, which tells its rank
+    is_continued: bool = False  # the first line begins in the middle of one that was too long
+
+    def end_offset(self, position: int) -> int:
+        """The byte offset of the end of the line at a position."""
+        if self.line_end is not None:
+            return self.line_end
+        newline = self.data.find(b"\n", position)
+        return self.offset + (newline + 1 if newline >= 0 else len(self.data))
+
+    def before(self, position: int) -> bytes:
+        """What stands left of a position on its line, back to the last record."""
+        start = self.data.rfind(b"\n", self.done, position) + 1
+        if self.is_tagged and (start or not self.done):
+            start = self.pass_tag(start)
+        return self.data[start or self.done : position]
+
+    def pass_tag(self, start: int) -> int:
+        """Take the line's rank from its tag; the text begins where the tag ends."""
+        tag = PLAIN_TAG.match(self.data, start)
+        if tag is None:
+            return start
+        self.rank = int(tag[1])
+        return tag.end()
+
+    def rank_at(self, before: bytes) -> int | None:
+        """The stream's rank, or the one of a label at the end of the text before the record."""
+        if self.rank is None and before:
+            return rank_of(LABEL.search(before))
+        return self.rank

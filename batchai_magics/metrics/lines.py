@@ -1,0 +1,68 @@
+"""Bytes in any chunking become blocks of whole lines, with a bounded remainder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_LINE_BYTES = 64 * 1024
+"""A line without an end is cut here, so that a stream without newlines costs no memory."""
+
+_DIGITS = b"0123456789"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, each ended by a newline, at a byte offset of their stream.
+
+    Only the piece of an overlong line, and a stream's last line, may lack the newline.
+    """
+
+    data: bytes
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """The byte offset behind the block."""
+        return self.offset + len(self.data)
+
+
+class LineCutter:
+    r"""Cuts one byte stream into blocks of at most 64 KiB; a `\r` ends a line as a `\n` does."""
+
+    def __init__(self) -> None:
+        self.offset = 0  # behind the last block
+        self._carry = b""
+
+    @property
+    def is_within_line(self) -> bool:
+        """Whether the last line has not ended yet."""
+        return bool(self._carry)
+
+    def feed(self, data: bytes) -> Iterator[Block]:
+        """The blocks of whole lines that these bytes complete; take all of them before feeding again."""
+        buffer = self._carry + data.replace(b"\r", b"\n")
+        start = 0
+        while end := _cut(buffer, start):
+            yield Block(buffer[start:end], self.offset + start)
+            start = end
+        self._carry = buffer[start:]
+        self.offset += start
+
+    def finish(self) -> Block | None:
+        """The last line, which nothing ended, or None; the cutter is empty afterwards."""
+        block = Block(self._carry, self.offset)
+        self._carry, self.offset = b"", block.end
+        return block if block.data else None
+
+
+def _cut(buffer: bytes, start: int) -> int:
+    """Where the block that begins at `start` ends, or 0 while that is not known."""
+    limit = start + MAX_LINE_BYTES
+    newline = buffer.rfind(b"\n", start, limit)
+    if newline >= 0:
+        return newline + 1
+    if len(buffer) < limit:
+        return 0
+    # Never between two digits: half of a step number would look like another step.
+    return start + (len(buffer[start:limit].rstrip(_DIGITS)) or MAX_LINE_BYTES)

@@ -1,0 +1,100 @@
+"""Records as a tidy table: one row a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.metrics.record import (
+    EvalRecord,
+    PatternRecord,
+    Record,
+    StepRecord,
+    TotalRecord,
+    ValueRecord,
+)
+
+if TYPE_CHECKING:
+    import pandas
+
+TIDY_COLUMNS = ("step", "rank", "metric", "value", "unit", "wall_time", "offset")
+"""What is told of each number, in the order of the table."""
+
+_RATE = "images/sec"
+_FRACTION = "fraction"
+
+# The numbers of a record: the metric, the record's field, the unit.
+_NUMBERS: dict[type, tuple[tuple[str, str, str], ...]] = {
+    StepRecord: (
+        ("images_per_sec", "images_per_sec", _RATE),
+        ("uncertainty", "uncertainty", _RATE),
+        ("jitter", "jitter", _RATE),
+        ("loss", "loss", ""),
+        ("top_1", "top_1", _FRACTION),
+        ("top_5", "top_5", _FRACTION),
+    ),
+    TotalRecord: (("total_images_per_sec", "images_per_sec", _RATE),),
+    EvalRecord: (
+        ("eval_examples_per_sec", "examples_per_sec", "examples/sec"),
+        ("eval_top_1", "top_1", _FRACTION),
+        ("eval_top_5", "top_5", _FRACTION),
+        ("eval_examples", "examples", "examples"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """One number of a log. `wall_time` is in seconds since 1970, None where the log does not tell."""
+
+    step: int | None
+    rank: int | None
+    metric: str
+    value: float
+    unit: str
+    wall_time: float | None
+    offset: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in the order of the table."""
+        return {name: getattr(self, name) for name in TIDY_COLUMNS}
+
+
+def numbers(records: Iterable[Record]) -> Iterator[Number]:
+    """Every number in these records, in file order; names and words of the header are none."""
+    for record in records:
+        if isinstance(record, (PatternRecord, ValueRecord)):
+            yield _number(record, record.name, record.value, getattr(record, "unit", ""))
+        for metric, field, unit in _NUMBERS.get(type(record), ()):
+            value = getattr(record, field)
+            if value is not None:
+                yield _number(record, metric, value, unit)
+
+
+def tidy(records: Iterable[Record]) -> pandas.DataFrame:
+    """One row a number, in file order, columns as TIDY_COLUMNS.
+
+    `step` and `rank` are nullable integers, `wall_time` is a UTC time or NaT, `offset` is the byte after the
+    number's line. A total that every rank repeats is a row each time: take one, never their sum.
+    """
+    import pandas as pd
+
+    found = list(numbers(records))
+    times = [number.wall_time for number in found]
+    return pd.DataFrame(
+        {
+            "step": pd.array([number.step for number in found], dtype="Int64"),
+            "rank": pd.array([number.rank for number in found], dtype="Int64"),
+            "metric": pd.Series([number.metric for number in found], dtype="object"),
+            "value": pd.array([number.value for number in found], dtype="float64"),
+            "unit": pd.Series([number.unit for number in found], dtype="object"),
+            "wall_time": pd.to_datetime(pd.Series(times, dtype="float64"), unit="s", utc=True),
+            "offset": pd.array([number.offset for number in found], dtype="int64"),
+        }
+    )
+
+
+def _number(record: Record, metric: str, value: float, unit: str) -> Number:
+    step, wall_time = getattr(record, "step", None), getattr(record, "wall_time", None)
+    return Number(step, record.rank, metric, float(value), unit, wall_time, record.offset)

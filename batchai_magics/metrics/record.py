@@ -1,0 +1,92 @@
+"""What a training log says, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class StepRecord(NamedTuple):
+    """One step line of tf_cnn_benchmarks (format: tensorflow/benchmarks, `benchmark_cnn.py`).
+
+    `images_per_sec` is the cumulative mean since warm-up of the process that printed it;
+    `uncertainty` its standard error; `jitter` the scaled median absolute deviation. `rank` is None
+    where the log does not tell. `offset` is the byte offset, in its stream, of the line's end.
+    A tuple, because a log has so many of them: it is made in half the time that a frozen dataclass takes.
+    """
+
+    step: int
+    rank: int | None
+    images_per_sec: float
+    uncertainty: float
+    jitter: float
+    loss: float
+    top_1: float | None = None
+    top_5: float | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TotalRecord:
+    """A `total images/sec` line. Every rank repeats the job's total: never add them up."""
+
+    images_per_sec: float
+    rank: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRecord:
+    """An evaluation: examples per second at a step, or the accuracies at the end (fractions of 1)."""
+
+    rank: int | None
+    step: int | None = None
+    examples_per_sec: float | None = None
+    top_1: float | None = None
+    top_5: float | None = None
+    examples: int | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRecord:
+    """One line of the header block: `Model:       resnet50` is key `model`, value `resnet50`."""
+
+    key: str
+    value: str
+    rank: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRecord:
+    """A number that the user's own pattern `name` found: its first group, or the group named `value`.
+
+    `step` is what the group named `step` found, None without one.
+    """
+
+    name: str
+    value: float
+    step: int | None
+    rank: int | None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRecord:
+    """A number that another program than tf_cnn_benchmarks printed, under the name and in the unit it gave.
+
+    `step` counts what the program counts: steps, batches or samples, since the start or within `epoch`. Both
+    are None where the log does not tell. An evaluation's number has `val_` or `test_` in its name.
+    """
+
+    name: str
+    value: float
+    unit: str = ""
+    step: int | None = None
+    epoch: int | None = None
+    rank: int | None = None
+    offset: int = 0
+
+
+Record = StepRecord | TotalRecord | EvalRecord | HeaderRecord | PatternRecord | ValueRecord

@@ -1,0 +1,128 @@
+"""A process's speed once it is warm: where warm-up ends is found in the log, not assumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from batchai_magics.metrics.record import StepRecord
+
+_MOST_BLOCKS = 100
+_LEAST_BLOCKS = 4
+_ROUNDING = 0.05  # rates are printed in tenths
+_PRECISION = 0.02  # a block is so long that the printed tenths change its speed by less
+_SLOWNESS = 0.05  # a beginning nearer to the steady speed is no warm-up
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A rate with its standard error and its jitter, all in images/sec.
+
+    `jitter` is 1.4826 times the median distance of single steps from the median one, as the program
+    printed it.
+    """
+
+    images_per_sec: float
+    uncertainty: float
+    jitter: float
+
+    def __str__(self) -> str:
+        return f"{self.images_per_sec:,.1f} ± {self.uncertainty:,.1f} (jitter {self.jitter:,.1f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The speed between two printed steps of one process."""
+
+    first: int
+    last: int
+    images_per_sec: float
+
+
+def blocks(steps: Sequence[StepRecord]) -> list[Block]:
+    """What a process did from step to step, which the cumulative mean of a step line hides.
+
+    With n steps at a mean rate r, n/r is the time taken in batches, so that the batch size cancels out.
+    Lines are merged until a block is longer than the rounding of the printed rates can blur, and a
+    hundredth of the run.
+    """
+    ordered = sorted((step for step in steps if step.images_per_sec > 0), key=lambda record: record.step)
+    least = ordered[-1].step / _MOST_BLOCKS if ordered else 0
+    result: list[Block] = []
+    first, began, blur = 0, 0.0, 0.0
+    for record in ordered:
+        ended = record.step / record.images_per_sec
+        spent, error = ended - began, ended * _ROUNDING / record.images_per_sec
+        if record.step - first < least or spent <= 0 or blur + error > _PRECISION * spent:
+            continue
+        result.append(Block(first, record.step, (record.step - first) / spent))
+        first, began, blur = record.step, ended, error
+    return result
+
+
+def warm_up_steps(blocks: Sequence[Block]) -> int | None:
+    """The step after which a process is at its steady speed: 0 if it always is; None for too few lines.
+
+    This is the marginal standard error rule (White 1997): of all beginnings up to half of the run, leave out
+    the one that makes the rest's mean most certain. Neither a late disturbance nor a beginning that is faster
+    than the rest counts as warm-up.
+    """
+    if len(blocks) < _LEAST_BLOCKS:
+        return None
+    rates = [block.images_per_sec for block in blocks]
+    cut = _least_error(rates)
+    if not cut:
+        return 0
+    before, after = _mean(rates[:cut]), _mean(rates[cut:])
+    return blocks[cut - 1].last if before < (1 - _SLOWNESS) * after else 0
+
+
+def common_warm_up(series: Mapping[int, Sequence[StepRecord]]) -> int | None:
+    """The step at which warm-up is over for half of the processes."""
+    cuts = [warm_up_steps(blocks(steps)) for steps in series.values()]
+    known = sorted(cut for cut in cuts if cut is not None)
+    return known[len(known) // 2] if known else None
+
+
+def steady_speed(steps: Sequence[StepRecord], cut: int | None) -> Speed | None:
+    """The speed of one process after step `cut`; that of all its steps if nothing is to be left out.
+
+    The standard error is then the printed one, else that of the speeds between the lines after the cut. None
+    if no line tells a rate.
+    """
+    last = next((step for step in reversed(steps) if step.images_per_sec >= 0), None)
+    if last is None:
+        return None
+    whole = Speed(last.images_per_sec, last.uncertainty, last.jitter)
+    rest = [block for block in blocks(steps) if block.first >= cut] if cut else []
+    if len(rest) < 2:
+        return whole
+    taken = sum((block.last - block.first) / block.images_per_sec for block in rest)
+    rate = (rest[-1].last - rest[0].first) / taken
+    return Speed(rate, standard_error([block.images_per_sec for block in rest]), last.jitter)
+
+
+def _least_error(values: Sequence[float]) -> int:
+    """How many leading values to leave out so that the standard error of the others' mean is least."""
+    total = squares = 0.0
+    best, least = 0, float("inf")
+    for start in reversed(range(len(values))):
+        total += values[start]
+        squares += values[start] ** 2
+        count = len(values) - start
+        error = max(0.0, squares - total**2 / count) / count**2
+        if start <= len(values) // 2 and error <= least:
+            best, least = start, error
+    return best
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """The standard error of the mean of two values or more."""
+    mean = _mean(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return math.sqrt(variance / len(values))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
