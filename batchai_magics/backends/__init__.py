@@ -1,0 +1,1 @@
+"""Where jobs run: the Backend protocol (base) and one package for each place."""

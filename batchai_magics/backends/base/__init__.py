@@ -1,0 +1,52 @@
+"""The Backend protocol: few verbs over typed resources, the same for every place jobs can run.
+
+Promises, each with a contract test in tests/contract:
+
+ 1. `create` is all or nothing: when it raises, nothing of the resource is there.
+ 2. Creating the same thing again returns it; creating a different one under its name is a ConflictError.
+ 3. A status read never lies: after any crash the next `show` tells what is really so.
+ 4. `read` is by byte offset, repeatable, never past what is whole, and says when a file cannot grow any more.
+ 5. Two processes may use one backend at once.
+ 6. Credentials and secrets go in and never come back out.
+ 7. Every error is one of errors.py, with the service's code where it has one.
+ 8. No verb blocks for a job's duration; waiting is `follow`'s alone.
+ 9. `terminate` ends every process of the job; `delete` of a job does that first.
+10. A description that needs more than `capabilities` is refused by name before anything is written.
+"""
+
+from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.backends.base.storage import Accounts, Groups, ShareFile, Storage
+from batchai_magics.backends.base.values import (
+    Capabilities,
+    Chunk,
+    CommandOutput,
+    ExperimentSpec,
+    FileRef,
+    OutputFile,
+    ResourceGroup,
+    Span,
+    Spec,
+    StorageAccount,
+    Usage,
+    WorkspaceSpec,
+)
+
+__all__ = [
+    "Accounts",
+    "Backend",
+    "Capabilities",
+    "Chunk",
+    "CommandOutput",
+    "ExperimentSpec",
+    "FileRef",
+    "Groups",
+    "OutputFile",
+    "ResourceGroup",
+    "ShareFile",
+    "Span",
+    "Spec",
+    "Storage",
+    "StorageAccount",
+    "Usage",
+    "WorkspaceSpec",
+]

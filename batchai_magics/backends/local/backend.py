@@ -1,0 +1,250 @@
+"""The local backend: the Backend protocol over a store, folders and detached supervisors."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from batchai_magics.backends.base import (
+    Capabilities,
+    Chunk,
+    CommandOutput,
+    FileRef,
+    OutputFile,
+    Spec,
+    Usage,
+)
+from batchai_magics.backends.local import (
+    catalog,
+    cluster_rows,
+    creation,
+    job_rows,
+    mounts,
+    nodes,
+    outputs,
+    recovery,
+    rows,
+    step,
+    stopping,
+    usage,
+)
+from batchai_magics.backends.local.accounts import LocalAccounts, LocalGroups
+from batchai_magics.backends.local.cluster_rows import Limits
+from batchai_magics.backends.local.layout import Layout
+from batchai_magics.backends.local.planning import output_segment
+from batchai_magics.backends.local.shares import LocalStorage
+from batchai_magics.backends.local.store import Store
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.models.cluster import ClusterPatch, VmPriority
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.resources import Cluster, Node, Resource
+
+CAPABILITIES = Capabilities(name="local", runs_here=True)
+_PENDING = """
+SELECT 1 FROM node WHERE state = 'preparing'
+UNION ALL SELECT 1 FROM cluster WHERE maximum IS NOT NULL
+UNION ALL SELECT 1 FROM job WHERE state = 'queued' AND is_assigned = 0 LIMIT 1
+"""
+_STREAMS = {"stdout.txt": "stdout", "stderr.txt": "stderr"}
+
+
+class LocalBackend:
+    """Jobs on this machine. State, shares and logs are below `home`; any number of processes may share it."""
+
+    capabilities = CAPABILITIES
+
+    def __init__(self, home: Path, *, limits: Limits | None = None) -> None:
+        self.layout = Layout(Path(home).expanduser().absolute())
+        self.store = Store(self.layout.database)
+        self.storage = LocalStorage(self.layout.home / "shares")
+        self.containers = LocalStorage(self.layout.home / "containers")
+        self.accounts = LocalAccounts(self.store, self.layout)
+        self.groups = LocalGroups(self.store)
+        self._limits = limits or Limits()
+        self._supervisors: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.RLock()
+
+    def create(self, id: ResourceId, spec: Spec) -> Resource:
+        """Makes a resource, or returns it if the very same is there already."""
+        created = creation.create(self.store, self.layout, id, spec, limits=self._limits)
+        if created.supervisor:
+            self._supervisors.append(created.supervisor)
+        self._settle(force=created.is_new, setup_secrets=created.setup_secrets)
+        return self.show(id)
+
+    def show(self, id: ResourceId) -> Resource:
+        """The resource as it stands."""
+        self._settle()
+        with self.store.read() as db:
+            return rows.resource(db, _row(db, id))
+
+    def list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
+        """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
+        self._settle()
+        with self.store.read() as db:
+            if kind is Kind.WORKSPACE:
+                return _workspaces(db, parent)
+            _row(db, parent)
+            query = "SELECT * FROM resource WHERE parent = ? AND kind = ? ORDER BY seq"
+            return [rows.resource(db, row) for row in db.execute(query, (parent.key, kind.value)).fetchall()]
+
+    def update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
+        """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
+        guid, to_stop = cluster_rows.resize(self.store, id, patch, limits=self._limits)
+        stopping.wake(self.store, to_stop)
+        nodes.sweep_folders(self.store, self.layout, guid)
+        self._settle(force=True)
+        return self.show(id)
+
+    def delete(self, id: ResourceId) -> None:
+        """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
+        with self.store.read() as db:
+            _row(db, id)
+            inner = stopping.resources_inside(db, id)
+        jobs = [item for item in inner if item.kind is Kind.JOB]
+        for job in jobs:
+            self.terminate(job)
+        stopping.wait_for_end(self.store, jobs, settle=self._settle)
+        for guid in creation.forget(self.store, inner):
+            shutil.rmtree(self.layout.job(guid).root, ignore_errors=True)
+            shutil.rmtree(self.layout.cluster(guid), ignore_errors=True)
+        self._settle(force=True)
+
+    def terminate(self, job: ResourceId) -> None:
+        """Asks a job to end; nothing happens to one that has ended."""
+        with self.store.read() as db:
+            _row(db, job)
+        stopping.wake(self.store, stopping.ask(self.store, job.key))
+        self._settle(force=True)
+
+    def nodes(self, id: ResourceId) -> Sequence[Node]:
+        """The nodes of a cluster, or those a job runs on."""
+        self._settle()
+        column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
+        with self.store.read() as db:
+            _row(db, id)
+            query = (
+                "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
+                f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
+            )
+            return [rows.node(row) for row in db.execute(query, (id.key,)).fetchall()]
+
+    def files(self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "") -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name."""
+        return outputs.listing(self._directory(job, directory_id)[0], path)
+
+    def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
+        """At most `limit` bytes of a file from `offset`, with the ranks that wrote them."""
+        self._settle()
+        folder, row = self._directory(file.job, file.directory_id)
+        is_complete = row["state"] in ("succeeded", "failed")  # looked at before the size
+        path = outputs.inside(folder, file.path)
+        chunk = outputs.read(path, offset, limit, is_complete=is_complete)
+        stream = _STREAMS.get(file.path) if file.directory_id == STDOUTERR else None
+        if not stream or not chunk.data:
+            return chunk
+        spans = outputs.spans(self.layout.job(row["guid"]).spans(stream), offset, chunk.end)
+        return Chunk(chunk.data, chunk.offset, chunk.size, chunk.is_complete, spans)
+
+    def reap(self) -> int:
+        """Collects the supervisors that have ended; gives how many that were started here still run."""
+        with self._lock:
+            self._supervisors = [child for child in self._supervisors if child.poll() is None]
+            return len(self._supervisors)
+
+    def setup_files(self, cluster: ResourceId, path: str = "") -> Sequence[OutputFile]:
+        """One level of what a cluster's setup task wrote, sorted by name."""
+        found = self.show(cluster)
+        assert isinstance(found, Cluster)
+        setup = found.spec.node_setup
+        if not (setup and setup.setup_task):
+            raise ServiceError(
+                "List files is supported only for clusters with startup task configure to store its output on"
+                " Azure File Share or Azure Blob Container"
+            )
+        return outputs.listing(mounts.setup_logs(self.layout, found.spec), path)
+
+    def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
+        """Runs a shell command on a node, in its folder and environment; blocks until it has ended."""
+        if node_id not in [node.id for node in self.nodes(id)]:
+            raise NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
+        with self.store.read() as db:
+            query = (
+                "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
+            )
+            (guid,) = db.execute(query, (node_id,)).fetchone()
+        return nodes.execute(self.layout, guid, node_id, command)
+
+    def preempt(self, cluster: ResourceId, node_id: str) -> None:
+        """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""
+        stopping.wake(self.store, nodes.preempt(self.store, _checked_low(self.show(cluster)), node_id))
+        self._settle(force=True)
+
+    def usages(self, location: str) -> Sequence[Usage]:
+        """What is used of each quota; this machine is every location."""
+        with self.store.read() as db:
+            return usage.usages(db, self._limits.core_quota)
+
+    def delete_group(self, name: str) -> None:
+        """Deletes a resource group with all workspaces and storage accounts in it."""
+        self.groups.show(name)
+        with self.store.read() as db:
+            rows_ = db.execute("SELECT id FROM resource WHERE kind = ?", (Kind.WORKSPACE.value,)).fetchall()
+        for id in (ResourceId.parse(row["id"]) for row in rows_):
+            if id.group.lower() == name.lower():
+                self.delete(id)
+        for account in self.accounts.list(name):
+            self.accounts.delete(account.name)
+        self.groups.forget(name)
+
+    def close(self) -> None:
+        """Lets go of the store's file; jobs run on."""
+        self.store.close()
+
+    def _directory(self, job: ResourceId, directory_id: str) -> tuple[Path, sqlite3.Row]:
+        with self.store.read() as db:
+            resource = _row(db, job)
+            row = db.execute("SELECT * FROM job WHERE key = ?", (job.key,)).fetchone()
+        segment = output_segment(ResourceId.parse(resource["id"]), row["guid"])
+        if directory_id.lower() == STDOUTERR:
+            return Path(row["output_root"]) / segment / STDOUTERR, row
+        return job_rows.output_folder(self.layout, self.store, job, directory_id, segment), row
+
+    def _settle(self, *, force: bool = False, setup_secrets: Mapping[str, str] | None = None) -> None:
+        """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start."""
+        with self._lock:
+            self.reap()
+            if recovery.recover(self.store, self.layout) or force or self._is_pending():
+                self._supervisors += step.settle(self.store, self.layout, setup_secrets=setup_secrets)
+
+    def _is_pending(self) -> bool:
+        """Whether a step may have something to do."""
+        with self.store.read() as db:
+            return db.execute(_PENDING).fetchone() is not None
+
+
+def _checked_low(cluster: Resource) -> ResourceId:
+    if not isinstance(cluster, Cluster) or cluster.spec.vm_priority is not VmPriority.LOW_PRIORITY:
+        text = f"{cluster.id.name} is no lowpriority cluster: nothing takes its nodes away"
+        raise ConflictError(text, code="NotLowPriority", hint="Create one with --vm-priority lowpriority.")
+    return cluster.id
+
+
+def _row(db: sqlite3.Connection, id: ResourceId) -> sqlite3.Row:
+    row: sqlite3.Row | None = db.execute("SELECT * FROM resource WHERE key = ?", (id.key,)).fetchone()
+    if row is None:
+        raise catalog.not_found(db, id)
+    return row
+
+
+def _workspaces(db: sqlite3.Connection, beside: ResourceId) -> list[Resource]:
+    query = "SELECT * FROM resource WHERE kind = ? ORDER BY seq"
+    found = db.execute(query, (Kind.WORKSPACE.value,)).fetchall()
+    group = replace(beside.workspace_id, workspace="", name="").key
+    return [rows.resource(db, row) for row in found if row["key"].startswith(group)]

@@ -1,0 +1,96 @@
+"""Jobs in containers: which program runs them here, and the command line that puts a process into one."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.models.container import ContainerSettings
+from batchai_magics.models.job import JobSpec
+
+ENGINES = ("docker", "podman", "apptainer")
+PROBE_S = 10.0
+# What the launcher and this backend tell each process; passed on by name: no value is on a command line.
+PASSED_ON = (
+    *("BATCHAI_JOB_GUID", "TMPDIR", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"),
+    *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    *("MPIR_CVAR_CH4_NETMOD", "FI_PROVIDER", "FI_TCP_IFACE"),
+)
+
+
+def engine(configured: str = "") -> tuple[str, ...]:
+    """The command that runs containers: the configured one, else the first that works; empty if none does."""
+    if configured:
+        return tuple(shlex.split(configured))
+    return next(((name,) for name in ENGINES if _works(name)), ())
+
+
+def _works(name: str) -> bool:
+    if not shutil.which(name):
+        return False
+    if name == "apptainer":
+        return True
+    try:  # the client alone is not enough: docker needs its engine
+        return not subprocess.run(
+            [name, "info"], capture_output=True, timeout=PROBE_S, check=False
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def boxed(plan: dict[str, Any], spec: JobSpec, folders: Sequence[Path]) -> dict[str, Any]:
+    """The plan with every process put into a container, if the job asks for one and an engine was found."""
+    if not (spec.container_settings and plan["engine"]):
+        return plan
+    secrets = [item.name for item in spec.secrets or ()]
+    processes, removals = [], []
+    for index, process in enumerate(plan["processes"]):
+        variables = [*plan["nodes"][process["node"]]["env"], *process["env"], *secrets]
+        name = f"batchai-{plan['guid']}-{index}"
+        box = Box(plan["engine"], spec.container_settings, name, folders, variables)
+        processes.append({**process, "command": box.command(process["command"])})
+        removals.append(box.removal)
+    return {**plan, "processes": processes, "removals": [command for command in removals if command]}
+
+
+@dataclass(frozen=True)
+class Box:
+    """One container: what runs it, its name, the folders it sees, and the variables it gets, by name."""
+
+    engine: Sequence[str]
+    settings: ContainerSettings
+    name: str
+    folders: Sequence[Path]
+    variables: Iterable[str]
+
+    @property
+    def image(self) -> str:
+        """The image's full name."""
+        source = self.settings.image_source_registry
+        server = (source.server_url or "").removeprefix("https://").rstrip("/")
+        return f"{server}/{source.image}" if server else source.image
+
+    def command(self, command: str) -> str:
+        """The shell command that runs `command` in the container, in the folder it is started in."""
+        if "apptainer" in Path(self.engine[0]).name:
+            binds = [word for folder in self.folders for word in ("--bind", str(folder))]
+            words = [*self.engine, "exec", *binds, f"docker://{self.image}"]
+            return f"exec {shlex.join(words)} /bin/bash -c {shlex.quote(command)}"
+        mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
+        passed = [f"--env={name}" for name in sorted({*self.variables, *PASSED_ON})]
+        shared = [f"--shm-size={self.settings.shm_size}"] if self.settings.shm_size else []
+        where = ["--rm", "--network=host", f"--name={self.name}", *shared, *mounts, *passed]
+        inside = f"{shlex.quote(self.image)} /bin/bash -c {shlex.quote(command)}"
+        return f'exec {shlex.join([*self.engine, "run", *where])} --workdir="$PWD" {inside}'
+
+    @property
+    def removal(self) -> list[str]:
+        """The command that ends the container, whatever it does; empty where processes are its whole life."""
+        if "apptainer" in Path(self.engine[0]).name:
+            return []
+        return [*self.engine, "rm", "--force", self.name]

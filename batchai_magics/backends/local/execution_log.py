@@ -1,0 +1,24 @@
+"""execution.log: what was done to run a job, on each node."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO
+
+
+class ExecutionLog:
+    """Appends dated lines to the log of every node; `file` is where launchers print."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = [Path(path) for path in paths]
+        self.file: IO[bytes] = self._paths[0].open("ab", buffering=0)
+
+    def write(self, sentence: str) -> None:
+        """One line in every node's log. A full disk loses the line, not the job."""
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        for path in self._paths:
+            with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:
+                file.write(f"{now} {sentence}\n")

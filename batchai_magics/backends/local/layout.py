@@ -1,0 +1,96 @@
+"""The one owner of every file name below `$BATCHAI_HOME`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.models.ids import ResourceId
+
+DEFAULT_ACCOUNT = "local"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the local backend keeps what it keeps; nothing here touches the disk."""
+
+    home: Path
+
+    @property
+    def database(self) -> Path:
+        """Resources and states."""
+        return self.home / "state.db"
+
+    def share(self, account: str, name: str) -> Path:
+        """The folder of a file share."""
+        return self.home / "shares" / account / name
+
+    def container(self, account: str, name: str) -> Path:
+        """The folder of a blob container."""
+        return self.home / "containers" / account / name
+
+    def file_server(self, id: ResourceId) -> Path:
+        """The folder that a file server exports."""
+        return self.home / "fileservers" / id.group.lower() / id.workspace.lower() / id.name.lower()
+
+    def cluster(self, guid: str) -> Path:
+        """All of a cluster."""
+        return self.home / "clusters" / guid
+
+    def mounts(self, guid: str) -> Path:
+        """`$AZ_BATCHAI_MOUNT_ROOT` of a cluster's nodes: links to shares."""
+        return self.cluster(guid) / "mounts"
+
+    def node(self, guid: str, node: str) -> Path:
+        """A node's own folder."""
+        return self.cluster(guid) / "nodes" / node
+
+    def job(self, guid: str) -> JobLayout:
+        """A job's own files."""
+        return JobLayout(self.home / "jobs" / guid)
+
+
+@dataclass(frozen=True)
+class JobLayout:
+    """What belongs to one run of a job and is nobody else's business."""
+
+    root: Path
+
+    @property
+    def plan(self) -> Path:
+        """What the supervisor starts (JSON)."""
+        return self.root / "plan.json"
+
+    @property
+    def mounts(self) -> Path:
+        """`$AZ_BATCHAI_JOB_MOUNT_ROOT`: links to shares."""
+        return self.root / "mounts"
+
+    @property
+    def shared_temp(self) -> Path:
+        """`$AZ_BATCHAI_SHARED_JOB_TEMP`."""
+        return self.root / "shared"
+
+    @property
+    def host_file(self) -> Path:
+        """`$AZ_BATCHAI_MPI_HOST_FILE`."""
+        return self.root / "hosts"
+
+    @property
+    def bin(self) -> Path:
+        """Programs that come first on the job's PATH; only there when the job needs it."""
+        return self.root / "bin"
+
+    @property
+    def exits(self) -> Path:
+        """One small file for every process that has ended."""
+        return self.root / "exits"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What the supervisor itself had to say; empty when all is well."""
+        return self.root / "supervisor.log"
+
+    def spans(self, stream: str) -> Path:
+        """Which rank wrote which bytes of `stdout` or `stderr`."""
+        return self.root / f"{stream}.spans"

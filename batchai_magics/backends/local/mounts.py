@@ -1,0 +1,103 @@
+"""Mounts: a link below a mount root for every share, container or file server that a description names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT, Layout
+from batchai_magics.errors import Problem, SpecError
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.storage import AzureFileShare, MountVolumes
+
+DEFAULT_SHARE = "batchaishare"
+DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
+DEFAULT_CONTAINER = "batchaicontainer"
+CONTAINER_MOUNT = "autobfs"
+
+
+def share_url(share: str, account: str = DEFAULT_ACCOUNT) -> str:
+    """The address of a local share, in the form that job files use."""
+    return f"https://{account}.file.core.windows.net/{share}"
+
+
+def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
+    """The folder behind each relative mount path."""
+    found: dict[str, Path] = {}
+    for share in (volumes.azure_file_shares if volumes else None) or ():
+        found[share.relative_mount_path] = layout.share(
+            share.account_name or _account(share), _share_name(share)
+        )
+    for blob in (volumes.azure_blob_file_systems if volumes else None) or ():
+        found[blob.relative_mount_path] = layout.container(blob.account_name, blob.container_name)
+    for server in (volumes.file_servers if volumes else None) or ():
+        exported = layout.file_server(ResourceId.parse(server.file_server.id))
+        source = (server.source_directory or "").strip("/").removeprefix("data").strip("/")
+        found[server.relative_mount_path] = exported / source
+    return found
+
+
+def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
+    """The same, with the default share and container at their usual places, unless they are taken."""
+    found = targets(layout, volumes)
+    found.setdefault(DEFAULT_MOUNT, layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE))
+    found.setdefault(CONTAINER_MOUNT, layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER))
+    return found
+
+
+def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
+    """Makes the links below `root`, and the folders they lead to."""
+    for relative, target in with_default(layout, volumes).items():
+        target.mkdir(parents=True, exist_ok=True)
+        place = root / relative
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.is_symlink():
+            place.symlink_to(target, target_is_directory=True)
+
+
+def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
+    """The folder that a cluster's setup task writes its output to; a SpecError when it is on no mount."""
+    setup = spec.node_setup
+    task = setup.setup_task if setup else None
+    assert setup, "only clusters with a setup task get here"
+    assert task, "only clusters with a setup task get here"
+    roots = {"AZ_BATCHAI_MOUNT_ROOT": with_default(layout, setup.mount_volumes)}
+    path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
+    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path)
+    return base / (task.std_out_err_path_suffix or "")
+
+
+def resolve(
+    layout: Layout,
+    path: str,
+    roots: dict[str, dict[str, Path]],
+    *,
+    field: str = "properties.stdOutErrPathPrefix",
+) -> Path:
+    """The folder that a path such as `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs` names. `roots` has its targets."""
+    for variable, mounted in roots.items():
+        for spelling in ("$" + variable, "${" + variable + "}"):
+            if path.startswith(spelling + "/"):
+                return _below(path.removeprefix(spelling + "/"), mounted, field)
+    fix = "begin it with $AZ_BATCHAI_MOUNT_ROOT/ or $AZ_BATCHAI_JOB_MOUNT_ROOT/ and a mounted path"
+    raise SpecError([Problem(field, f"{path!r} is on no mount", fix)])
+
+
+def _below(rest: str, mounted: dict[str, Path], field: str) -> Path:
+    for relative, target in mounted.items():
+        if rest == relative or rest.startswith(relative.rstrip("/") + "/"):
+            inner = rest[len(relative) :].strip("/")
+            if ".." in Path(inner).parts:
+                break
+            return target / inner
+    fix = f"mounted are: {', '.join(sorted(mounted)) or 'none'}"
+    raise SpecError([Problem(field, f"{rest!r} is on no mount", fix)])
+
+
+def _account(share: AzureFileShare) -> str:
+    return urlsplit(share.azure_file_url).netloc.partition(".")[0] or DEFAULT_ACCOUNT
+
+
+def _share_name(share: AzureFileShare) -> str:
+    return urlsplit(share.azure_file_url).path.strip("/") or DEFAULT_SHARE

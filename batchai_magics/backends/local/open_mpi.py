@@ -1,0 +1,87 @@
+"""Command lines written for Open MPI: found by their options, run with the Open MPI of this machine.
+
+The recipes of Batch AI start `mpirun` themselves with Open MPI's options. MPICH, which runs everything else
+here, does not know them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from batchai_magics.backends.local.layout import JobLayout
+
+# Options that Open MPI's mpirun has and MPICH's has not.
+_OPTIONS = re.compile(
+    r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
+)
+_STARTS_MPI = re.compile(r"(?:^|[\s;&|(])(?:\S*/)?mpi(?:run|exec)\s")
+# What the recipes' machines set, and what running as root in a container needs.
+ENV = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+}
+
+
+def is_meant(command: str) -> bool:
+    """Whether a command line starts `mpirun` with options that only Open MPI has."""
+    return bool(_STARTS_MPI.search(command) and _OPTIONS.search(command))
+
+
+def find() -> str:
+    """The path of this machine's Open MPI `mpirun`, or an empty string."""
+    names = ("mpirun.openmpi", "mpirun")
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    places = [Path(folder) / name for name in names for folder in folders]
+    return next((str(place) for place in places if place.exists() and _is_open_mpi(str(place))), "")
+
+
+def _is_open_mpi(mpirun: str) -> bool:
+    try:
+        done = subprocess.run([mpirun, "--version"], capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
+
+
+def choose(commands: Sequence[str], job: JobLayout, nodes: Sequence[str]) -> list[str]:
+    """Gives commands written for Open MPI the one of this machine; says so when there is none."""
+    shutil.rmtree(job.bin, ignore_errors=True)
+    if not any(is_meant(command) for command in commands):
+        return []
+    mpirun = find()
+    if not mpirun:
+        return [
+            "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
+        ]
+    prefer(mpirun, job.bin)
+    job.host_file.write_text(host_file(nodes, os.cpu_count() or 1), encoding="utf-8")
+    return []
+
+
+def environment(job: JobLayout, python: str) -> dict[str, str]:
+    """The variables by which the job's processes find Open MPI first, if it was chosen."""
+    if not job.bin.exists():
+        return {}
+    folders = [str(job.bin), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
+    return {**ENV, "PATH": os.pathsep.join(folders)}
+
+
+def prefer(mpirun: str, folder: Path) -> None:
+    """Makes a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("mpirun", "mpiexec"):
+        place = folder / name
+        place.unlink(missing_ok=True)
+        place.symlink_to(mpirun)
+
+
+def host_file(nodes: Sequence[str], slots: int) -> str:
+    """The host file for Open MPI: all nodes are this machine, which it must be able to resolve."""
+    return f"localhost slots={max(len(nodes), slots)}\n"

@@ -1,0 +1,134 @@
+"""How a job ended, from what its processes left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+FULL_BYTES = 1 << 20  # less free space than this: the disk is full
+
+Ranks = tuple[dict[str, Any], ...]  # JSON of models.resources.RankExit, first failure first
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a job. `errors` is JSON of the service's error details; a stopped job has no exit code."""
+
+    exit_code: int | None
+    errors: tuple[dict[str, Any], ...] = ()
+    ranks: Ranks = ()
+    is_requeued: bool = False
+
+    @property
+    def is_success(self) -> bool:
+        """Whether every process ended with exit code 0."""
+        return not self.errors and not self.is_requeued
+
+    @property
+    def sentence(self) -> str:
+        """The outcome for the execution log."""
+        if self.is_requeued:
+            return "the job was stopped and queued again"
+        code = "none" if self.exit_code is None else self.exit_code
+        reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
+        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "")
+
+    def with_ranks(self, exits: Path, plan: dict[str, Any]) -> Outcome:
+        """The same, with what became of each process."""
+        return replace(self, ranks=_ranks(exits, plan))
+
+
+def of_ranks(exits: Path, plan: dict[str, Any], *, launcher_code: int | None) -> Outcome:
+    """The outcome of processes that ended by themselves: the first failure decides."""
+    ranks = _ranks(exits, plan)
+    # A parameter server is ended when the others are done; how it ended then does not count.
+    workers = [rank for rank in ranks if plan["processes"][rank["rank"]]["role"] != "ps"]
+    if all(rank["exit_code"] == 0 for rank in workers):
+        return Outcome(0, ranks=ranks)
+    if ranks[0]["exit_code"]:
+        return replace(_failed(ranks[0], plan["notes"]), ranks=ranks)
+    if _is_full(plan["stdout"]):
+        error = _error("DiskFull", "The disk that holds the job's output is full")
+        return Outcome(None, (error,), ranks)
+    silent = [rank["rank"] for rank in workers if rank["exit_code"] is None]
+    return replace(_disappeared(silent, launcher_code or 0), ranks=ranks)
+
+
+def _disappeared(silent: Sequence[int], launcher_code: int) -> Outcome:
+    """Processes left no exit code: they, or their launcher, were killed from outside."""
+    how = (
+        f"The launcher (mpiexec) ended with code {launcher_code}"
+        if launcher_code
+        else "Processes disappeared"
+    )
+    details = _details(processes=",".join(map(str, silent)))
+    code = 128 - launcher_code if launcher_code < 0 else launcher_code or 255
+    return Outcome(code, (_error("JobFailed", f"{how} before the job was done", details),))
+
+
+def of_preparation(codes: Sequence[int]) -> Outcome | None:
+    """None when every node was prepared."""
+    bad = [code for code in codes if code]
+    if not bad:
+        return None
+    return Outcome(
+        bad[0], (_error("JobPreparationFailed", "Job preparation task failed with non-zero exit code"),)
+    )
+
+
+def stopped(reason: str) -> Outcome:
+    """The outcome of a job that was told to stop: `terminate`, `requeue`, or what else stopped it."""
+    if reason == "requeue":
+        return Outcome(None, is_requeued=True)
+    if reason == "terminate":
+        return failed_with("JobTerminated", "The specified job has been terminated by the user")
+    return failed_with("JobTerminated", reason)
+
+
+def failed_with(code: str, message: str) -> Outcome:
+    """A failure that no process caused."""
+    return Outcome(None, (_error(code, message),))
+
+
+def _failed(rank: dict[str, Any], notes: Sequence[str]) -> Outcome:
+    code = rank["exit_code"]
+    details = _details(failedRank=rank["rank"], failedNode=rank["node"], exitCode=code)
+    details += [{"name": "note", "value": note} for note in notes]
+    return Outcome(code, (_error("JobFailed", "Job failed with non-zero exit code", details),))
+
+
+def _ranks(exits: Path, plan: dict[str, Any]) -> Ranks:
+    """Every process, failures first and in the order in which they happened."""
+    found = {}
+    for file in exits.iterdir():
+        if file.suffix != ".part":
+            body = json.loads(file.read_text(encoding="utf-8"))
+            found[body["rank"]] = body
+    for index, process in enumerate(plan["processes"]):
+        node = plan["nodes"][process["node"]]["id"]
+        found.setdefault(index, {"rank": index, "node": node, "exit_code": None, "ended": None})
+    return tuple(sorted(found.values(), key=_failure_order))
+
+
+def _failure_order(rank: dict[str, Any]) -> tuple[bool, float, int]:
+    return (not rank["exit_code"], (rank["ended"] or 0.0) if rank["exit_code"] else 0.0, rank["rank"])
+
+
+def _error(code: str, message: str, details: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": code, "message": message}
+    if details:
+        error["details"] = details
+    return error
+
+
+def _details(**values: object) -> list[dict[str, str]]:
+    return [{"name": name, "value": str(value)} for name, value in values.items()]
+
+
+def _is_full(path: str) -> bool:
+    room = os.statvfs(Path(path).parent)
+    return room.f_bavail * room.f_frsize < FULL_BYTES

@@ -1,0 +1,78 @@
+"""Nodes are made ready: their folder and mounts at once, a setup task by a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from batchai_magics.backends.local import detached, mounts, process
+from batchai_magics.backends.local.layout import Layout
+from batchai_magics.backends.local.setup_plan import plan_of_setup
+from batchai_magics.backends.local.store import Store
+from batchai_magics.models.cluster import ClusterSpec
+
+QUERY = (
+    "SELECT node.id, node.preparer, cluster.guid, cluster.key, resource.spec, resource.id AS cluster_id"
+    " FROM node JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
+    " WHERE node.state = 'preparing'"
+)
+
+
+def prepare(
+    store: Store, layout: Layout, *, secrets: Mapping[str, str] | None = None
+) -> list[subprocess.Popen[bytes]]:
+    """Makes ready every node that is not yet; gives the processes that run setup tasks."""
+    with store.read() as db:
+        rows = db.execute(QUERY).fetchall()
+    started = []
+    for row in rows:
+        spec = ClusterSpec.from_wire(json.loads(row["spec"]))
+        setup = spec.node_setup
+        (layout.node(row["guid"], row["id"]) / "tmp").mkdir(parents=True, exist_ok=True)
+        mounts.link(layout, layout.mounts(row["guid"]), setup.mount_volumes if setup else None)
+        if not (setup and setup.setup_task):
+            settle(store, row["id"], "")
+        elif row["preparer"] and not process.is_alive(row["preparer"]):
+            settle(store, row["id"], "The process that ran the setup task disappeared")
+        elif not row["preparer"]:
+            started += _start(store, layout, row, secrets or {})
+    return started
+
+
+def settle(store: Store, node: str, problem: str) -> None:
+    """Writes down that a node is ready, or why it never will be."""
+    state = "unusable" if problem else "idle"
+    with store.write() as db:
+        db.execute(
+            "UPDATE node SET state = ?, error = ?, since = ? WHERE id = ? AND state = 'preparing'",
+            (state, problem, time.time(), node),
+        )
+
+
+def _start(
+    store: Store, layout: Layout, row: sqlite3.Row, secrets: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
+    spec = ClusterSpec.from_wire(json.loads(row["spec"]))
+    task = spec.node_setup.setup_task if spec.node_setup else None
+    missing = [item.name for item in (task.secrets if task else None) or () if item.name not in secrets]
+    if missing:
+        text = f"The setup task's secrets ({', '.join(missing)}) are not kept: create the cluster again"
+        settle(store, row["id"], text)
+        return []
+    folder = layout.node(row["guid"], row["id"])
+    plan_of_setup(layout, row, spec)
+    program = detached.Program("preparer", (str(layout.home), row["id"]), sys.executable, folder / "log")
+    with store.write() as db:
+        claimed = db.execute(
+            "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''", (process.own_identity(), row["id"])
+        ).rowcount
+    if not claimed:
+        return []
+    child = detached.start(program, secrets=secrets)
+    with store.write() as db:
+        db.execute("UPDATE node SET preparer = ? WHERE id = ?", (process.identity(child.pid), row["id"]))
+    return [child]

@@ -1,0 +1,37 @@
+"""The process that runs the setup task of one node, and outlives the one that made the cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.local import detached, process, step
+from batchai_magics.backends.local.layout import Layout
+from batchai_magics.backends.local.preparation import QUERY, settle
+from batchai_magics.backends.local.store import Store
+
+RANK = str(Path(__file__).with_name("rank.py"))
+
+
+def main() -> None:
+    """Runs the setup task of one node (`HOME NODE`), then lets waiting jobs have the node."""
+    layout, node = Layout(Path(sys.argv[1])), sys.argv[2]
+    secrets: dict[str, str] = json.load(sys.stdin)
+    store = Store(layout.database)
+    with store.read() as db:
+        row = db.execute(f"{QUERY} AND node.id = ?", (node,)).fetchone()
+    if row is None:  # sent away meanwhile
+        return
+    plan_file = layout.node(row["guid"], node) / "setup.json"
+    plan: dict[str, Any] = json.loads(plan_file.read_text(encoding="utf-8"))
+    env = {**detached.clean_environment(sys.executable), **secrets}
+    code = subprocess.run(
+        [sys.executable, "-I", "-S", RANK, str(plan_file), "0"], env=env, check=False
+    ).returncode
+    process.end(lambda: process.marked(plan["guid"]))
+    problem = f"The setup task ended with exit code {code}; its output is in {plan['stderr']}" if code else ""
+    settle(store, node, problem)
+    step.settle(store, layout)

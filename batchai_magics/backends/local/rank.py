@@ -1,0 +1,210 @@
+"""Runs one process of a job. A program of its own, started as `python -I -S rank.py PLAN [INDEX]`.
+
+It imports the standard library alone, so that it starts in milliseconds. It gives the process its node's
+environment, writes its output to the job's files in whole lines (so that ranks never glue), notes which
+rank wrote what, records the exit code, and takes the process down with it when the launcher goes away.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import sys
+import time
+from typing import Any, NoReturn
+
+SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
+PIECE = 1 << 16
+LONGEST_LINE = 16 << 20  # a longer one is cut, with a line end put in
+IDLE_S = 0.2  # a lone process's unfinished line is shown after this
+WATCH_S = 0.5  # how often the parent is looked at where the kernel does not tell
+EX_IOERR = 74
+
+
+class Stream:
+    """One output stream of the process on its way to a file, in whole lines."""
+
+    def __init__(self, path: str, spans: str, rank: int, *, is_shared: bool, grace_s: float) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = os.open(path, flags, 0o644)
+        self._spans = os.open(spans, flags, 0o600) if is_shared else -1
+        self._rank, self._is_shared, self._grace_s = rank, is_shared, grace_s
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes what the process wrote; passes on whole lines and keeps the rest."""
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            self._pending.append(data[:cut])
+            self._flush()
+        if cut < len(data):
+            self._pending.append(data[cut:])
+            self._pending_size += len(data) - cut
+        if self._pending_size > LONGEST_LINE:
+            self.finish()
+
+    def idle(self) -> None:
+        """The process is quiet: show a progress line, and a lone process's unfinished line too."""
+        rest = b"".join(self._pending)
+        cut = rest.rfind(b"\r") + 1 if self._is_shared else len(rest)
+        self._pending = [rest[:cut]]
+        self._flush()
+        if cut < len(rest):
+            self._pending, self._pending_size = [rest[cut:]], len(rest) - cut
+
+    def finish(self) -> None:
+        """No more will come: an unfinished line is ended where another rank's would be glued to it."""
+        if self._is_shared and self._pending and not self._pending[-1].endswith((b"\n", b"\r")):
+            self._pending.append(b"\n")
+        self._flush()
+
+    def _flush(self) -> None:
+        data = b"".join(self._pending)
+        self._pending, self._pending_size = [], 0
+        if not data:
+            return
+        if not self._is_shared:
+            write_all(self._file, data, self._grace_s)
+            return
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            start = os.lseek(self._file, 0, os.SEEK_END)
+            write_all(self._file, data, self._grace_s)
+            write_all(self._spans, SPAN.pack(start, start + len(data), self._rank), self._grace_s)
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+def write_all(file: int, data: bytes, grace_s: float) -> None:
+    """Writes all of it; while the disk is full it waits, and gives up after `grace_s` seconds."""
+    view = memoryview(data)
+    deadline = time.monotonic() + grace_s
+    while view:
+        try:
+            view = view[os.write(file, view) :]
+            deadline = time.monotonic() + grace_s
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(min(0.2, grace_s))
+
+
+def main() -> NoReturn:
+    """Runs the process that the plan and the launcher's rank name; exits as it did."""
+    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 pathlib doubles the start-up time
+        plan: dict[str, Any] = json.load(file)
+    index = int(sys.argv[2] if len(sys.argv) > 2 else os.environ["PMI_RANK"])
+    process = plan["processes"][index]
+    die_with_parent(signal.SIGTERM)
+    streams = [
+        Stream(
+            process.get(name, plan[name]),
+            plan[f"{name}_spans"],
+            index,
+            is_shared=plan["is_shared"],
+            grace_s=plan["disk_grace_s"],
+        )
+        for name in ("stdout", "stderr")
+    ]
+    child = start(plan, process)
+    signal.signal(signal.SIGTERM, lambda *_: take_down(child))
+    try:
+        pump(child, streams)
+        code = child.wait()
+    except OSError:  # the disk stayed full, or the folder is gone: the job cannot go on unseen
+        take_down(child, EX_IOERR)
+    finally:
+        end_group(child)
+    code = 128 - code if code < 0 else code
+    record(plan, index, process["node"], code)
+    sys.exit(code)
+
+
+def start(plan: dict[str, Any], process: dict[str, Any]) -> subprocess.Popen[bytes]:
+    """Starts the process's shell command in its node's folder, in a process group of its own."""
+    node = plan["nodes"][process["node"]]
+    env = {**os.environ, **node["env"], **process["env"]}
+    env.update(BATCHAI_JOB_GUID=plan["guid"], TMPDIR=node["tmp"])
+    return subprocess.Popen(
+        ["/bin/bash", "-c", process["command"]],
+        cwd=node["cwd"],
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        close_fds=False,  # the launcher's PMI connection is an inherited descriptor
+        preexec_fn=become_own_group,
+    )
+
+
+def become_own_group() -> None:
+    """In the child, before its program: its own group, gone when this program is killed."""
+    os.setpgid(0, 0)
+    die_with_parent(signal.SIGKILL)
+
+
+def pump(child: subprocess.Popen[bytes], streams: list[Stream]) -> None:
+    """Moves output until the process has ended and its pipes are empty."""
+    assert child.stdout
+    assert child.stderr
+    parent, quiet_since = os.getppid(), 0.0
+    with selectors.DefaultSelector() as selector:
+        for pipe, stream in zip((child.stdout, child.stderr), streams, strict=True):
+            selector.register(pipe, selectors.EVENT_READ, stream)
+        while selector.get_map():
+            ready = selector.select(IDLE_S)
+            for key, _ in ready:
+                data = os.read(key.fd, PIECE)
+                key.data.feed(data) if data else selector.unregister(key.fileobj)
+            if ready:
+                quiet_since = time.monotonic()
+                continue
+            for stream in streams:
+                stream.idle()
+            if child.poll() is not None and time.monotonic() - quiet_since > IDLE_S:
+                break  # something it left behind holds the pipe open
+            if os.getppid() != parent:
+                take_down(child)
+    for stream in streams:
+        stream.finish()
+
+
+def record(plan: dict[str, Any], index: int, node: int, code: int) -> None:
+    """Leaves the exit code where the supervisor looks for it."""
+    path = os.path.join(plan["exits"], str(index))  # noqa: PTH118 as above
+    body = {"rank": index, "node": plan["nodes"][node]["id"], "exit_code": code, "ended": time.time()}
+    with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123 as above
+        json.dump(body, file)
+    os.replace(path + ".part", path)  # noqa: PTH105 as above
+
+
+def take_down(child: subprocess.Popen[bytes], code: int = 128 + signal.SIGTERM) -> NoReturn:
+    """Ends the process and all of its group at once, and this program with them."""
+    end_group(child)
+    os._exit(code)
+
+
+def end_group(child: subprocess.Popen[bytes]) -> None:
+    """Kills what is left of the process's group."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # all of it has ended
+        return
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Has the system signal this process when its parent dies (Linux; elsewhere the parent is watched)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, int(number), 0, 0, 0)
+
+
+if __name__ == "__main__":
+    main()
