@@ -1,0 +1,57 @@
+"""`--use-auto-storage`: an account with a share and a container, made once and used again."""
+
+from __future__ import annotations
+
+import secrets
+import string
+from dataclasses import dataclass
+from typing import Any
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.errors import NotFoundError
+
+GROUP = "batchaiautostorage"
+SHARE, CONTAINER = "batchaishare", "batchaicontainer"
+SHARE_MOUNT, CONTAINER_MOUNT = "autoafs", "autobfs"
+
+
+@dataclass(frozen=True)
+class AutoStorage:
+    """The account, its key, and what was done to have it."""
+
+    account: str
+    key: str
+    notes: tuple[str, ...]
+
+    def volumes(self) -> dict[str, list[dict[str, Any]]]:
+        """The share and the container as mounts."""
+        credentials = {"accountName": self.account, "credentials": {"accountKey": self.key}}
+        url = f"https://{self.account}.file.core.windows.net/{SHARE}"
+        share = {**credentials, "azureFileUrl": url, "relativeMountPath": SHARE_MOUNT}
+        container = {**credentials, "containerName": CONTAINER, "relativeMountPath": CONTAINER_MOUNT}
+        return {"azureFileShares": [share], "azureBlobFileSystems": [container]}
+
+
+def auto_storage(backend: Backend, location: str) -> AutoStorage:
+    """The account of that location, with its share and container; made if need be."""
+    notes = [_group(backend, location)]
+    found = next((item for item in backend.accounts.list(GROUP) if item.location == location), None)
+    if found:
+        name = found.name
+        notes.append(f"Using existing {name} storage account as an auto-storage account")
+    else:
+        name = "bai" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(12))
+        backend.accounts.create(name, GROUP, location)
+        notes.append(f"Created auto storage account {name}")
+    backend.storage.make(f"{name}/{SHARE}")
+    backend.containers.make(f"{name}/{CONTAINER}")
+    return AutoStorage(name, backend.accounts.keys(name)[0], tuple(notes))
+
+
+def _group(backend: Backend, location: str) -> str:
+    try:
+        backend.groups.show(GROUP)
+    except NotFoundError:
+        backend.groups.create(GROUP, location)
+        return f"Creating {GROUP} resource group for auto-storage account"
+    return f"BatchAI will use existing {GROUP} resource group for auto-storage account"

@@ -1,0 +1,1 @@
+"""What tutorials call of `az` beside `az batchai`, on the backend's groups, accounts and storage."""

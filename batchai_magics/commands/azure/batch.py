@@ -1,0 +1,77 @@
+"""Which files a line is about: one, or all of a folder that fit a pattern."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure.transfer import Copy, inside
+from batchai_magics.commands.relative import relative
+from batchai_magics.errors import UsageError
+
+
+def one_up(source: str, there: str) -> Copy:
+    """A file to upload; `there` is its path on the share."""
+    here = Path(source).expanduser()
+    if here.is_dir():
+        raise UsageError(f"{source} is a folder", hint="Use upload-batch for all files in it.")
+    if not here.is_file():
+        raise UsageError(f"there is no file {here.absolute()}")
+    return Copy(here, there, here.stat().st_size)
+
+
+def all_up(source: str, below: str | None, pattern: str | None) -> list[Copy]:
+    """The files of a folder, to upload below a path. Links to folders are not followed."""
+    root = Path(source).expanduser()
+    if not root.is_dir():
+        raise UsageError(f"--source: there is no folder {root.absolute()}")
+    base = relative(below or "", "--destination-path", place="share")
+    found = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
+    paths = {path.relative_to(root).as_posix(): path for path in found if path.is_file()}
+    return [
+        Copy(path, f"{base}/{name}".lstrip("/"), path.stat().st_size)
+        for name, path in paths.items()
+        if _fits(name, pattern)
+    ]
+
+
+def one_down(file: ShareFile, destination: str | None) -> Copy:
+    """A file to download: to a path, into a folder, or into the working folder."""
+    name = file.path.rpartition("/")[2]
+    target = Path(destination or ".").expanduser()
+    is_folder = target.is_dir() or (destination or "").endswith("/")
+    return Copy(target / name if is_folder else target, file.path, file.size_bytes)
+
+
+def all_down(place: Place, destination: str, *, below: str, pattern: str | None) -> list[Copy]:
+    """The files below a path of the share, to download into a folder."""
+    root = Path(destination).expanduser()
+    return [
+        Copy(inside(root, file.path), file.path, file.size_bytes)
+        for file in place.files(below)
+        if _fits(file.path, pattern)
+    ]
+
+
+def fitting(place: Place, pattern: str | None) -> list[str]:
+    """The paths of all files that fit."""
+    return [file.path for file in place.files() if _fits(file.path, pattern)]
+
+
+def named(path: str | None, source: str, is_folder: Callable[[str], bool], *, option: str) -> str:
+    """The path that an uploaded file gets: a folder is one that ends in `/` or that is there."""
+    name = Path(source).name
+    if not path:
+        return name
+    clean = relative(path, option, place="share")
+    if not clean or path.endswith("/") or is_folder(clean):
+        return f"{clean}/{name}".lstrip("/")
+    return clean
+
+
+def _fits(name: str, pattern: str | None) -> bool:
+    return pattern is None or fnmatch(name, pattern)

@@ -1,0 +1,99 @@
+"""`storage blob …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.commands.azure import batch, holder
+from batchai_magics.commands.azure.file import checked_file, dropping, going_down, going_up
+from batchai_magics.commands.azure.place import Place, container
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.relative import relative
+from batchai_magics.commands.work import Work
+
+
+@dataclass(frozen=True)
+class Blob(ShareFile):
+    """A blob; it has columns of its own."""
+
+
+def upload(context: Context, arguments: Namespace) -> Work:
+    """Uploads a file as a blob."""
+    place = container(context, arguments, arguments.container_name)
+    there = relative(arguments.name or Path(arguments.file).name, "--name", place="container")
+    return _as_blobs(going_up(place, [batch.one_up(arguments.file, there)], arguments))
+
+
+def upload_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+    """Uploads the files of a folder."""
+    copies = batch.all_up(arguments.source, arguments.destination_path, arguments.pattern)
+    if arguments.dryrun:
+        return [copy.there for copy in copies]
+    return _as_blobs(going_up(container(context, arguments, arguments.destination), copies, arguments))
+
+
+def download(context: Context, arguments: Namespace) -> Work:
+    """Downloads a blob."""
+    place, path = _blob(context, arguments)
+    copy = batch.one_down(checked_file(place, path), arguments.file)
+    return going_down(place, [copy], arguments, is_one=True)
+
+
+def download_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+    """Downloads the blobs of a container."""
+    place = container(context, arguments, arguments.source)
+    copies = batch.all_down(place, arguments.destination, below="", pattern=arguments.pattern)
+    if arguments.dryrun:
+        return [copy.there for copy in copies]
+    return going_down(place, copies, arguments)
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[Blob]:
+    """The blobs, all levels of them."""
+    place = container(context, arguments, arguments.container_name)
+    prefix = arguments.prefix or ""
+    return [_blob_of(file) for file in place.files() if file.path.startswith(prefix)]
+
+
+def show(context: Context, arguments: Namespace) -> Blob:
+    """The blob."""
+    place, path = _blob(context, arguments)
+    return _blob_of(checked_file(place, path))
+
+
+def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Whether the blob is there."""
+    place, path = _blob(context, arguments)
+    return holder.has(place, path, is_directory=False)
+
+
+def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Deletes the blob."""
+    place, path = _blob(context, arguments)
+    return holder.drop(place, checked_file(place, path).path)
+
+
+def delete_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+    """Deletes the blobs of a container that fit."""
+    return dropping(container(context, arguments, arguments.source), arguments)
+
+
+def _blob(context: Context, arguments: Namespace) -> tuple[Place, str]:
+    place = container(context, arguments, arguments.container_name)
+    return place, relative(arguments.name, "--name", place="container")
+
+
+def _blob_of(file: ShareFile) -> Blob:
+    return Blob(**vars(file))
+
+
+def _as_blobs(work: Work) -> Work:
+    def steps() -> Generator[int, None, list[Blob]]:
+        files: list[ShareFile] = yield from work.steps
+        return [_blob_of(file) for file in files]
+
+    return replace(work, steps=steps())

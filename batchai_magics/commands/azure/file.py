@@ -1,0 +1,131 @@
+"""`storage file …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.commands.azure import batch, holder, transfer
+from batchai_magics.commands.azure.place import Place, share
+from batchai_magics.commands.azure.transfer import Copy
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.notes import Noted
+from batchai_magics.commands.relative import relative
+from batchai_magics.commands.work import BYTES, Work
+from batchai_magics.errors import UsageError
+
+
+def upload(context: Context, arguments: Namespace) -> Work:
+    """Uploads a file."""
+    place = share(context, arguments, arguments.share_name)
+
+    def is_folder(path: str) -> bool:
+        found = place.find(path)
+        return found is not None and found.is_directory
+
+    there = batch.named(arguments.path, arguments.source, is_folder, option="--path")
+    return going_up(place, [batch.one_up(arguments.source, there)], arguments, is_one=True)
+
+
+def upload_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+    """Uploads the files of a folder."""
+    copies = batch.all_up(arguments.source, arguments.destination_path, arguments.pattern)
+    if arguments.dryrun:
+        return [copy.there for copy in copies]
+    return going_up(share(context, arguments, arguments.destination), copies, arguments)
+
+
+def download(context: Context, arguments: Namespace) -> Work:
+    """Downloads a file."""
+    place = share(context, arguments, arguments.share_name)
+    found = checked_file(place, relative(arguments.path, "--path", place="share"))
+    return going_down(place, [batch.one_down(found, arguments.dest)], arguments, is_one=True)
+
+
+def download_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+    """Downloads the files of a share, or of a folder of it."""
+    place = share(context, arguments, arguments.source)
+    below = relative(arguments.source_path or "", "--source-path", place="share")
+    copies = batch.all_down(place, arguments.destination, below=below, pattern=arguments.pattern)
+    if arguments.dryrun:
+        return [copy.there for copy in copies]
+    return going_down(place, copies, arguments)
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[ShareFile]:
+    """One level of a folder."""
+    place = share(context, arguments, arguments.share_name)
+    return place.storage.list(place.name, relative(arguments.path or "", "--path", place="share"))
+
+
+def show(context: Context, arguments: Namespace) -> ShareFile:
+    """The file."""
+    place = share(context, arguments, arguments.share_name)
+    return checked_file(place, relative(arguments.path, "--path", place="share"))
+
+
+def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Whether the file is there."""
+    place = share(context, arguments, arguments.share_name)
+    return holder.has(place, relative(arguments.path, "--path", place="share"), is_directory=False)
+
+
+def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
+    """Deletes the file."""
+    place = share(context, arguments, arguments.share_name)
+    return holder.drop(place, checked_file(place, relative(arguments.path, "--path", place="share")).path)
+
+
+def delete_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+    """Deletes the files of a share that fit."""
+    return dropping(share(context, arguments, arguments.source), arguments)
+
+
+def dropping(place: Place, arguments: Namespace) -> Work | list[str]:
+    """The deletion of the files that fit a line's pattern."""
+    paths = batch.fitting(place, arguments.pattern)
+    if arguments.dryrun:
+        return paths
+    steps = _dropping(place, paths)
+    return Work("Deleting", len(paths), "file", steps, transfer.AGAIN, is_quiet=arguments.no_progress)
+
+
+def _dropping(place: Place, paths: Sequence[str]) -> Generator[int, None, Noted]:
+    for path in paths:
+        place.storage.delete(place.name, path)
+        yield 1
+    return Noted(None, (f"{len(paths)} file{'' if len(paths) == 1 else 's'} deleted.",))
+
+
+def checked_file(place: Place, path: str) -> ShareFile:
+    """The file at that path; a folder is none."""
+    found = place.file(path)
+    if found.is_directory:
+        raise UsageError(
+            f"{path} is a folder, not a file", hint="The commands ending in -batch take folders."
+        )
+    return found
+
+
+def going_up(place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False) -> Work:
+    """The upload of these files."""
+    steps = transfer.upload(place, copies)
+    return _work("Uploading", copies, _first(steps) if is_one else steps, arguments)
+
+
+def going_down(place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False) -> Work:
+    """The download of these files."""
+    steps = transfer.download(place, copies)
+    return _work("Downloading", copies, _first(steps) if is_one else steps, arguments)
+
+
+def _work(title: str, copies: Sequence[Copy], steps: Generator[int, None, Any], arguments: Namespace) -> Work:
+    total = sum(copy.size_bytes for copy in copies)
+    return Work(title, total, BYTES, steps, transfer.AGAIN, is_quiet=arguments.no_progress)
+
+
+def _first(steps: Generator[int, None, Sequence[Any]]) -> Generator[int, None, Any]:
+    found = yield from steps
+    return found[0]

@@ -1,0 +1,88 @@
+"""What a command works with: the session's choices, the backend, and the ids that names stand for."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+
+
+@dataclass(frozen=True)
+class Context:
+    """The settings a command runs under; names that its line leaves out come from them."""
+
+    settings: Settings
+
+    @cached_property
+    def backend(self) -> Backend:
+        """The backend, opened when it is first needed."""
+        from batchai_magics.jobs.submit import open_backend
+
+        return open_backend(self.settings)
+
+    def under(self, arguments: Namespace) -> Settings:
+        """The settings with what the line says in their place."""
+        names = {
+            "subscription": getattr(arguments, "subscription", None),
+            "resource_group": getattr(arguments, "resource_group", None),
+            "workspace": getattr(arguments, "workspace", None),
+            "experiment": getattr(arguments, "experiment", None),
+        }
+        return replace(self.settings, **{name: value for name, value in names.items() if value})
+
+    def workspace(self, arguments: Namespace) -> ResourceId:
+        """The id of the workspace that a line is about."""
+        return workspace_id(self.under(arguments))
+
+    def experiment(self, arguments: Namespace) -> ResourceId:
+        """The id of the experiment that a line is about."""
+        settings = self.under(arguments)
+        return workspace_id(settings).child(Kind.EXPERIMENT, check_name(settings.experiment, Kind.EXPERIMENT))
+
+    def cluster(self, arguments: Namespace) -> ResourceId:
+        """The id of the cluster that a line names with `--cluster`."""
+        return cluster_id(self.under(arguments), arguments.cluster)
+
+    def target(self, arguments: Namespace, kind: Kind) -> ResourceId:
+        """The id of the one resource that a line is about, by `--name`, `--job` or `--ids`."""
+        given = getattr(arguments, "ids", None)
+        if given:
+            return _of_kind(ResourceId.parse(given[0]), kind)
+        name = check_name(getattr(arguments, "name", None) or arguments.job, kind)
+        if kind is Kind.WORKSPACE:
+            settings = self.under(arguments)
+            return workspace_id(replace(settings, workspace=name))
+        holder = self.experiment(arguments) if kind is Kind.JOB else self.workspace(arguments)
+        return holder.child(kind, name)
+
+
+def workspace_id(settings: Settings) -> ResourceId:
+    """The id of the settings' workspace."""
+    name = check_name(settings.workspace, Kind.WORKSPACE)
+    return ResourceId(settings.subscription, settings.resource_group, name, Kind.WORKSPACE, name)
+
+
+def cluster_id(settings: Settings, cluster: str) -> ResourceId:
+    """The id that `cluster` stands for: an ARM id as it is, a name in the settings' workspace.
+
+    An id of 2017, when there were no workspaces, means the cluster of that name in the settings' one.
+    """
+    *before, name = cluster.strip("/").split("/")
+    if not before or (before[-1].lower() == Kind.CLUSTER.value and not _names_workspace(before)):
+        return workspace_id(settings).child(Kind.CLUSTER, check_name(name, Kind.CLUSTER))
+    return _of_kind(ResourceId.parse(cluster), Kind.CLUSTER)
+
+
+def _names_workspace(parts: list[str]) -> bool:
+    return not {"workspace", "workspaces"}.isdisjoint(part.lower() for part in parts)
+
+
+def _of_kind(id: ResourceId, kind: Kind) -> ResourceId:
+    if id.kind is not kind:
+        raise UsageError(f"{id} is the id of a {id.kind.noun}, not of a {kind.noun}")
+    return id

@@ -1,0 +1,59 @@
+"""`batchai job file …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+
+from batchai_magics.backends.base import Backend, FileRef, OutputFile
+from batchai_magics.commands import resources
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.job import way_back
+from batchai_magics.commands.relative import relative
+from batchai_magics.commands.stream import Ended, Logged, Said, Stream
+from batchai_magics.errors import NotFoundError
+from batchai_magics.follow import LogBytes, events
+from batchai_magics.models.ids import Kind
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
+    """One level of a job's output directory."""
+    id = context.target(arguments, Kind.JOB)
+    return context.backend.files(id, arguments.output_directory_id, relative(arguments.path, "--path"))
+
+
+def stream(context: Context, arguments: Namespace) -> Stream:
+    """The bytes of a job's file as they are written, until the job has ended."""
+    id = resources.show(context, arguments, Kind.JOB).id
+    path = relative(f"{arguments.path}/{arguments.file_name}", "--file-name")
+    file = FileRef(id, path, arguments.output_directory_id)
+    back = way_back(id, "job file stream -j") + f" -f {arguments.file_name}"
+    return Stream(_streaming(context.backend, file), back)
+
+
+def _streaming(backend: Backend, file: FileRef) -> Iterator[Said | Logged | Ended]:
+    is_found = _is_there(backend, file)
+    yield Said(
+        _found(file) if is_found else f'The file "{file.path}" not found. Waiting for the job to generate it.'
+    )
+    for event in events(backend, file.job, files=(file,)):
+        if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
+            if not is_found:
+                yield Said(_found(file))
+            is_found = True
+            yield Logged(event.chunk.data)
+    if not is_found and not _is_there(backend, file):
+        yield Said(f'The file "{file.path}" not found for the completed job.')
+    yield Ended(0)
+
+
+def _is_there(backend: Backend, file: FileRef) -> bool:
+    folder = file.path.rpartition("/")[0]
+    try:
+        return any(found.path == file.path for found in backend.files(file.job, file.directory_id, folder))
+    except NotFoundError:
+        return False
+
+
+def _found(file: FileRef) -> str:
+    return f'File found with URL "{file.directory_id}/{file.path}". Start streaming'

@@ -1,0 +1,33 @@
+"""A result that a notebook shows live: a cluster, or the jobs of an experiment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.parse import Invocation
+from batchai_magics.commands.result import Result
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resources import Cluster
+
+
+@dataclass(frozen=True, repr=False)
+class LiveResult(Result):
+    """A result that also knows where to look again: in a backend, at a cluster or an experiment."""
+
+    backend: Backend = field(kw_only=True)
+    id: ResourceId = field(kw_only=True)
+
+
+def with_place(invocation: Invocation, result: Result, context: Context) -> Result:
+    """The result of `cluster show` and `job list` with its place; any other one as it is."""
+    if result.query:
+        return result
+    if invocation.command.words == "job list":
+        id = context.experiment(invocation.arguments)
+    elif invocation.command.words == "cluster show" and isinstance(result.value, Cluster):
+        id = result.value.id
+    else:
+        return result
+    return LiveResult(result.value, backend=context.backend, id=id)

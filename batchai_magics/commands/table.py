@@ -1,0 +1,94 @@
+"""Rows and columns as text and as HTML."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+_SKIPPED = ("id", "type", "etag")  # as az does where a command has no table of its own
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: its titles, and one row of cells for each thing."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def to_text(self) -> str:
+        """The table as aligned text; numbers to the right."""
+        if not self.titles:
+            return ""
+        cells = [[_cell(value) for value in row] for row in self.rows]
+        widths = [max(len(line[i]) for line in [list(self.titles), *cells]) for i in range(len(self.titles))]
+        columns = range(len(self.titles))
+        is_number = [all(row[i] is None or _is_number(row[i]) for row in self.rows) for i in columns]
+        lines = [list(self.titles), ["-" * width for width in widths], *cells]
+        return "\n".join(_line(line, widths, is_number) for line in lines)
+
+    def to_html(self) -> str:
+        """The table as HTML, escaped."""
+        head = "".join(f"<th>{html.escape(title)}</th>" for title in self.titles)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>"
+            for row in self.rows
+        )
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """A value that knows its own data and table."""
+
+    def to_data(self) -> Any:
+        """JSON-ready data."""
+
+    def to_table(self) -> Table:
+        """The same for people."""
+
+
+def of_data(data: Any, *, is_query: bool = False) -> Table:
+    """The table of plain data: an object's scalar fields, a list's items, or a single value."""
+    items = data if isinstance(data, list) else [data]
+    if not items:
+        return Table((), ())
+    if all(isinstance(item, Mapping) for item in items):
+        return _of_objects([_scalars(item, is_query=is_query) for item in items])
+    if all(isinstance(item, list) for item in items):
+        return _of_lists(items)
+    return Table(("Result",), tuple((item,) for item in items))
+
+
+def _of_objects(rows: Sequence[Mapping[str, Any]]) -> Table:
+    titles = tuple(dict.fromkeys(title for row in rows for title in row))
+    return Table(titles, tuple(tuple(row.get(title, "") for title in titles) for row in rows))
+
+
+def _of_lists(rows: Sequence[list[Any]]) -> Table:
+    width = max(map(len, rows))
+    titles = tuple(f"Column{number + 1}" for number in range(width))
+    return Table(titles, tuple((*row, *[""] * (width - len(row))) for row in rows))
+
+
+def _scalars(item: Mapping[str, Any], *, is_query: bool) -> dict[str, Any]:
+    if is_query:
+        return {key: "" if isinstance(value, (dict, list)) else value for key, value in item.items()}
+    scalars = {key: value for key, value in item.items() if not isinstance(value, (dict, list, type(None)))}
+    return {key[:1].upper() + key[1:]: value for key, value in sorted(scalars.items()) if key not in _SKIPPED}
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
+    columns = zip(cells, widths, is_number, strict=True)
+    return "  ".join(
+        text.rjust(width) if right else text.ljust(width) for text, width, right in columns
+    ).rstrip()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else str(value)

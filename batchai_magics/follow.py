@@ -1,0 +1,207 @@
+"""The only loop that waits: a job's events, from wherever it stands to its end.
+
+`Follower.poll` looks once and never waits; `events` polls and waits in between. Polling beats file
+notification here: it is as quick at 50 ms, needs nothing, and works on network file systems.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from batchai_magics.backends.base import Backend, Chunk, FileRef
+from batchai_magics.errors import NotFoundError
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.record import Record
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.resources import Cluster, Job
+
+SHORTEST_S = 0.05  # between two looks while something happens
+LONGEST_S = 0.5  # while nothing does
+GROWTH = 1.3
+PIECE_BYTES = 1 << 20
+MOST_PIECES = 16  # of one file in one look
+METRICS_FILE = "stdout.txt"
+UNKNOWN_SIZE = -1
+
+
+@dataclass(frozen=True)
+class StateChanged:
+    """The job's state, or what it tells about itself, is new. The last one has a final state."""
+
+    job: Job
+
+
+@dataclass(frozen=True)
+class NodesChanged:
+    """The node states of the job's cluster are new."""
+
+    job: ResourceId
+    counts: NodeStateCounts
+
+
+@dataclass(frozen=True)
+class LogBytes:
+    """New bytes of a log file. `restarted` says the file was cut: what was read before is void."""
+
+    file: FileRef
+    chunk: Chunk
+    restarted: bool = False
+
+
+@dataclass(frozen=True)
+class MetricsSeen:
+    """New records of the job's stdout, in file order."""
+
+    job: ResourceId
+    records: tuple[Record, ...]
+
+
+Event = StateChanged | NodesChanged | LogBytes | MetricsSeen
+
+
+def events(
+    backend: Backend,
+    id: ResourceId,
+    *,
+    files: Collection[FileRef] | None = None,
+    patterns: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+    wait: Callable[[float], object] | None = None,
+) -> Iterator[Event]:
+    """Everything that happens to a job, from its first byte to its end; then it stops by itself.
+
+    Logs are drained before the last StateChanged, which has a final state. `files` are the ones to read
+    (of any output directory; by default all logs, and metrics from stdout). `stop` ends it early;
+    `wait` takes seconds and replaces sleeping. Raises NotFoundError when the job is deleted.
+    """
+    stop = stop or threading.Event()
+    wait = wait or stop.wait
+    follower = Follower(backend, id, files, patterns or {})
+    delay_s = SHORTEST_S
+    while not stop.is_set():
+        seen = follower.poll()
+        yield from seen
+        if follower.is_over:
+            return
+        delay_s = SHORTEST_S if seen else min(LONGEST_S, delay_s * GROWTH)
+        if not follower.is_behind:
+            wait(delay_s)
+
+
+@dataclass
+class _Position:
+    """How far a log file was read."""
+
+    offset: int = 0
+
+
+@dataclass
+class Follower:
+    """A place in a job's story. Each `poll` tells what is new since the last one."""
+
+    backend: Backend
+    id: ResourceId
+    files: Collection[FileRef] | None = None
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    is_over: bool = False
+    is_behind: bool = False  # there is more to read at once
+
+    def __post_init__(self) -> None:
+        self._parser = Parser(self.patterns)
+        self._positions: dict[FileRef, _Position] = {}
+        self._job: Job | None = None
+        self._counts: NodeStateCounts | None = None
+
+    def poll(self) -> list[Event]:
+        """What is new: the state, the nodes, the logs; a final state comes after the last byte."""
+        if self.is_over:
+            return []
+        job = self._show()
+        news: list[Event] = []
+        if job != self._job and not job.state.is_final:
+            news.append(StateChanged(job))
+        news += self._nodes(job)
+        self.is_behind = False
+        news += self._logs()
+        if job.state.is_final and not self.is_behind:
+            news += self._end(job)
+        self._job = job
+        return news
+
+    def _show(self) -> Job:
+        job = self.backend.show(self.id)
+        assert isinstance(job, Job)
+        return job
+
+    def _nodes(self, job: Job) -> list[Event]:
+        try:
+            cluster = self.backend.show(ResourceId.parse(job.spec.cluster.id))
+        except NotFoundError:  # jobs outlive their cluster
+            return []
+        if not isinstance(cluster, Cluster) or cluster.node_states == self._counts:
+            return []
+        self._counts = cluster.node_states
+        return [NodesChanged(self.id, cluster.node_states)]
+
+    def _logs(self) -> list[Event]:
+        news: list[Event] = []
+        for file, size_bytes in self._sizes():
+            position = self._positions.setdefault(file, _Position())
+            if size_bytes != position.offset:
+                news += self._read(file, position)
+        return news
+
+    def _sizes(self) -> Iterator[tuple[FileRef, int]]:
+        if self.files is not None:
+            yield from ((file, UNKNOWN_SIZE) for file in self.files)
+            return
+        for found in self.backend.files(self.id):
+            if not found.is_directory:
+                yield FileRef(self.id, found.path), found.size_bytes
+
+    def _read(self, file: FileRef, position: _Position) -> Iterator[Event]:
+        for _ in range(MOST_PIECES):
+            chunk = self.backend.read(file, position.offset, PIECE_BYTES)
+            restarted = chunk.size < position.offset
+            if restarted:
+                chunk = self.backend.read(file, 0, PIECE_BYTES)
+            position.offset = chunk.end
+            if chunk.data or restarted:
+                yield LogBytes(file, chunk, restarted)
+                yield from self._metrics(file, chunk, restarted)
+            if chunk.end >= chunk.size:
+                return
+        self.is_behind = True
+
+    def _metrics(self, file: FileRef, chunk: Chunk, restarted: bool) -> Iterator[Event]:
+        if file.path != METRICS_FILE or file.directory_id != STDOUTERR:
+            return
+        if restarted:
+            self._parser = Parser(self.patterns)
+        records = list(records_in(chunk, self._parser))
+        if records:
+            yield MetricsSeen(self.id, tuple(records))
+
+    def _end(self, job: Job) -> list[Event]:
+        self.is_over = True
+        last = tuple(self._parser.finish())
+        return [*([MetricsSeen(self.id, last)] if last else []), StateChanged(job)]
+
+
+def records_in(chunk: Chunk, parser: Parser) -> Iterator[Record]:
+    """Gives a chunk to a parser, telling it which rank wrote what; yields what it read."""
+    at = chunk.offset
+    for span in chunk.spans:
+        yield from _part(chunk, at, span.start, parser, None)
+        yield from _part(chunk, span.start, span.end, parser, span.rank)
+        at = span.end
+    yield from _part(chunk, at, chunk.end, parser, None)
+
+
+def _part(chunk: Chunk, start: int, end: int, parser: Parser, rank: int | None) -> list[Record]:
+    data = chunk.data[start - chunk.offset : end - chunk.offset]
+    return parser.feed(data, rank) if data else []

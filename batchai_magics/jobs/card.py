@@ -1,0 +1,176 @@
+"""A job as a still picture: an HTML card and its plain-text twin. Pure: values in, text out.
+
+The card has no script and no image, everything in it is escaped, and it reads well where styles are dropped.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from batchai_magics.jobs.script_lines import script_name, with_cell_lines
+from batchai_magics.models.cluster import NodeState, NodeStateCounts
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import Job
+
+MAX_LINES = 40
+MAX_LINE_LENGTH = 300
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
+_COLOURS = {
+    ExecutionState.QUEUED: "#546e7a",
+    ExecutionState.RUNNING: "#1565c0",
+    ExecutionState.TERMINATING: "#8d6200",
+    ExecutionState.SUCCEEDED: "#2e7d32",
+    ExecutionState.FAILED: "#c62828",
+}
+_FRAME = (
+    "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"
+    "box-sizing:border-box;color:var(--jp-content-font-color1,inherit);line-height:1.5;"
+    "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px"
+)
+_BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
+_MUTED = "color:var(--jp-ui-font-color2,#767676)"
+_LOG = (
+    "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
+    "font-size:12px;line-height:1.5;border:1px solid var(--jp-border-color2,#bbb);border-radius:4px;"
+    "background:var(--jp-layout-color1,transparent);color:var(--jp-content-font-color1,inherit);"
+    "font-family:var(--jp-code-font-family,monospace)"
+)
+_ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
+_CELL = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a card shows: the job, its cluster's nodes, its numbers, its last lines, the way back to it.
+
+    `failure_lines` are the last lines of what failed first. `now` is when the card is made: a job that runs
+    has been running until then.
+    """
+
+    job: Job
+    now: datetime
+    processes: int = 0
+    counts: NodeStateCounts | None = None
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    failure_lines: tuple[str, ...] = ()
+    way_back: str = ""
+
+    @property
+    def title(self) -> str:
+        """Where the job runs, and on how much: `default · 2 nodes × 2 processes`."""
+        spec = self.job.spec
+        nodes = f"{spec.node_count} node{'s' * (spec.node_count != 1)}"
+        cluster = spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
+        if not self.processes:
+            return f"{cluster} · {nodes}"
+        each, rest = divmod(self.processes, spec.node_count)
+        spread = (
+            f"{nodes}, {self.processes} processes"
+            if rest
+            else f"{nodes} × {each} process{'es' * (each != 1)}"
+        )
+        return f"{cluster} · {spread}"
+
+    @property
+    def elapsed(self) -> str:
+        """How long the job has run (or waited, if it did not start): `1:02:03`."""
+        execution = self.job.execution
+        start = execution.started if execution else self.job.provisioning.created
+        end = execution.ended if execution and execution.ended else self.now
+        seconds = max(0, int((end - start).total_seconds()))
+        minutes, hours = seconds // 60, seconds // 3600
+        return f"{hours}:{minutes % 60:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+
+    @property
+    def failure(self) -> list[str]:
+        """The last lines of what failed first; places in the cell's script also by the cell's line."""
+        return with_cell_lines(clean(self.failure_lines), script_name(self.job))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What there is to say beside state and name, by its label."""
+        execution = self.job.execution
+        facts = {"elapsed": self.elapsed}
+        if execution and execution.exit_code is not None:
+            facts["exit code"] = str(execution.exit_code)
+        if self.counts is not None and not self.job.state.is_final:
+            present = [state for state in NodeState if self.counts.of(state)]
+            facts["nodes"] = (
+                ", ".join(f"{self.counts.of(state)} {state.value}" for state in present) or "none yet"
+            )
+        return {**facts, **self.numbers}
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the job failed: the service's reasons, then which process was the first."""
+        execution = self.job.execution
+        told = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
+        first = next((rank for rank in self.job.ranks if rank.exit_code), None)
+        if first:
+            told.append(f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}")
+        return told
+
+
+def to_html(card: Card) -> str:
+    """The card as one self-contained HTML element."""
+    state = card.job.state
+    badge = _BADGE.format(colour=_COLOURS[state])
+    head = (
+        f'<div><span style="{badge}">{state.value}</span> &nbsp;'
+        f'<strong style="font-size:15px">{_escaped(card.job.id.name)}</strong> &nbsp;'
+        f'<span style="{_MUTED}">{_escaped(card.title)}</span></div>'
+    )
+    rows = "".join(
+        f'<tr style="background:none"><th style="{_CELL};{_MUTED};font-weight:normal">{_escaped(label)}</th>'
+        f'<td style="{_CELL}">{_escaped(value)}</td></tr>'
+        for label, value in card.facts.items()
+    )
+    table = f'<table style="border:none;margin:8px 0 0;font-size:13px"><tbody>{rows}</tbody></table>'
+    alarm = "".join(f'<div style="{_ALARM}">{_escaped(problem)}</div>' for problem in card.problems)
+    back = f'<div style="{_MUTED};margin-top:8px">Again: <code>{_escaped(card.way_back)}</code></div>'
+    parts = [
+        head,
+        table,
+        alarm,
+        _html_log("first failure", card.failure),
+        _html_log("last lines", clean(card.lines)),
+        back if card.way_back else "",
+    ]
+    return f'<div style="{_FRAME}">{"".join(parts)}</div>'
+
+
+def to_text(card: Card) -> str:
+    """The card as plain text."""
+    parts = [f"[{card.job.state.value}] {card.job.id.name}   {card.title}"]
+    width = max(len(label) for label in card.facts)
+    parts += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
+    parts += [f"  ! {problem}" for problem in card.problems]
+    for label, lines in (("first failure", card.failure), ("last lines", clean(card.lines))):
+        if lines:
+            parts += [f"-- {label} --", *lines]
+    if card.way_back:
+        parts.append(f"Again: {card.way_back}")
+    return "\n".join(parts)
+
+
+def clean(lines: tuple[str, ...]) -> list[str]:
+    """The last lines as a terminal leaves them, none too long."""
+    shown = (_ESCAPES.sub("", line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
+    return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in shown]
+
+
+def _html_log(label: str, lines: list[str]) -> str:
+    if not lines:
+        return ""
+    text = "\n".join(_escaped(line) for line in lines)
+    return f'<div style="{_MUTED};margin-top:8px">{label}</div><pre style="{_LOG}">{text}</pre>'
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=True)

@@ -1,0 +1,96 @@
+"""What the still pictures of clusters and of lists of jobs are made of: small pieces of HTML and text."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+
+FRAME = (
+    "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"
+    "box-sizing:border-box;color:var(--jp-content-font-color1,inherit);line-height:1.5;overflow-x:auto;"
+    "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px"
+)
+MUTED = "color:var(--jp-ui-font-color2,#767676)"
+GREY, BLUE, AMBER, PURPLE, GREEN, RED = "#546e7a", "#1565c0", "#8d6200", "#6a4fb3", "#2e7d32", "#c62828"
+
+_BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
+_ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
+_TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
+_CELL = "text-align:left;padding:2px 16px 2px 0;background:none;border:none;white-space:nowrap"
+_BARS = "▁▂▃▄▅▆▇█"
+_BARS_SHOWN = 10
+
+
+def frame(*parts: str) -> str:
+    """The pieces of HTML as one element with a border."""
+    return f'<div style="{FRAME}">{"".join(parts)}</div>'
+
+
+def badge(word: str, colour: str) -> str:
+    """A state as a coloured word."""
+    return f'<span style="{_BADGE.format(colour=colour)}">{escaped(word)}</span>'
+
+
+def muted(text: str) -> str:
+    """What matters less."""
+    return f'<span style="{MUTED}">{escaped(text)}</span>'
+
+
+def title(text: str) -> str:
+    """A name."""
+    return f'<strong style="font-size:15px">{escaped(text)}</strong>'
+
+
+def alarm(text: str) -> str:
+    """A problem, on a line of its own."""
+    return f'<div style="{_ALARM}">{escaped(text)}</div>'
+
+
+def way_back(command: str) -> str:
+    """How to get the live view again."""
+    return f'<div style="{MUTED};margin-top:8px">Again: <code>{escaped(command)}</code></div>'
+
+
+def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the cells are HTML already."""
+    head = "".join(f'<th style="{_CELL};{MUTED};font-weight:normal">{escaped(text)}</th>' for text in titles)
+    body = "".join(
+        '<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
+    return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as aligned text."""
+    lines = [titles, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
+    cells = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "\n".join(f"  {line}".rstrip() for line in cells)
+
+
+def bars(values: Sequence[float]) -> str:
+    """Numbers as a line of bars: `▁▃▆█`; the height counts from zero."""
+    if not values or max(values) <= 0:
+        return ""
+    count, top = min(len(values), _BARS_SHOWN), max(values)
+    stride = (len(values) - 1) / max(1, count - 1)
+    kept = [values[round(i * stride)] for i in range(count)]
+    return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in kept)
+
+
+def duration(seconds: float) -> str:
+    """A duration: `0:07`, `12:31`, `3:04:05`."""
+    whole = max(0, int(seconds))
+    minutes, hours = whole // 60, whole // 3600
+    return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun: `1 node`, `2 nodes`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def escaped(text: str) -> str:
+    """Text that is safe in HTML."""
+    return html.escape(text, quote=True)

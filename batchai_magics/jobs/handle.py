@@ -1,0 +1,192 @@
+"""The handle of a job: what a notebook holds, asks, waits for and plots."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics import follow
+from batchai_magics.backends.base import Backend, FileRef, OutputFile
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.jobs.card import Card, to_html
+from batchai_magics.jobs.logs import chunks, last_lines, records_of, tail_of
+from batchai_magics.jobs.numbers import numbers_of
+from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
+from batchai_magics.metrics import tidy as to_tidy
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import STDOUTERR, ExecutionState
+from batchai_magics.models.resources import Job as JobResource
+from batchai_magics.models.resources import RankExit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+OUT, ERR = "stdout.txt", "stderr.txt"
+LAST_LINES = 20
+FAILURE_LINES = 12
+
+
+class Job:
+    """A job, wherever it runs. It holds a backend and an id and nothing that can go stale.
+
+    `await job` waits for its end without blocking the event loop.
+    """
+
+    def __init__(
+        self, backend: Backend, id: ResourceId, *, patterns: Mapping[str, str] | None = None
+    ) -> None:
+        self.backend = backend
+        self.id = id
+        self.patterns = dict(patterns or {})
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.id.name
+
+    def show(self) -> JobResource:
+        """The job as it stands."""
+        job = self.backend.show(self.id)
+        assert isinstance(job, JobResource)
+        return job
+
+    @property
+    def state(self) -> ExecutionState:
+        """Where the job stands."""
+        return self.show().state
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the job has ended."""
+        return self.state.is_final
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code, once there is one; a terminated job has none."""
+        execution = self.show().execution
+        return execution.exit_code if execution else None
+
+    def ranks(self) -> tuple[RankExit, ...]:
+        """How each process ended, the first failure first; empty while the job runs."""
+        return self.show().ranks
+
+    def wait(self, timeout_s: float | None = None) -> Job:
+        """Waits for the end and returns the job itself. How it ended is in `state`.
+
+        Raises TimeoutError after `timeout_s` seconds; the job runs on then, as it does after Ctrl-C.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        for _ in self._ticks():
+            if deadline is not None and time.monotonic() > deadline and not self.is_done:
+                raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
+        return self
+
+    def _ticks(self) -> Iterator[None]:
+        """One tick for each look at the state, until it is final."""
+        delay_s = follow.SHORTEST_S
+        while not self.is_done:
+            yield
+            time.sleep(delay_s)
+            delay_s = min(follow.LONGEST_S, delay_s * follow.GROWTH)
+
+    def __await__(self) -> Generator[Any, None, Job]:
+        return asyncio.to_thread(self.wait).__await__()
+
+    def events(self, stop: threading.Event | None = None) -> Iterator[follow.Event]:
+        """Everything that happens to the job, from its first byte to its end."""
+        return follow.events(self.backend, self.id, patterns=self.patterns, stop=stop)
+
+    def log(self, tail: int | None = None, *, file: str = OUT) -> str:
+        """What the job printed: all of it, or the last `tail` lines."""
+        return tail_of(self.backend, FileRef(self.id, file), tail)
+
+    def records(self) -> list[Record]:
+        """Every number in the job's output so far, in file order."""
+        return list(records_of(self.backend, FileRef(self.id, OUT), self.patterns))
+
+    def metrics(self, *, tidy: bool = False) -> DataFrame:
+        """One row a step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
+
+        With `tidy`, one row a number: step, rank, metric, value, unit, wall_time, offset. That table holds
+        all numbers, also totals, evaluations and those of `--metric`.
+        """
+        return to_tidy(self.records()) if tidy else frame(self.records())
+
+    def summary(self) -> Summary:
+        """The run in a few numbers: model, batch size, steady images/sec, stragglers, loss trend, …."""
+        return summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """images/sec and loss over the steps, as matplotlib Axes."""
+        return plot(self.records(), ax=ax)
+
+    def png(self) -> bytes:
+        """The plot as a PNG picture."""
+        return figure_png(self.plot())
+
+    def files(self, directory_id: str = STDOUTERR, path: str = "") -> Sequence[OutputFile]:
+        """What is in one of the job's output directories, one level of it."""
+        return self.backend.files(self.id, directory_id, path)
+
+    def download(self, path: str, to: str | Path = ".", *, directory_id: str = STDOUTERR) -> Path:
+        """Copies one output file into the folder `to` and gives its path; a partial copy never stays."""
+        folder = Path(to).expanduser().resolve()
+        place = (folder / path).resolve()
+        if not place.is_relative_to(folder):
+            raise StorageError(
+                f"{path!r} leads out of {folder}", hint="Name a file of the job's output directory."
+            )
+        if not self.backend.read(FileRef(self.id, path, directory_id), 0, 1).size:
+            self._check_exists(path, directory_id)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        part = place.with_name(place.name + ".part")
+        with part.open("wb") as file:
+            for chunk in chunks(self.backend, FileRef(self.id, path, directory_id)):
+                file.write(chunk.data)
+        return part.replace(place)
+
+    def _check_exists(self, path: str, directory_id: str) -> None:
+        parent, _, name = path.rpartition("/")
+        names = [file.name for file in self.files(directory_id, parent)]
+        if name not in names:
+            hint = f"There are: {', '.join(names)}." if names else "The directory is empty."
+            raise NotFoundError(f"job {self.name} has no file {path!r}", code="FileNotFound", hint=hint)
+
+    def cancel(self) -> None:
+        """Ends the job and every process of it. Nothing happens to a job that has ended."""
+        self.backend.terminate(self.id)
+
+    def delete(self) -> None:
+        """Ends the job if need be and forgets it; what it wrote stays on its share."""
+        self.backend.delete(self.id)
+
+    def card(self) -> Card:
+        """The job as a still picture: state, numbers, the first failure, the last lines."""
+        job = self.show()
+        failed = next((rank.rank for rank in job.ranks if rank.exit_code), None)
+        is_failed = job.state is ExecutionState.FAILED
+        return Card(
+            job=job,
+            now=datetime.now(timezone.utc),
+            processes=len(job.ranks),
+            numbers=numbers_of(self.records()),
+            lines=last_lines(self.backend, FileRef(self.id, OUT), LAST_LINES),
+            failure_lines=last_lines(self.backend, FileRef(self.id, ERR), FAILURE_LINES, rank=failed)
+            if is_failed
+            else (),
+        )
+
+    def _repr_html_(self) -> str:
+        return to_html(self.card())
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Job {self.name}: {self.state.value}>"
+        except NotFoundError:
+            return f"<Job {self.name}: deleted>"

@@ -1,0 +1,140 @@
+"""A cell's request becomes a job: defaults made, files uploaded, the job created or found again."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from batchai_magics.backends.base import Backend, ExperimentSpec, WorkspaceSpec
+from batchai_magics.cell import CellRequest
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, UsageError, did_you_mean
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings, UserAccountSettings
+from batchai_magics.models.ids import Kind, ResourceId
+
+_RUN = re.compile(r"-(\d+)$")
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """The job of a request, and whether it was started now (or found again)."""
+
+    job: Job
+    is_new: bool
+
+
+def open_backend(settings: Settings) -> Backend:
+    """The backend that the settings name."""
+    if settings.backend not in _BACKENDS:
+        guess = did_you_mean(settings.backend, _BACKENDS) or f"There is: {', '.join(_BACKENDS)}."
+        raise UsageError(f"there is no backend {settings.backend!r}", hint=guess)
+    return _BACKENDS[settings.backend](settings)
+
+
+def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
+    """Creates the job, or finds it again when the very same exists; `request.is_new` makes another run."""
+    workspace = workspace_id(settings, request.workspace)
+    ensure_defaults(backend, settings, workspace=request.workspace, experiment=request.experiment)
+    if request.cluster == settings.cluster:
+        _ensure_cluster(backend, settings, workspace)
+    experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
+    runs = _runs(backend, experiment, request.name)
+    name = _next_run(request.name, runs) if request.is_new else (runs[-1] if runs else request.name)
+    id = experiment.child(Kind.JOB, name)
+    is_known = name in runs
+    if request.uploads:
+        backend.storage.make(settings.share)
+        backend.storage.upload(settings.share, request.uploads)
+    try:
+        backend.create(id, request.spec)
+    except ConflictError as error:
+        hint = "Add --new to run this one as another job, or give it another name."
+        raise ConflictError(f"a different job called {name} exists", code=error.code, hint=hint) from None
+    return Submitted(Job(backend, id, patterns=request.patterns), is_new=not is_known)
+
+
+def find(backend: Backend, name: str, settings: Settings) -> Job:
+    """The handle of a job by its name, in the experiment of the settings; else a NotFoundError."""
+    experiment = workspace_id(settings).child(Kind.EXPERIMENT, settings.experiment)
+    job = Job(backend, experiment.child(Kind.JOB, name))
+    try:
+        job.show()
+    except NotFoundError as error:
+        names = [item.id.name for item in _jobs(backend, experiment)]
+        raise NotFoundError(
+            error.message, code=error.code, hint=did_you_mean(name, names) or error.hint
+        ) from None
+    return job
+
+
+def workspace_id(settings: Settings, name: str = "") -> ResourceId:
+    """The id of a workspace, by default the one of the settings."""
+    name = name or settings.workspace
+    return ResourceId(settings.subscription, settings.resource_group, name, Kind.WORKSPACE, name)
+
+
+def ensure_defaults(
+    backend: Backend, settings: Settings, *, workspace: str = "", experiment: str = ""
+) -> None:
+    """Makes the workspace, the experiment and the default cluster, unless they are there."""
+    id = workspace_id(settings, workspace)
+    backend.create(id, WorkspaceSpec(settings.location))
+    backend.create(id.child(Kind.EXPERIMENT, experiment or settings.experiment), ExperimentSpec())
+    if id.workspace == settings.workspace:
+        _ensure_cluster(backend, settings, id)
+
+
+def _ensure_cluster(backend: Backend, settings: Settings, workspace: ResourceId) -> None:
+    id = workspace.child(Kind.CLUSTER, settings.cluster)
+    try:
+        backend.show(id)
+    except NotFoundError:
+        spec = ClusterSpec(
+            vm_size=settings.cluster_vm_size,
+            scale_settings=ScaleSettings(manual=ManualScale(target_node_count=settings.cluster_nodes)),
+            user_account_settings=UserAccountSettings(admin_user_name="batchai"),
+        )
+        backend.create(id, spec)
+
+
+def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:
+    """The name that a further run of a job gets: after `resnet` and `resnet-2` it is `resnet-3`."""
+    base = _RUN.sub("", name)
+    first = base if _runs(backend, experiment, base) else name
+    return _next_run(first, _runs(backend, experiment, first))
+
+
+def _runs(backend: Backend, experiment: ResourceId, name: str) -> list[str]:
+    """The runs of a named job, oldest first: `resnet`, `resnet-2` and so on."""
+    names = [job.id.name for job in _jobs(backend, experiment)]
+    return sorted((n for n in names if n == name or _RUN.sub("", n) == name), key=_run_number)
+
+
+def _run_number(name: str) -> int:
+    match = _RUN.search(name)
+    return int(match[1]) if match else 1
+
+
+def _next_run(name: str, runs: list[str]) -> str:
+    return f"{name}-{_run_number(runs[-1]) + 1}" if runs else name
+
+
+def _jobs(backend: Backend, experiment: ResourceId) -> list[Job]:
+    return [Job(backend, item.id) for item in backend.list(experiment, Kind.JOB)]
+
+
+def _open_local(settings: Settings) -> Backend:
+    if sys.platform == "win32":
+        hint = "Use it in WSL, or on Linux or macOS."
+        raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
+    from batchai_magics.backends.local.backend import LocalBackend
+    from batchai_magics.backends.local.cluster_rows import Limits
+
+    limits = Limits(settings.core_quota, settings.idle_s, settings.container_command)
+    return LocalBackend(settings.home, limits=limits)
+
+
+_BACKENDS: dict[str, Callable[[Settings], Backend]] = {"local": _open_local}
