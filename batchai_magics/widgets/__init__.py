@@ -1,0 +1,138 @@
+"""The live views: anywidget models here, plain ES modules in `frontend/`.
+
+`show` displays a job beneath the running cell, `show_board` a cluster or a list of jobs: as a live view, as
+HTML that is refreshed, or as plain text.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.handle import Job
+    from batchai_magics.widgets.boards import Subject
+    from batchai_magics.widgets.feed import Feed
+    from batchai_magics.widgets.publisher import Publisher
+    from batchai_magics.widgets.shown import Source
+
+TIERS = ("auto", "widget", "html", "text")
+
+__all__ = ["TIERS", "close_all", "settle", "show", "show_board"]
+
+
+def show(job: Job, *, ui: str = "auto") -> None:
+    """Shows a job beneath the running cell and keeps it up to date until it has ended; returns at once.
+
+    `ui` is `widget` (live, and kept live when the job has ended), `html` (a card that is refreshed), `text`
+    (a card as it stands now) or `auto`: a live view while the job goes on, which becomes a card when it has
+    ended; text where nothing can be shown but text. Raises UsageError for any other word.
+    """
+    _check(ui)
+    from batchai_magics.widgets import display
+
+    if ui == "text" or (ui == "auto" and not display.has_frontend()):
+        _show_text(job)
+        return
+    from batchai_magics.widgets.showing import LiveShowing, Showing
+
+    feed = _publisher().feed(job.id.key, lambda: _open(job))
+    if ui == "html" or (ui == "auto" and job.is_done):
+        showing = Showing(job, feed)
+    else:
+        showing = LiveShowing(job, feed, work=_publisher().do, is_kept=ui == "widget")
+    showing.open()
+    _publisher().add(showing)
+
+
+def show_board(subject: Subject, *, ui: str = "auto") -> None:
+    """Shows a cluster (by its id) or the jobs of an experiment (by its id); `ui` as for a job.
+
+    It is kept up to date while a page shows it, and becomes a still picture when nothing happens for long.
+    """
+    _check(ui)
+    from batchai_magics.widgets import boards, display
+
+    if ui == "text" or (ui == "auto" and not display.has_frontend()):
+        boards.show_text(subject)
+    else:
+        boards.show(subject, _publisher(), _open_inside, ui=ui)
+
+
+def settle(job: Job | None = None, *, timeout_s: float = 5.0) -> None:
+    """Freezes the views of ended jobs that no page shows live; to be called in the main thread.
+
+    Without a page (nbclient, papermill) an output counts only while a cell runs: called at the end of each
+    cell, this gets the card into the saved notebook. Returns at once if there is nothing to do.
+    """
+    if not _publisher.cache_info().currsize:
+        return
+    publisher = _publisher()
+    for showing in publisher.showings(job.id.key if job else None):
+        showing.settle(lambda is_met: publisher.wait_for(is_met, timeout_s))
+
+
+def close_all() -> None:
+    """Ends every view as it stands, and the threads behind them."""
+    if _publisher.cache_info().currsize:
+        _publisher().close()
+        _publisher.cache_clear()
+
+
+@cache
+def _publisher() -> Publisher:
+    """The publisher of this kernel."""
+    from batchai_magics.widgets.publisher import Publisher
+
+    return Publisher().start()
+
+
+def _open(job: Job) -> tuple[Source, Feed]:
+    """A job's events from the start, and a feed that knows its state as it is now."""
+    from batchai_magics.follow import Follower, StateChanged
+    from batchai_magics.widgets.feed import Feed
+
+    feed = Feed(processes=_process_count(job))
+    feed.take(StateChanged(job.show()))
+    return Follower(job.backend, job.id, patterns=job.patterns), feed
+
+
+def _open_inside(job: Job) -> str:
+    """A job's live view inside another one: the id of its model."""
+    from batchai_magics.widgets.opened import OpenedJob
+
+    publisher = _publisher()
+    opened = OpenedJob(job, publisher.feed(job.id.key, lambda: _open(job)), work=publisher.do)
+    publisher.add(opened)
+    return str(opened.view.model_id)
+
+
+def _check(ui: str) -> None:
+    if ui not in TIERS:
+        hint = did_you_mean(ui, TIERS) or f"one of {TIERS}"
+        raise UsageError(f"ui: {ui!r} is no way to show anything", hint=hint)
+
+
+def _show_text(job: Job) -> None:
+    from batchai_magics.jobs.card import to_text
+    from batchai_magics.widgets import display
+
+    display.show({"text/plain": to_text(job.card())}, "")
+
+
+def _process_count(job: Job) -> int:
+    """How many processes the job has; 0 where its cluster does not tell."""
+    from batchai_magics.launch import process_count
+    from batchai_magics.models import vm_sizes
+    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.resources import Cluster
+
+    spec = job.show().spec
+    try:
+        cluster = job.backend.show(ResourceId.parse(spec.cluster.id))
+        gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
+    except BatchAIError:
+        gpus = 0
+    return process_count(spec, gpus)

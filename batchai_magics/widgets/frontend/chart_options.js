@@ -1,0 +1,125 @@
+// How uPlot draws one of our charts.
+
+import uPlot from "uplot"; // for its types
+import { colour } from "./theme.js";
+
+/** @typedef {{label: string, colour: string, width: number}} Line */
+
+export const ACCENT = "--ba-accent";
+const RANK_COLOURS = 6;
+const LABEL_PX = 46; // of shaded width, below which it gets no label
+const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6];
+
+/** @param {number} index */
+export function rankColour(index) {
+  return `--ba-rank-${index % RANK_COLOURS}`;
+}
+
+/**
+ * @param {HTMLElement} box where the colours come from
+ * @param {Line[]} lines
+ * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null}} look
+ * @returns {Partial<uPlot.Options>}
+ */
+export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo }) {
+  const axis = {
+    stroke: () => colour(box, "--ba-muted"),
+    grid: { stroke: () => colour(box, "--ba-grid"), width: 1 },
+    ticks: { show: false },
+    font: `11px ${colour(box, "--ba-font")}`,
+    gap: 6,
+  };
+  const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
+  const fill = () => `color-mix(in srgb, ${colour(box, ACCENT)} 16%, transparent)`;
+  const [high, low] = [lines.length + 1, lines.length + 2];
+  return {
+    legend: { show: false },
+    padding: [8, 12, 0, 0],
+    scales: {
+      x: { time: false, range: (_, min, max) => (min === max ? [min - 1, max + 1] : [min, max]) },
+      y: isLog ? { distr: 3, log: 10, range: (_, min, max) => logRange(min, max) } : { range: (_, min, max) => yRange(min, max, fromZero) },
+    },
+    axes: [
+      { ...axis, size: 28, space: 60, incrs: STEP_INCREMENTS },
+      { ...axis, size: 52, space: 32, values: (_, ticks) => ticks.map((tick) => tickLabel(tick)) },
+    ],
+    series: [
+      { label: "step" },
+      ...lines.map((line) => ({
+        label: line.label,
+        stroke: () => colour(box, line.colour),
+        width: line.width,
+        spanGaps: true,
+      })),
+      ...(hasBand ? [{ ...edge, label: "high" }, { ...edge, label: "low" }] : []),
+    ],
+    ...(hasBand ? { bands: [{ series: /** @type {[number, number]} */ ([high, low]), fill }] } : {}),
+    hooks: { drawClear: [(plot) => shade(plot, box, shadedTo())] },
+  };
+}
+
+/**
+ * Shades the steps that were warm-up.
+ * @param {uPlot} plot
+ * @param {HTMLElement} box
+ * @param {number | null} last
+ */
+function shade(plot, box, last) {
+  const from = plot.scales.x?.min;
+  if (!last || from === undefined || from === null || last <= from) return;
+  const { ctx } = plot;
+  const { left, top, width, height } = plot.bbox;
+  const end = Math.min(left + width, plot.valToPos(last, "x", true));
+  const density = devicePixelRatio || 1;
+  ctx.save();
+  ctx.globalAlpha = 0.16;
+  ctx.fillStyle = colour(box, "--ba-muted");
+  ctx.fillRect(left, top, end - left, height);
+  ctx.globalAlpha = 1;
+  ctx.font = `${10 * density}px ${colour(box, "--ba-font")}`;
+  ctx.textAlign = "left";
+  ctx.textBaseline = "top";
+  if (end - left > LABEL_PX * density) ctx.fillText("warm-up", left + 4 * density, top + 3 * density);
+  ctx.restore();
+}
+
+/**
+ * @param {number} min
+ * @param {number} max
+ * @param {boolean} fromZero
+ * @returns {uPlot.Range.MinMax}
+ */
+function yRange(min, max, fromZero) {
+  if (min === null || max === null) return [0, 1];
+  const low = fromZero ? Math.min(0, min) : min;
+  const room = (max - low || Math.abs(max) || 1) * 0.08;
+  return [fromZero && min >= 0 ? 0 : low - room, max + room];
+}
+
+/**
+ * @param {number} min
+ * @param {number} max
+ * @returns {uPlot.Range.MinMax}
+ */
+function logRange(min, max) {
+  return min === null || max === null ? [0.1, 1] : [rounded(min, Math.floor), rounded(max, Math.ceil)];
+}
+
+/**
+ * The nearest number with one digit that matters.
+ * @param {number} value more than 0
+ * @param {(value: number) => number} round
+ */
+function rounded(value, round) {
+  const unit = 10 ** Math.floor(Math.log10(value));
+  return Number((round(value / unit) * unit).toPrecision(3));
+}
+
+/** @param {number | null} tick */
+function tickLabel(tick) {
+  if (tick === null) return "";
+  const magnitude = Math.abs(tick);
+  if (magnitude >= 1e6 || (magnitude > 0 && magnitude < 1e-4)) return tick.toExponential(0);
+  if (magnitude >= 1e4) return `${tick / 1000}k`;
+  return String(Number(tick.toPrecision(6)));
+}

@@ -1,0 +1,88 @@
+// The two charts: images/sec, and loss with a menu of every other number in the log.
+
+import { Chart } from "./chart.js";
+import { el } from "./dom.js";
+
+/** @typedef {import("./session.js").Session} Session */
+/** @typedef {import("./chart.js").Subject} Subject */
+
+export class Charts {
+  /**
+   * @param {Session} session
+   * @param {string} viewId
+   */
+  constructor(session, viewId) {
+    this.session = session;
+    const table = session.points;
+    /** @type {Subject} */
+    const rate = {
+      title: "images/sec",
+      table,
+      values: table.rates,
+      band: table.jitters,
+      over: "total",
+      empty: "Waiting for the first images/sec line",
+      none: "No images/sec line in the log",
+      fromZero: true,
+      hasWarmUp: true,
+    };
+    /** @type {Subject} */
+    this.loss = {
+      title: "loss",
+      table,
+      values: table.losses,
+      over: "mean",
+      empty: "Waiting for the first loss",
+      none: "No loss in the log",
+      hasLog: true,
+    };
+    this.rates = new Chart(rate, `ba-${viewId}`);
+    this.others = new Chart(this.loss, `ba-${viewId}`);
+    this.isChosen = false; // by the reader
+    this.others.menu.addEventListener("change", () => {
+      this.isChosen = true;
+      this.#choose(this.others.menu.value);
+    });
+    this.element = el("div", { class: "ba-charts" }, this.rates.element, this.others.element);
+  }
+
+  /** Draws what is new, in the next frame. */
+  update() {
+    this.#offer([...this.session.points.others.keys()]);
+    for (const chart of [this.rates, this.others]) {
+      chart.isComplete = this.session.isComplete;
+      chart.warmUp = this.session.model.get("facts").warm_up ?? null;
+      chart.update();
+    }
+  }
+
+  /** Ends what the charts have running. */
+  stop() {
+    this.rates.stop();
+    this.others.stop();
+  }
+
+  /** @param {string[]} names */
+  #offer(names) {
+    const { menu, title } = this.others;
+    const all = ["loss", ...names];
+    if (menu.options.length !== all.length) {
+      const chosen = menu.value || "loss";
+      menu.replaceChildren(...all.map((name) => el("option", { value: name }, name)));
+      menu.value = chosen;
+      menu.hidden = all.length < 2;
+      title.hidden = !menu.hidden;
+    }
+    // A log without any loss is shown by what it has.
+    const [first] = names;
+    if (!this.isChosen && first !== undefined && !this.session.points.count) this.#choose(first);
+  }
+
+  /** @param {string} name */
+  #choose(name) {
+    this.others.menu.value = name;
+    const table = this.session.points.others.get(name);
+    const words = { title: name, over: "mean", empty: `Waiting for the first ${name}`, none: `No ${name} in the log`, hasLog: true };
+    this.others.show(table ? { ...words, table, values: table.values } : this.loss);
+  }
+}

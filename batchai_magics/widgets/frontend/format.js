@@ -1,0 +1,65 @@
+// Numbers as people read them.
+
+/**
+ * A duration: `0:07`, `12:31`, `3:04:05`.
+ * @param {number} seconds
+ */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (/** @type {number} */ n) => String(n).padStart(2, "0");
+  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
+/**
+ * A long span of time by its two greatest units: `6 d 23 h`, `12 min`, `40 s`.
+ * @param {number} seconds
+ */
+export function span(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const [d, h, m] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24, Math.floor(whole / 60) % 60];
+  if (d) return h ? `${d} d ${h} h` : `${d} d`;
+  if (h) return m ? `${h} h ${m} min` : `${h} h`;
+  return m ? `${m} min` : `${whole} s`;
+}
+
+/**
+ * A node's name without what all have in common: `tvm-1690037429_2-20261121t033128z-p` is `node 2`.
+ * @param {string} name
+ */
+export function nodeName(name) {
+  return name.replace(/tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?/, "node $1");
+}
+
+/**
+ * A size: `812 B`, `64 KB`, `1.2 GB`.
+ * @param {number} bytes
+ */
+export function size(bytes) {
+  const units = ["B", "KB", "MB", "GB", "TB"];
+  let unit = 0;
+  let value = bytes;
+  while (value >= 1000 && unit < units.length - 1) [value, unit] = [value / 1000, unit + 1];
+  return `${unit && value < 10 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+/**
+ * A measured value with three to four digits that matter.
+ * @param {number | null | undefined} value
+ */
+export function quantity(value) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  const magnitude = Math.abs(value);
+  if (magnitude >= 1e6 || (magnitude > 0 && magnitude < 1e-3)) return value.toExponential(2);
+  if (magnitude >= 1000) return Math.round(value).toLocaleString("en");
+  return value.toFixed(magnitude >= 100 ? 1 : magnitude >= 10 ? 2 : 3);
+}
+
+/**
+ * A count with its noun: `1 line`, `12,340 lines`.
+ * @param {number} count
+ * @param {string} noun
+ */
+export function counted(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,115 @@
+// The live view of a job. Python holds the data; this draws it.
+
+import { Charts } from "./charts.js";
+import { el } from "./dom.js";
+import { failurePanel } from "./failure.js";
+import { header } from "./header.js";
+import { LogPanel } from "./log_panel.js";
+import { nodeBar } from "./nodes.js";
+import { Session } from "./session.js";
+
+/** @typedef {import("./types.d.ts").Model} Model */
+
+export default () => {
+  /** @type {Session} */
+  let session;
+  return {
+    /** @param {{model: Model}} context */
+    initialize({ model }) {
+      session = new Session(model);
+      return () => session.close();
+    },
+    /** @param {{model: Model, el: HTMLElement}} context */
+    render({ model, el: root }) {
+      return draw(session, model, root);
+    },
+  };
+};
+
+/**
+ * Puts a view into `root` and returns what takes it out again.
+ * @param {Session} session
+ * @param {Model} model
+ * @param {HTMLElement} root
+ * @returns {() => void}
+ */
+function draw(session, model, root) {
+  const head = header(session);
+  const nodes = nodeBar();
+  const charts = new Charts(session, model.get("view_id"));
+  const output = new LogPanel(session);
+  const failure = failurePanel(session, (offset, file) => output.reveal(offset, file));
+  const hiding = hideSnapshot(model.get("view_id"));
+  const view = el(
+    "article",
+    { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
+    head.element,
+    failure.element,
+    nodes.element,
+    charts.element,
+    output.element,
+  );
+  holdWhileUsed(session, view);
+  root.append(view);
+
+  const onFacts = () => {
+    head.update();
+    void failure.update();
+    output.offer();
+    charts.update();
+  };
+  const onCounts = () => nodes.update(model.get("counts"), model.get("history"), model.get("facts").ended);
+  const onFiles = () => output.offer();
+  const stopListening = session.listen((kind, file, added) => {
+    if (kind === "points") charts.update();
+    else if (kind === "log" || kind === "page") output.update(kind, file, added);
+    else if (kind === "complete") [onFiles, () => charts.update()].forEach((update) => update());
+  });
+  model.on("change:facts", onFacts);
+  model.on("change:counts", onCounts);
+  model.on("change:history", onCounts);
+  model.on("change:files", onFiles);
+  [onFacts, onCounts].forEach((update) => update());
+  session.hello();
+
+  return () => {
+    stopListening();
+    model.off("change:facts", onFacts);
+    model.off("change:counts", onCounts);
+    model.off("change:history", onCounts);
+    model.off("change:files", onFiles);
+    [head, charts, output].forEach((part) => part.stop());
+    hiding.remove();
+    view.remove();
+    session.bye();
+  };
+}
+
+/**
+ * While the live view is there, its static twin below it is hidden.
+ * @param {string} viewId
+ */
+function hideSnapshot(viewId) {
+  const twin = `[data-batchai-snapshot="${CSS.escape(viewId)}"]`;
+  const style = el("style", {}, `${twin}, .jp-OutputArea-child:has(${twin}) { display: none !important; }`);
+  document.head.append(style);
+  return style;
+}
+
+/**
+ * Tells the kernel while the reader is in the view: it does not freeze under their hands.
+ * @param {Session} session
+ * @param {HTMLElement} view
+ */
+function holdWhileUsed(session, view) {
+  let isHeld = false;
+  const update = () => {
+    const isUsed = view.matches(":hover") || view.contains(document.activeElement);
+    if (isUsed === isHeld) return;
+    isHeld = isUsed;
+    session.tell({ kind: "hold", on: isUsed });
+  };
+  for (const event of ["pointerenter", "pointerleave", "focusin", "focusout"]) {
+    view.addEventListener(event, () => setTimeout(update));
+  }
+}

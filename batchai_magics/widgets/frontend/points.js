@@ -1,0 +1,189 @@
+// Chart points as they arrive (step, rank, values) → columns that share their steps, one per rank.
+
+/** @typedef {(number | null)[]} Column */
+
+/** The values of one quantity: a column per rank, and one over all ranks. */
+export class Quantity {
+  /** @param {"sum" | "mean"} over how ranks become one */
+  constructor(over) {
+    this.over = over;
+    /** @type {Map<number, Column>} */
+    this.byRank = new Map();
+    /** @type {Column} */
+    this.all = [];
+    this.dirtyFrom = 0;
+  }
+
+  /** Forgets all values. */
+  clear() {
+    this.byRank.clear();
+    this.all = [];
+    this.dirtyFrom = 0;
+  }
+
+  /** The ranks seen, in order. */
+  get ranks() {
+    return [...this.byRank.keys()].sort((a, b) => a - b);
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} rank
+   * @param {number} value
+   * @param {number} length how many rows there are
+   */
+  set(row, rank, value, length) {
+    let column = this.byRank.get(rank);
+    if (!column) this.byRank.set(rank, (column = []));
+    while (column.length < length) column.push(null);
+    column[row] = Number.isFinite(value) ? value : null;
+    this.dirtyFrom = Math.min(this.dirtyFrom, row);
+  }
+
+  /**
+   * Makes room for a step that came late.
+   * @param {number} row
+   */
+  insert(row) {
+    for (const column of this.byRank.values()) if (column.length > row) column.splice(row, 0, null);
+    this.dirtyFrom = Math.min(this.dirtyFrom, row);
+  }
+
+  /**
+   * Brings every column to `length` rows and the one over all ranks up to date.
+   * A rank counts with its latest value, so a slow one does not make the sum drop.
+   * @param {number} length
+   */
+  settle(length) {
+    for (const column of this.byRank.values()) while (column.length < length) column.push(null);
+    const columns = [...this.byRank.values()];
+    const latest = columns.map((column) => before(column, this.dirtyFrom));
+    for (let row = this.dirtyFrom; row < length; row += 1) {
+      columns.forEach((column, i) => (latest[i] = column[row] ?? latest[i] ?? null));
+      const isNew = columns.some((column) => column[row] !== null);
+      const known = latest.filter((value) => value !== null);
+      const sum = known.reduce((/** @type {number} */ total, value) => total + Number(value), 0);
+      this.all[row] = isNew && known.length ? (this.over === "sum" ? sum : sum / known.length) : null;
+    }
+    this.all.length = length;
+    this.dirtyFrom = length;
+  }
+}
+
+/** Quantities over the same steps. */
+export class Table {
+  /** @param {...Quantity} quantities */
+  constructor(...quantities) {
+    this.quantities = quantities;
+    /** @type {number[]} */
+    this.steps = [];
+    this.count = 0; // points taken, for the handshake
+  }
+
+  /** Forgets all points. */
+  clear() {
+    this.steps = [];
+    this.count = 0;
+    for (const quantity of this.quantities) quantity.clear();
+  }
+
+  /**
+   * Takes points `first`, `first + 1`, …; those it has are dropped.
+   * @param {number} first
+   * @param {ArrayLike<number>} steps
+   * @param {ArrayLike<number>} ranks
+   * @param {ArrayLike<number>[]} columns the values of each quantity
+   * @returns {boolean} false when points before `first` are missing
+   */
+  add(first, steps, ranks, columns) {
+    if (first > this.count) return false;
+    for (let i = this.count - first; i < steps.length; i += 1) {
+      const row = this.#row(Number(steps[i]));
+      this.quantities.forEach((quantity, k) => {
+        quantity.set(row, Number(ranks[i]), Number(columns[k]?.[i]), this.steps.length);
+      });
+    }
+    this.count = Math.max(this.count, first + steps.length);
+    return true;
+  }
+
+  /** Brings all quantities up to date; to be called before drawing. */
+  settle() {
+    for (const quantity of this.quantities) quantity.settle(this.steps.length);
+  }
+
+  /** @param {number} step */
+  #row(step) {
+    let row = this.steps.length;
+    while (row > 0 && /** @type {number} */ (this.steps[row - 1]) > step) row -= 1;
+    if (row > 0 && this.steps[row - 1] === step) return row - 1;
+    if (row === this.steps.length) this.steps.push(step);
+    else {
+      this.steps.splice(row, 0, step);
+      for (const quantity of this.quantities) quantity.insert(row);
+    }
+    return row;
+  }
+}
+
+/** The step lines: images/sec, loss and jitter. Every other number of the log has a table of its own. */
+export class PointTable extends Table {
+  constructor() {
+    const [rates, losses, jitters] = [new Quantity("sum"), new Quantity("mean"), new Quantity("sum")];
+    super(rates, losses, jitters);
+    this.rates = rates;
+    this.losses = losses;
+    this.jitters = jitters;
+    this.generation = 0;
+    /** @type {Map<string, ValueTable>} */
+    this.others = new Map();
+  }
+
+  /**
+   * What follows is of this generation: in another one, the log has started again and nothing counts any more.
+   * @param {number} generation
+   */
+  begin(generation) {
+    if (generation === this.generation) return;
+    this.generation = generation;
+    this.clear();
+    for (const table of this.others.values()) table.clear();
+  }
+
+  /**
+   * The table of another number.
+   * @param {string} name
+   */
+  other(name) {
+    let table = this.others.get(name);
+    if (!table) this.others.set(name, (table = new ValueTable()));
+    return table;
+  }
+
+  /** How many values of each other number were taken. */
+  get counts() {
+    return Object.fromEntries([...this.others].map(([name, table]) => [name, table.count]));
+  }
+}
+
+/** One number over steps. */
+export class ValueTable extends Table {
+  constructor() {
+    const values = new Quantity("mean");
+    super(values);
+    this.values = values;
+  }
+}
+
+/**
+ * @param {Column} column
+ * @param {number} row
+ * @returns {number | null}
+ */
+function before(column, row) {
+  for (let i = Math.min(row, column.length) - 1; i >= 0; i -= 1) {
+    const value = column[i];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}

@@ -1,0 +1,101 @@
+"""Numbers of a log as the columns that a chart wants, ready to be sent as they are."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord
+
+POINT_BYTES = 20
+VALUE_BYTES = 12
+NO_RANK = -1
+_MAX_INT = (1 << 31) - 1
+
+
+class Points:
+    """Step lines as five columns of one length: step and rank as int32; images/sec, loss, jitter as float32.
+
+    `generation` grows when the log was cut and starts again: what was sent before is void.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.others: dict[str, Values] = {}
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Takes the step lines among the records, and every other number under its name."""
+        for record in records:
+            if isinstance(record, StepRecord):
+                self._steps.append(min(record.step, _MAX_INT))
+                self._ranks.append(NO_RANK if record.rank is None else record.rank)
+                self._rates.append(record.images_per_sec)
+                self._losses.append(record.loss)
+                self._jitters.append(record.jitter)
+            for name, step, value in _others(record):
+                self.others.setdefault(name, Values()).add(step, getattr(record, "rank", None), value)
+
+    def columns(self, first: int, count: int) -> list[bytes]:
+        """The columns' bytes for `count` points from `first`."""
+        columns = (self._steps, self._ranks, self._rates, self._losses, self._jitters)
+        return [column[first : first + count].tobytes() for column in columns]
+
+    def restart(self) -> None:
+        """Forgets every number: the log starts again."""
+        self.generation += 1
+        self.others = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self._steps = array("i")
+        self._ranks = array("i")
+        self._rates = array("f")
+        self._losses = array("f")
+        self._jitters = array("f")
+
+
+class Values:
+    """One other number of the log as three columns: step and rank as int32, value as float32."""
+
+    def __init__(self) -> None:
+        self._steps = array("i")
+        self._ranks = array("i")
+        self._values = array("f")
+        self._counts: defaultdict[int, int] = defaultdict(int)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def add(self, step: int | None, rank: int | None, value: float) -> None:
+        """Takes a number; where its step is not told, it is the how-manieth of its rank."""
+        who = NO_RANK if rank is None else rank
+        self._counts[who] += 1
+        self._steps.append(min(self._counts[who] if step is None else step, _MAX_INT))
+        self._ranks.append(who)
+        self._values.append(value)
+
+    def columns(self, first: int, count: int) -> list[bytes]:
+        """The columns' bytes for `count` values from `first`."""
+        columns = (self._steps, self._ranks, self._values)
+        return [column[first : first + count].tobytes() for column in columns]
+
+
+def _others(record: Record) -> Iterator[tuple[str, int | None, float]]:
+    """Name, step and value of each number in a record beside images/sec and loss."""
+    if isinstance(record, PatternRecord):
+        yield record.name, record.step, record.value
+    elif isinstance(record, (StepRecord, EvalRecord)):
+        prefix = "eval " if isinstance(record, EvalRecord) else ""
+        for name in ("top_1", "top_5", "examples_per_sec"):
+            value = getattr(record, name, None)
+            if value is not None:
+                yield (
+                    f"{prefix}{name.replace('_', '-')}".replace("examples-per-sec", "examples/sec"),
+                    record.step,
+                    value,
+                )

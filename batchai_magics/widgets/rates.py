@@ -1,0 +1,63 @@
+"""A job's images/sec over its steps in a few numbers, read from its log as it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.follow import METRICS_FILE, records_in
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.models.ids import ResourceId
+
+PIECE_BYTES = 1 << 18  # of one look
+TAIL_BYTES = 1 << 20  # of a long log, all that is read
+MOST_STEPS = 200
+MOST_VALUES = 40
+
+
+class RateReader:
+    """The images/sec of one job: over all its ranks, by step. Each `advance` reads a piece of the log."""
+
+    def __init__(self, backend: Backend, job: ResourceId) -> None:
+        self._backend = backend
+        self._file = FileRef(job, METRICS_FILE)
+        self._parser = Parser({})
+        self._offset: int | None = None
+        self._by_step: dict[int, dict[int | None, float]] = {}
+        self.looks = 0
+        self.is_drained = False  # the log has been read to its end, and cannot grow any more
+
+    def advance(self) -> bool:
+        """Reads on; whether there is any new number."""
+        self.looks += 1
+        if self._offset is None:
+            self._offset = max(0, self._backend.read(self._file, 0, 0).size - TAIL_BYTES)
+        chunk = self._backend.read(self._file, self._offset, PIECE_BYTES)
+        self.is_drained = chunk.is_complete and chunk.end >= chunk.size
+        if chunk.size < self._offset:
+            self._restart()
+            return True
+        self._offset = chunk.end
+        return self._take(records_in(chunk, self._parser)) if chunk.data else False
+
+    @property
+    def values(self) -> list[float]:
+        """At most `MOST_VALUES` rates, evenly over the steps that all ranks have done, up to the latest."""
+        ranks = max(map(len, self._by_step.values()), default=0)
+        rates = [sum(by_rank.values()) for by_rank in self._by_step.values() if len(by_rank) == ranks]
+        if len(rates) > MOST_VALUES:
+            stride = (len(rates) - 1) / (MOST_VALUES - 1)
+            rates = [rates[round(i * stride)] for i in range(MOST_VALUES)]
+        return [round(rate, 1) for rate in rates]
+
+    def _take(self, records: Iterable[Record]) -> bool:
+        steps = [record for record in records if isinstance(record, StepRecord)]
+        for record in steps:
+            self._by_step.setdefault(record.step, {})[record.rank] = record.images_per_sec
+        if len(self._by_step) > MOST_STEPS:
+            self._by_step = dict(list(self._by_step.items())[::-1][::2][::-1])
+        return bool(steps)
+
+    def _restart(self) -> None:
+        self._parser, self._offset, self._by_step = Parser({}), 0, {}

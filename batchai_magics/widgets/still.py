@@ -1,0 +1,75 @@
+"""A job's view as a still picture: what a saved notebook keeps."""
+
+from __future__ import annotations
+
+import base64
+import html
+from datetime import datetime, timezone
+
+from batchai_magics.jobs.card import Card, to_html, to_text
+from batchai_magics.jobs.numbers import numbers_of
+from batchai_magics.metrics import figure_png, plot
+from batchai_magics.metrics.record import StepRecord
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.widgets.display import Bundle
+from batchai_magics.widgets.feed import MAIN_LOG, Feed
+
+LAST_LINES = 12
+FAILURE_LINES = 12
+ERROR_LOG = "stderr.txt"
+MAX_PNG_BYTES = 120_000
+EMPTY: Bundle = {"text/html": "", "text/plain": ""}
+
+
+def card_of(feed: Feed, way_back: str) -> Card | None:
+    """The card of what the feed knows; None while it knows nothing."""
+    if feed.job is None:
+        return None
+    tail = feed.tails.get(MAIN_LOG)
+    return Card(
+        job=feed.job,
+        now=datetime.now(timezone.utc),
+        processes=max(len(feed.job.ranks), feed.processes),
+        counts=feed.counts,
+        numbers=numbers_of(feed.records),
+        lines=tail.lines(LAST_LINES) if tail else (),
+        failure_lines=_failure_lines(feed) if feed.job.state is ExecutionState.FAILED else (),
+        way_back=way_back,
+    )
+
+
+def card_bundle(card: Card, *, snapshot_of: str = "") -> Bundle:
+    """The card as HTML and text. With `snapshot_of`, a live view of that id hides it while it is there."""
+    body = to_html(card)
+    if snapshot_of:
+        body = f'<div data-batchai-snapshot="{html.escape(snapshot_of)}">{body}</div>'
+    return {"text/html": body, "text/plain": to_text(card)}
+
+
+def chart_bundle(feed: Feed) -> Bundle:
+    """The charts as a PNG with a text twin; an empty bundle if there is nothing to draw."""
+    if not any(isinstance(record, StepRecord) for record in feed.records):
+        return EMPTY
+    ax = plot(feed.records)
+    png = figure_png(ax)
+    if len(png) > MAX_PNG_BYTES:
+        png = figure_png(ax, dpi=60)
+    name = feed.job.id.name if feed.job else "the job"
+    numbers = ", ".join(f"{label} {text}" for label, text in numbers_of(feed.records).items())
+    return {"image/png": base64.b64encode(png).decode(), "text/plain": f"Charts of {name}: {numbers}"}
+
+
+def _failure_lines(feed: Feed) -> tuple[str, ...]:
+    """The last words of the process that failed first, else of stderr."""
+    ranks = feed.job.ranks if feed.job else ()
+    first = next((exit.rank for exit in ranks if exit.exit_code), None)
+    tail = feed.tails.get(ERROR_LOG if ranks else _preparation_log(feed))
+    if tail is None:
+        return ()
+    return (tail.lines(FAILURE_LINES, rank=first) if first is not None else ()) or tail.lines(FAILURE_LINES)
+
+
+def _preparation_log(feed: Feed) -> str:
+    """The log that says why no process was started; stderr if no preparation wrote anything."""
+    logs = [file for file, tail in feed.tails.items() if "job_prep" in file and tail.end]
+    return min(logs, key=lambda file: not file.startswith("stderr"), default=ERROR_LOG)
