@@ -1,0 +1,127 @@
+"""Toolkits that need more than MPI: their processes meet, and servers end when the work is done."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from batchai_magics.backends.local import open_mpi
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.job import ExecutionState, JobSpec
+from tests.world import PATIENCE_S, World
+
+pytestmark = pytest.mark.slow
+
+
+def run(world: World, script: str, **settings: object) -> Job:
+    world.backend.storage.make("batchaishare")
+    world.backend.storage.upload("batchaishare", {"t.py": script.encode()})
+    properties = {
+        "cluster": {"id": str(world.cluster)},
+        "nodeCount": 2,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        **settings,
+    }
+    world.backend.create(world.job_id("j"), JobSpec.from_wire({"properties": properties}))
+    return Job(world.backend, world.job_id("j")).wait(PATIENCE_S)
+
+
+PATH = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/t.py"
+
+
+def test_parameter_servers_are_ended_when_the_workers_are_done(world: World) -> None:
+    script = """
+import json, os, time
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+print(task["type"], task["index"], flush=True)
+if task["type"] == "ps":
+    time.sleep(1000)
+"""
+    job = run(world, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
+    assert (job.state, job.exit_code) == (ExecutionState.SUCCEEDED, 0)
+    assert sorted(job.log().splitlines()) == ["master 0", "ps 0", "worker 0"]
+
+
+def test_pytorch_processes_meet_at_the_given_address(world: World) -> None:
+    script = """
+import os, socket, time
+host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server((host, port))
+    print("met", server.accept()[0].recv(10).decode())
+else:
+    for _ in range(1000):
+        try:
+            socket.create_connection((host, port)).sendall(os.environ["RANK"].encode())
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+"""
+    job = run(world, script, pyTorchSettings={"pythonScriptFilePath": PATH, "communicationBackend": "gloo"})
+    assert job.log() == "met 1\n"
+
+
+def test_a_failing_worker_ends_the_others(world: World) -> None:
+    script = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(5)\ntime.sleep(1000)"
+    job = run(world, script, pyTorchSettings={"pythonScriptFilePath": PATH})
+    assert (job.exit_code, job.ranks()[0].rank) == (5, 1)
+
+
+def test_arguments_may_use_the_environment(world: World) -> None:
+    settings = {"pythonScriptFilePath": PATH, "commandLineArgs": "--shard $AZ_BATCHAI_TASK_INDEX"}
+    job = run(world, "import sys; print(sys.argv[1:])", caffe2Settings=settings)
+    assert sorted(job.log().splitlines()) == ["['--shard', '0']", "['--shard', '1']"]
+
+
+def test_a_custom_command_can_start_mpi_itself(world: World) -> None:
+    script = "from mpi4py import MPI; print(MPI.COMM_WORLD.size)"
+    command = f"mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE python {PATH}"
+    job = run(world, script, customToolkitSettings={"commandLine": command})
+    # The job's own mpirun forwards pieces of lines: what glues there is the job's affair.
+    assert job.log().replace("\n", "") == "333", job.log(file="stderr.txt")
+
+
+def test_a_command_that_is_not_there_fails_with_the_shells_code(world: World) -> None:
+    job = run(world, "", customToolkitSettings={"commandLine": "no_such_program"})
+    assert job.exit_code == 127
+    assert "no_such_program" in job.log(file="stderr.txt")
+
+
+def test_the_wire_form_of_a_failed_job_is_json(world: World) -> None:
+    job = run(world, "", customToolkitSettings={"commandLine": "exit 2"})
+    wire = json.loads(json.dumps(job.show().to_wire()))
+    assert wire["properties"]["executionInfo"]["exitCode"] == 2
+    assert None not in wire["properties"].values()
+
+
+RECIPE = "mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE -mca btl self,tcp --allow-run-as-root "
+
+
+@pytest.mark.skipif(not open_mpi.find(), reason="Open MPI is not installed")
+def test_open_mpis_options_run_open_mpi(world: World) -> None:
+    command = RECIPE + "bash -c 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE'"
+    job = run(world, "", customToolkitSettings={"commandLine": command})
+    assert sorted(job.log().splitlines()) == ["0 of 3", "1 of 3", "2 of 3"], job.log(file="stderr.txt")
+
+
+def test_open_mpis_options_without_open_mpi_are_explained(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(open_mpi, "find", lambda: "")
+    job = run(world, "", nodeCount=1, customToolkitSettings={"commandLine": RECIPE + "true"})
+    assert job.state is ExecutionState.FAILED
+    (note,) = [d.value for d in job.show().execution.errors[0].details if d.name == "note"]
+    assert "Open MPI" in note
+    assert note in job.log(file="execution.log")
+
+
+@pytest.mark.parametrize(
+    ("command", "is_meant"),
+    [
+        (RECIPE + "x", True),
+        ("cd /x && mpirun -x LD_LIBRARY_PATH python t.py", True),
+        ("mpirun -n 4 -hosts a,b python t.py", False),
+        ("python t.py --mca 1", False),
+    ],
+)
+def test_open_mpis_options_are_known(command: str, is_meant: bool) -> None:
+    assert open_mpi.is_meant(command) is is_meant

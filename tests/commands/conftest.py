@@ -1,0 +1,49 @@
+import shlex
+
+import pytest
+
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.parse import parse
+from batchai_magics.commands.progress import carry_out
+from batchai_magics.commands.run import Pending, run
+from batchai_magics.config import Settings
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.commands.job_json import write_job
+from tests.world import below, until
+
+ANYWHERE = ResourceId("0", "any", "any")
+
+
+@pytest.fixture
+def context(tmp_path):
+    context = Context(Settings(home=tmp_path / "home", cluster_vm_size="Standard_D2"))
+    yield context
+    if "backend" in vars(context):
+        until(lambda: not below(context.settings.home))
+        list(context.backend.list(ANYWHERE, Kind.WORKSPACE))  # reaps the supervisors
+        context.backend.close()
+
+
+@pytest.fixture
+def do(context):
+    """Carries out a line."""
+
+    def do_it(line):
+        found = run(parse(shlex.split(line)), context)
+        if isinstance(found, Pending):
+            return found.result(carry_out(found.work, is_shown=False))
+        return found
+
+    return do_it
+
+
+@pytest.fixture
+def cluster(do):
+    do("cluster create -n default -s Standard_D2 -t 1")
+
+
+@pytest.fixture
+def job_file(tmp_path):
+    """Writes a job.json that runs a shell command line."""
+
+    return lambda command: write_job(tmp_path, command)

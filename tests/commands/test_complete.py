@@ -1,0 +1,153 @@
+import threading
+
+import pytest
+
+from batchai_magics.commands.complete import expected_in_cell, expected_in_line, split_at_cursor
+from batchai_magics.commands.live import Lookup, candidates, names, paths
+from batchai_magics.commands.tree import Live
+from tests.world import until
+
+
+def line(text):
+    words, fragment = split_at_cursor(text)
+    expected = expected_in_line(words)
+    return candidates(expected, fragment, ()), expected.live
+
+
+def cell(text):
+    words, fragment = split_at_cursor(text)
+    expected = expected_in_cell(words)
+    return candidates(expected, fragment, ()), expected.live
+
+
+@pytest.mark.parametrize(
+    ("text", "offers"),
+    [
+        ("jo", ["job"]),
+        ("job fi", ["file"]),
+        ("job file ", ["list", "stream"]),
+        ("job list -o t", ["table", "tsv"]),
+        ("job list --out", ["--output"]),
+        ("cluster create --vm-priority ", ["dedicated", "lowpriority"]),
+        ("nonsense ", []),
+    ],
+)
+def test_words_options_and_values_are_offered(text, offers):
+    assert line(text)[0] == offers
+
+
+def test_an_option_is_offered_once():
+    assert "--name" not in line("job show --name x ")[0]
+    assert "--name" not in line("job show -n x ")[0]
+    assert "--ids" in line("job show -n x ")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "live"),
+    [
+        ("job show -n ", Live.JOB),
+        ("job show -n x -w ", Live.WORKSPACE),
+        ("cluster delete --name ", Live.CLUSTER),
+        ("cluster create -n ", Live.NOTHING),
+        ("job file stream -j x -f ", Live.OUTPUT),
+        ("metrics read ", Live.PATH),
+        ("metrics read a.log ", Live.PATH),
+    ],
+)
+def test_names_are_offered_where_they_fit(text, live):
+    assert line(text)[1] is live
+
+
+def test_a_job_cell_offers_its_options():
+    assert cell("x --no")[0] == ["--nodes"]
+    assert cell("x --toolkit ho")[0] == ["horovod"]
+    assert cell("x --priority ")[0] == ["low", "normal", "high"]
+    assert cell("x --cluster ")[1] is Live.CLUSTER
+    assert cell("")[1] is Live.JOB
+
+
+def test_nothing_is_offered_inside_quotes():
+    assert split_at_cursor("job create -f 'my fi") is None
+
+
+def test_paths_are_offered_with_their_folder(tmp_path):
+    (tmp_path / "job.json").touch()
+    (tmp_path / "jobs").mkdir()
+    assert paths(f"{tmp_path}/job") == [f"{tmp_path}/job.json", f"{tmp_path}/jobs/"]
+    assert paths(f"{tmp_path}/nowhere/x") == []
+
+
+class Session:
+    def __init__(self, context):
+        self.context = context
+
+
+def test_live_names_come_from_the_backend(context, do):
+    do("cluster create -n small -s Standard_D2 -t 0")
+    expected = expected_in_line(["cluster", "show", "-n"])
+    lookup = Lookup(Session(context))
+    until(lambda: lookup.names(expected) == ["small"])
+
+
+def test_a_lookup_that_fails_offers_nothing(context):
+    lookup = Lookup(Session(context))
+    assert list(lookup.names(expected_in_line(["cluster", "show", "-w", "nowhere", "-n"]))) == []
+
+
+def test_a_slow_answer_comes_with_the_next_tab(context, do):
+    class Slow(Session):
+        context = property(lambda self: answer.wait(60) and context)
+
+        def __init__(self):
+            pass
+
+    do("cluster create -n small -s Standard_D2 -t 0")
+    answer, expected = threading.Event(), expected_in_line(["cluster", "show", "-n"])
+    lookup = Lookup(Slow())
+    assert list(lookup.names(expected)) == []
+    answer.set()
+    until(lambda: lookup.names(expected) == ["small"])
+
+
+@pytest.mark.parametrize(
+    ("text", "live"),
+    [
+        ("file-server show -n ", Live.FILE_SERVER),
+        ("cluster node exec -c one --node-id ", Live.NODE),
+        ("group show -n ", Live.GROUP),
+        ("storage account show -n ", Live.ACCOUNT),
+        ("storage file list -s ", Live.SHARE),
+        ("storage blob list -c ", Live.CONTAINER),
+        ("storage file upload --source ", Live.PATH),
+        ("job create -f one.json ", Live.PATH),
+    ],
+)
+def test_names_beside_jobs_and_clusters_are_offered(text, live):
+    assert line(text)[1] is live
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("file-server show -n", "srv"),
+        ("group show -n", "g"),
+        ("storage account show -n", "acc"),
+        ("storage file list --account-name acc -s", "data"),
+        ("storage blob list --account-name acc -c", "blobs"),
+    ],
+)
+def test_names_of_all_kinds_come_from_the_backend(context, do, text, offered):
+    do("group create -n g")
+    do("storage account create -n acc -g g")
+    do("storage share create -n data --account-name acc")
+    do("storage container create -n blobs --account-name acc")
+    do("file-server create -n srv -s Standard_D2 --disk-count 1 --disk-size 1 --storage-sku Standard_LRS")
+    expected = expected_in_line(text.split())
+    assert offered in names(context, expected.live, expected.given)
+
+
+def test_nodes_are_those_of_the_cluster_named(context, do):
+    do("cluster create -n small -s Standard_D2 -t 1")
+    expected = expected_in_line(["cluster", "node", "exec", "-c", "small", "-n"])
+    node = do("cluster node list -c small").value[0].id
+    assert names(context, expected.live, expected.given) == [node]

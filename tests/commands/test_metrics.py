@@ -1,0 +1,94 @@
+import json
+
+import pytest
+
+from batchai_magics.errors import NotFoundError, UsageError
+
+STEP = "{}\timages/sec: {:.1f} +/- 0.5 (jitter = 1.0)\t{:.3f}\n"
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Writes a log of a run with some ranks, of which one is seen."""
+
+    def write(name, ranks=1, rate=100.0):
+        devices = [f"horovod/cpu:{rank}" for rank in range(ranks)]
+        text = f"Model:       lenet\nBatch size:  {8 * ranks} global\n             8 per device\n"
+        text += f"Devices:     {devices}\n==========\n"
+        text += "".join(STEP.format(step, rate, 3 - step / 10) for step in (1, 10, 20))
+        (tmp_path / name).write_text(f"{text}total images/sec: {rate * ranks:.2f}\n")
+        return str(tmp_path / name)
+
+    return write
+
+
+def test_csv_has_steps_totals_and_the_summary_in_file_order(do, log):
+    rows = do(f"metrics read {log('a.log')}").to_text("csv").splitlines()
+    assert rows[0] == "step,rank,images_per_sec,uncertainty,jitter,loss,top_1,top_5,kind"
+    assert [row.rpartition(",")[2] for row in rows[1:]] == ["step", "step", "step", "total", "summary"]
+    assert rows[-1] == "20,,100.0,0.5,1.0,1.0,,,summary"
+
+
+def test_a_table_ends_with_the_summary(do, log):
+    text = do(f"metrics read {log('a.log')}").to_text("table")
+    assert "steady images/sec  100.0 ± 0.5" in text
+    assert "total images/sec" in do(f"metrics read {log('a.log')}")._repr_html_()
+
+
+def test_tidy_has_a_row_a_number(do, log):
+    result = do(f"metrics read {log('a.log')} {log('b.log')} --tidy")
+    assert list(result.to_frame().columns) == [
+        "file", "step", "rank", "metric", "value", "unit", "wall_time", "offset",
+    ]  # fmt: skip
+    assert {row["metric"] for row in result.data[1]["records"]} >= {"loss", "total_images_per_sec"}
+
+
+def test_the_log_of_another_program_has_its_own_columns(do, tmp_path):
+    (tmp_path / "keras.log").write_text("Epoch 1/2\n48/48 - 1s - loss: 0.7414 - accuracy: 0.4967\n")
+    result = do(f"metrics read {tmp_path / 'keras.log'}")
+    assert result.data["records"][0]["accuracy"] == 0.4967
+    row = result.to_frame().iloc[0]
+    assert (row["epoch"], row["loss"], row["accuracy"], row["kind"]) == (1, 0.7414, 0.4967, "line")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_plot_goes_to_the_file_that_is_named(do, log, tmp_path, count):
+    target = tmp_path / "out.svg"
+    files = " ".join(log(f"{number}.log") for number in range(count))
+    assert do(f"metrics plot {files} -o {target}").data == {"file": str(target)}
+    assert target.read_text().startswith("<?xml")
+
+
+def test_a_plot_without_a_file_has_a_picture_but_no_text(do, log):
+    result = do(f"metrics plot {log('a.log')}")
+    assert result.value.in_notebook._repr_png_().startswith(b"\x89PNG")
+    with pytest.raises(UsageError, match="no file"):
+        result.to_text("json")
+
+
+def test_a_wrong_picture_is_refused_before_anything_is_read(do):
+    with pytest.raises(UsageError, match=r"out\.doc"):
+        do("metrics plot missing.log -o out.doc")
+
+
+def test_logs_are_compared(do, log, tmp_path):
+    result = do(f"compare {log('a.log')} {log('b.log', 2, 90)} --plot {tmp_path}/c.png --over images")
+    assert [row["run"] for row in result.data] == ["a", "b"]
+    assert (tmp_path / "c.png").exists()
+    assert json.loads(result.to_text("json"))[1]["speedup"] == 1.8
+
+
+def test_scaling_tells_the_efficiency(do, log, tmp_path):
+    result = do(f"scaling {log('a.log')} {log('b.log', 2, 90)} --plot {tmp_path}/s.pdf")
+    assert [row["efficiency_percent"] for row in result.data] == [100, 90]
+    assert "weak" in result.to_text("table")
+    assert (tmp_path / "s.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_file_that_looks_like_a_job_is_explained(do, cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log").touch()
+    do("workspace create -n default")
+    do("experiment create -n default")
+    with pytest.raises(NotFoundError, match=r"write \./log"):
+        do("compare log other.log")

@@ -1,0 +1,159 @@
+import json
+
+import pytest
+
+from batchai_magics.errors import NotFoundError, SpecError, UsageError
+
+
+def test_a_fresh_start_lists_nothing(do):
+    for line in ("workspace list", "experiment list", "cluster list", "job list"):
+        assert do(line).value == []
+
+
+def test_a_named_workspace_has_to_be_there(do):
+    with pytest.raises(NotFoundError, match="WorkspaceNotFound"):
+        do("cluster list -w nowhere")
+
+
+def test_workspaces_come_and_go(do):
+    made = do("workspace create -n first -l here")
+    assert made.table.titles == ("Name", "Resource Group", "Location", "State")
+    assert made.table.rows == (("first", "batchai", "here", "succeeded"),)
+    assert do("workspace create -n first").value == made.value
+    do("workspace delete -n first -y")
+    assert len(do("workspace list")) == 0
+
+
+def test_workspaces_are_listed_by_group(do):
+    do("workspace create -n one -g mine")
+    do("workspace create -n two -g other")
+    assert do("workspace list -g mine").table.rows == (("one", "mine", "local", "succeeded"),)
+
+
+def test_an_experiment_makes_the_default_workspace(do):
+    made = do("experiment create -n tries")
+    assert made.table.titles == ("Name", "Resource Group", "Workspace", "State")
+    assert do("experiment list").table.rows == (("tries", "batchai", "default", "succeeded"),)
+    do("experiment delete -n tries -y")
+    assert len(do("experiment list")) == 0
+
+
+def test_an_experiment_does_not_make_another_workspace(do):
+    with pytest.raises(NotFoundError):
+        do("experiment create -n tries -w nowhere")
+
+
+def test_a_cluster_has_the_columns_of_az(do):
+    made = do("cluster create -n small -s Standard_D2 -t 2 -u me")
+    titles = "Name|Resource Group|Workspace|VM Size|State|Idle|Running|Preparing|Leaving|Unusable"
+    assert "|".join(made.table.titles) == titles
+    assert made.table.rows[0][:4] == ("small", "batchai", "default", "Standard_D2")
+    assert do("cluster show -n small").value.spec.target_node_count == 2
+
+
+def test_json_has_every_key_sorted_and_the_group_of_every_id(do):
+    data = do("cluster create -n small -s Standard_D2 -t 0 -u me -p secret-word").data
+    assert list(data) == sorted(data)
+    assert data["resourceGroup"] == "batchai"
+    assert data["errors"] is None
+    assert data["scaleSettings"]["autoScale"] is None
+    assert data["userAccountSettings"]["adminUserName"] == "me"
+    assert "secret-word" not in json.dumps(data)
+    assert data["creationTime"].endswith("+00:00")
+
+
+def test_resize_changes_the_number_of_nodes(do):
+    do("cluster create -n small -s Standard_D2 -t 1")
+    assert do("cluster resize -n small -t 0").value.spec.target_node_count == 0
+
+
+def test_a_second_cluster_of_a_name_is_refused_in_the_words_of_az(do):
+    do("cluster create -n small -s Standard_D2 -t 1")
+    with pytest.raises(
+        UsageError, match='"small" already exists in "batchai" resource group under'
+    ) as caught:
+        do("cluster create -n small -s Standard_D2 -t 1")
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("-t 1", "Please provide VM size"),
+        ("-s Standard_D2", "Please provide scale setting for the cluster"),
+        ("-s Standard_D2 --min 1", "You need to either provide both min and max node counts"),
+        (
+            "-s Standard_D2 --min 2 --max 1",
+            "Maximum nodes count must be greater or equal to minimum nodes count",
+        ),
+        ("-s Standard_D2 -t 1 -k nonsense", "Incorrect ssh public key value."),
+        ("-s Standard_D2 -t 1 --afs-name logs", "Please configure Azure Storage account name"),
+    ],
+)
+def test_what_az_refuses_is_refused(do, options, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        do(f"cluster create -n small {options}")
+    assert caught.value.exit_code == 1
+    assert len(do("cluster list")) == 0
+
+
+def test_equal_bounds_are_a_fixed_number(do):
+    do("cluster create -n small -s Standard_D2 --min 1 --max 1")
+    assert do("cluster show -n small").data["scaleSettings"]["manual"]["targetNodeCount"] == 1
+
+
+def test_auto_scale_goes_between_its_bounds(do):
+    do("cluster create -n small -s Standard_D2 --min 0 --max 2")
+    assert do("cluster auto-scale -n small --min 1 --max 3").data["scaleSettings"]["autoScale"] == {
+        "initialNodeCount": 0,
+        "maximumNodeCount": 3,
+        "minimumNodeCount": 1,
+    }
+
+
+def test_the_line_wins_over_the_file(do, tmp_path):
+    file = tmp_path / "cluster.json"
+    scale = {"manual": {"targetNodeCount": 2}}
+    account = {"adminUserName": "of-file"}
+    properties = {"vmSize": "Standard_D3", "scaleSettings": scale, "userAccountSettings": account}
+    file.write_text(json.dumps({"properties": properties}))
+    data = do(f"cluster create -n small -f {file} -t 1").data
+    assert data["vmSize"] == "Standard_D3"
+    assert data["scaleSettings"]["manual"]["targetNodeCount"] == 1
+    assert data["userAccountSettings"]["adminUserName"] == "of-file"
+
+
+def test_a_share_is_mounted(do):
+    data = do(
+        "cluster create -n small -s Standard_D2 -t 0 --afs-name logs --storage-account-name acc "
+        "--storage-account-key c2VjcmV0"
+    ).data
+    share = data["nodeSetup"]["mountVolumes"]["azureFileShares"][0]
+    assert share["azureFileUrl"] == "https://acc.file.core.windows.net/logs"
+    assert share["relativeMountPath"] == "afs"
+    assert share["credentials"] == {"accountKey": None, "accountKeySecretReference": None}
+
+
+def test_a_bad_name_is_refused_before_anything_is_made(do):
+    with pytest.raises(SpecError, match="no valid cluster name"):
+        do("cluster create -n 'a b' -s Standard_D2 -t 1")
+    assert len(do("workspace list")) == 0
+
+
+def test_a_name_that_is_not_there_is_answered_with_a_guess(do):
+    do("cluster create -n small -s Standard_D2 -t 0")
+    with pytest.raises(NotFoundError, match='did you mean "small"') as caught:
+        do("cluster show -n smal")
+    assert caught.value.exit_code == 3
+
+
+def test_ids_name_several_resources(do):
+    ids = [do(f"cluster create -n {name} -s Standard_D2 -t 0").data["id"] for name in ("one", "two")]
+    assert [cluster.id.name for cluster in do(f"cluster show --ids {' '.join(ids)}")] == ["one", "two"]
+    with pytest.raises(UsageError, match="is the id of a cluster, not of a job"):
+        do(f"job show --ids {ids[0]}")
+
+
+def test_use_changes_only_what_it_names(do):
+    settings = do("use -w mine -c big").value.settings
+    assert (settings.workspace, settings.cluster, settings.experiment) == ("mine", "big", "default")

@@ -1,0 +1,285 @@
+"""`storage …`: what it makes, takes and gives, and that nothing leaves its place."""
+
+import pytest
+
+from batchai_magics.commands.azure import transfer
+from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure.transfer import Copy
+from batchai_magics.errors import NotFoundError, StorageError, UsageError
+
+pytestmark = pytest.mark.usefixtures("account")
+TREE = {"a.txt": "one", "deep/b.txt": "two", "deep/er/c.json": "{}"}
+
+
+@pytest.fixture
+def account(do):
+    do("storage account create -n acc -g g -l eastus --sku Standard_LRS --kind Storage")
+    do("storage share create -n data --account-name acc")
+    do("storage container create -n blobs --account-name acc")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    root = tmp_path / "tree"
+    for name, text in TREE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def place(context):
+    return Place(context.backend.storage, "acc/data")
+
+
+def read(root):
+    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def test_accounts_come_and_go(do):
+    shown = do("storage account show -n acc -g g")
+    assert shown.table.rows == (("acc", "g", "eastus", "Storage", "Standard_LRS"),)
+    assert do("storage account list").data == [shown.data]
+    assert do("storage account list -g other").data == []
+    assert do("storage account check-name -n acc").data["nameAvailable"] is False
+    do("storage account delete -n acc -y")
+    assert do("storage account check-name -n acc").data["nameAvailable"] is True
+
+
+def test_the_account_of_this_machine_is_not_to_be_had(do):
+    with pytest.raises(UsageError, match="is always there"):
+        do("storage account create -n local")
+
+
+def test_a_renewed_key_is_another_one(do):
+    before = do("storage account keys list -g g -n acc").data
+    assert [key["keyName"] for key in before] == ["key1", "key2"]
+    after = do("storage account keys renew --account-name acc --key secondary").data
+    assert (before[0] == after[0], before[1] == after[1]) == (True, False)
+
+
+@pytest.mark.parametrize("noun", ["share", "container"])
+def test_shares_and_containers_come_and_go(do, noun):
+    line = "-n more --account-name acc --account-key x"
+    assert do(f"storage {noun} exists {line}").data == {"exists": False}
+    assert do(f"storage {noun} create {line}").data == {"created": True}
+    assert do(f"storage {noun} create {line}").data == {"created": False}
+    assert {"name": "more"} in do(f"storage {noun} list --account-name acc").data
+    assert do(f"storage {noun} delete {line}").data == {"deleted": True}
+    assert do(f"storage {noun} exists {line}").data == {"exists": False}
+
+
+def test_an_account_that_is_not_there_has_no_shares(do):
+    with pytest.raises(NotFoundError, match="StorageAccountNotFound"):
+        do("storage share create -n data --account-name nowhere")
+
+
+@pytest.mark.parametrize("name", ["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_CONNECTION_STRING"])
+def test_the_account_may_come_from_the_environment(do, monkeypatch, name):
+    values = {"AZURE_STORAGE_CONNECTION_STRING": "EndpointsProtocol=https;AccountName=acc;AccountKey=a=="}
+    monkeypatch.setenv(name, values.get(name, "acc"))
+    assert do("storage share list").data == [{"name": "data"}]
+
+
+def test_without_an_account_there_is_the_one_of_this_machine(do):
+    do("storage share create -n mine")
+    assert do("storage share list").data == [{"name": "mine"}]
+
+
+def test_folders_come_and_go(do):
+    line = "-s data --account-name acc"
+    assert do(f"storage directory create {line} -n top/inner").data == {"created": True}
+    assert do(f"storage directory create {line} -n top").data == {"created": False}
+    assert do(f"storage directory list {line}").data[0]["name"] == "top"
+    assert do(f"storage directory exists {line} -n top/inner").data == {"exists": True}
+    assert do(f"storage directory delete {line} -n top").data == {"deleted": True}
+    assert do(f"storage directory exists {line} -n top/inner").data == {"exists": False}
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [("", "a.txt"), ("-p folder", "folder/a.txt"), ("-p x/", "x/a.txt"), ("-p x/y.txt", "x/y.txt")],
+)
+def test_a_file_goes_into_a_folder_or_to_a_path(do, tree, path, there):
+    do("storage directory create -s data --account-name acc -n folder")
+    do(f"storage file upload -s data --source {tree}/a.txt {path} --account-name acc --no-progress")
+    assert do(f"storage file exists -s data --account-name acc -p {there}").data == {"exists": True}
+    assert do(f"storage file show -s data --account-name acc -p {there}").table.rows[0][1] == 3
+
+
+def test_a_file_comes_back(do, tree, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    do(f"storage file upload -s data --source {tree}/a.txt --account-name acc")
+    down = do("storage file download -s data -p a.txt --account-name acc")
+    assert down.data == {"contentLength": 3, "name": "a.txt", "path": "a.txt"}
+    assert (tmp_path / "a.txt").read_text() == "one"
+    do(f"storage file download -s data -p a.txt --account-name acc --dest {tmp_path}/new/b.txt")
+    assert (tmp_path / "new/b.txt").read_text() == "one"
+    assert do("storage file delete -s data -p a.txt --account-name acc").data == {"deleted": True}
+    with pytest.raises(NotFoundError, match="does not exist"):
+        do("storage file download -s data -p a.txt --account-name acc")
+
+
+@pytest.mark.parametrize(
+    ("noun", "place", "listed"), [("file", "data", ["a.txt", "deep"]), ("blob", "blobs", sorted(TREE))]
+)
+def test_a_folder_goes_up_and_comes_back(do, tree, tmp_path, noun, place, listed):
+    holder = {"file": "-s data", "blob": "-c blobs"}[noun]
+    up = do(f"storage {noun} upload-batch -d {place} -s {tree} --account-name acc")
+    assert len(up) == 3
+    assert do(f"storage {noun} list {holder} --account-name acc --query [].name").data == listed
+    down = do(f"storage {noun} download-batch -s {place} -d {tmp_path}/back --account-name acc")
+    assert len(down) == 3
+    assert read(tmp_path / "back") == TREE
+
+
+def test_a_batch_takes_what_fits(do, tree, tmp_path):
+    line = f"storage file upload-batch -d data -s {tree} --account-name acc --destination-path in/here"
+    assert do(f"{line} --pattern *.txt --dryrun").data == ["in/here/a.txt", "in/here/deep/b.txt"]
+    assert do("storage file list -s data --account-name acc").data == []
+    do(f"{line} --pattern *.txt")
+    options = f"-d {tmp_path}/back --source-path in/here/deep --account-name acc"
+    do(f"storage file download-batch -s data {options}")
+    assert read(tmp_path / "back") == {"in/here/deep/b.txt": "two"}
+
+
+@pytest.mark.parametrize(("noun", "place"), [("file", "data"), ("blob", "blobs")])
+def test_what_fits_is_deleted(do, tree, noun, place):
+    do(f"storage {noun} upload-batch -d {place} -s {tree} --account-name acc")
+    line = f"storage {noun} delete-batch -s {place} --account-name acc --pattern"
+    assert do(f"{line} *.txt --dryrun").data == ["a.txt", "deep/b.txt"]
+    assert do(f"{line} *.txt").notes == ("2 files deleted.",)
+    assert do(f"{line} *").notes == ("1 file deleted.",)
+
+
+def test_the_connection_string_names_the_account(do, monkeypatch):
+    text = do("storage account show-connection-string -n acc").data["connectionString"]
+    assert do(f"storage share list --connection-string '{text}'").data == [{"name": "data"}]
+
+
+def test_blobs_are_single_files_too(do, tree, tmp_path):
+    do(f"storage blob upload -c blobs -f {tree}/a.txt -n x/one --account-name acc --overwrite")
+    assert do("storage blob list -c blobs --prefix x --account-name acc").table.rows[0][:3] == (
+        "x/one",
+        "BlockBlob",
+        3,
+    )
+    do(f"storage blob download -c blobs -n x/one -f {tmp_path}/got --account-name acc")
+    assert (tmp_path / "got").read_text() == "one"
+    assert do("storage blob show -c blobs -n x/one --account-name acc").data["name"] == "x/one"
+    assert do("storage blob delete -c blobs -n x/one --account-name acc").data == {"deleted": True}
+    assert do("storage blob exists -c blobs -n x/one --account-name acc").data == {"exists": False}
+
+
+@pytest.mark.parametrize("path", ["../out", "/etc/passwd", "a/../../out", "..\\out", "C:\\out"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "storage file upload -s data --source {here} -p '{path}'",
+        "storage file download -s data -p '{path}'",
+        "storage file list -s data -p '{path}'",
+        "storage file delete -s data -p '{path}'",
+        "storage file download-batch -s data -d . --source-path '{path}'",
+        "storage file upload-batch -d data -s {folder} --destination-path '{path}'",
+        "storage directory create -s data -n '{path}'",
+        "storage directory delete -s data -n '{path}'",
+        "storage blob upload -c blobs -f {here} -n '{path}'",
+        "storage blob download -c blobs -n '{path}'",
+        "storage blob upload-batch -d blobs -s {folder} --destination-path '{path}'",
+    ],
+)
+def test_no_path_leads_out(do, tree, line, path):
+    with pytest.raises(UsageError, match="leads out of the"):
+        do(line.format(here=tree / "a.txt", folder=tree, path=path) + " --account-name acc")
+
+
+def test_no_link_of_a_share_leads_out(do, context, tmp_path):
+    (tmp_path / "secret").write_text("geheim")
+    share = context.settings.home / "shares/acc/data"
+    (share / "link").symlink_to(tmp_path / "secret")
+    (share / "folder").symlink_to(tmp_path)
+    (share / "nowhere").symlink_to(tmp_path / "missing")
+    assert do("storage file list -s data --account-name acc").data == []
+    for path in ("link", "folder/secret"):
+        with pytest.raises((NotFoundError, StorageError)):
+            do(f"storage file download -s data -p {path} --dest {tmp_path}/got --account-name acc")
+    with pytest.raises(StorageError):
+        do(f"storage file upload -s data --source {tmp_path}/secret -p folder/new --account-name acc")
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "got").exists()
+
+
+def test_a_download_does_not_follow_links_out_of_its_folder(do, tree, tmp_path):
+    do(f"storage file upload-batch -d data -s {tree} --account-name acc")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "back").mkdir()
+    (tmp_path / "back/deep").symlink_to(tmp_path / "outside")
+    with pytest.raises(StorageError, match="leads out of"):
+        do(f"storage file download-batch -s data -d {tmp_path}/back --account-name acc")
+    assert read(tmp_path / "outside") == {}
+
+
+def test_an_upload_goes_on_where_it_stopped(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
+    here = tmp_path / "big"
+    here.write_bytes(b"0123456789")
+    first = transfer.upload(place, [Copy(here, "big", 10)])
+    assert next(first) == 4
+    first.close()
+    assert place.find("big") is None
+    assert place.storage.begin(place.name, "big", 10) == 4
+    assert sum(transfer.upload(place, [Copy(here, "big", 10)])) == 10
+    assert place.storage.download(place.name, "big") == b"0123456789"
+
+
+def test_what_was_begun_for_another_file_is_thrown_away(place, tmp_path):
+    place.storage.begin(place.name, "big", 10)
+    place.storage.write(place.name, "big", 0, b"xxxx")
+    here = tmp_path / "big"
+    here.write_bytes(b"0123456789")
+    list(transfer.upload(place, [Copy(here, "big", 10)]))
+    assert place.storage.download(place.name, "big") == b"0123456789"
+
+
+def test_a_download_goes_on_where_it_stopped(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
+    place.storage.upload(place.name, {"big": b"0123456789"})
+    copies = [Copy(tmp_path / "got", "big", 10)]
+    first = transfer.download(place, copies)
+    assert [next(first), next(first)] == [0, 4]
+    first.close()
+    assert not (tmp_path / "got").exists()
+    assert list(transfer.download(place, copies)) == [4, 4, 2]
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["got"]
+    assert (tmp_path / "got").read_bytes() == b"0123456789"
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
+    place.storage.upload(place.name, {"big": b"0123456789"})
+    steps = transfer.download(place, [Copy(tmp_path / "got", "big", 10)])
+    next(steps)
+    place.storage.upload(place.name, {"big": b"012345"})
+    with pytest.raises(StorageError, match="changed while it was read"):
+        list(steps)
+    assert not (tmp_path / "got").exists()
+
+
+def test_what_is_no_file_is_told(do, tree):
+    for line in ("file upload -s data --source {}", "blob upload -c blobs -f {}"):
+        with pytest.raises(UsageError, match="is a folder"):
+            do(f"storage {line.format(tree)} --account-name acc")
+        with pytest.raises(UsageError, match="there is no file"):
+            do(f"storage {line.format(tree / 'x')} --account-name acc")
+    with pytest.raises(UsageError, match="there is no folder"):
+        do(f"storage file upload-batch -d data -s {tree}/x --account-name acc")
+    do("storage directory create -s data --account-name acc -n folder")
+    with pytest.raises(UsageError, match="is a folder"):
+        do("storage file download -s data -p folder --account-name acc")
+
+
+def test_a_place_that_cannot_be_written_is_told(do, tree, tmp_path):
+    do(f"storage file upload -s data --source {tree}/a.txt --account-name acc")
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written: "):
+        do(f"storage file download -s data -p a.txt --dest {tmp_path}/file/below --account-name acc")

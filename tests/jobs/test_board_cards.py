@@ -1,0 +1,82 @@
+"""The still pictures of clusters and of lists of jobs."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchai_magics.jobs import card_parts, cluster_card, jobs_card
+from batchai_magics.models.cluster import NodeState
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import ErrorDetail
+from tests.widgets.place import CLUSTER, START, Place
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def cluster(place, **changes):
+    made = replace(place.show(CLUSTER), **changes)
+    return cluster_card.ClusterCard(made, place.nodes(CLUSTER), START + timedelta(minutes=2), "%again")
+
+
+def jobs(place, **rates):
+    return jobs_card.JobsCard("default", list(place.jobs.values()), START, rates, "%again")
+
+
+def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
+    text = cluster_card.to_text(cluster(place))
+    assert "[steady] nc6   Standard_NC6 · 4 nodes · fixed size" in text
+    assert "2 running" in text
+    assert "idle       1:39" in text
+    assert text.endswith("Again: %again")
+
+
+def test_a_cluster_that_grows_tells_how_many_nodes_there_should_be(place):
+    place.scale = {"manual": {"targetNodeCount": 6}}
+    assert cluster(place).title == "Standard_NC6 · 4 of 6 nodes · fixed size"
+
+
+def test_auto_scale_is_named_with_its_bounds(place):
+    place.scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 8}}
+    assert cluster(place).title.endswith("4 nodes · auto-scale 0 to 8")
+
+
+def test_many_nodes_are_counted_not_listed(place):
+    place.states = [NodeState.IDLE] * 500
+    card = cluster(place)
+    assert card.left_out == "and 436 more nodes"
+    assert len(cluster_card.to_html(card)) < 60_000
+
+
+def test_what_a_cluster_says_is_escaped(place):
+    html = cluster_card.to_html(cluster(place, errors=(ErrorDetail(code="X", message="<script>1</script>"),)))
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_jobs_tell_their_state_and_images_per_sec(place):
+    place.run("one")
+    place.run("two", ExecutionState.FAILED, exit_code=3)
+    text = jobs_card.to_text(jobs(place, one=[10.0, 20.0]))
+    assert "1 running, 1 failed" in text
+    assert "20.0        ▅█" in text
+    assert [line.split()[6] for line in text.splitlines() if "two" in line] == ["3"]
+    assert "<script" not in jobs_card.to_html(jobs(place))
+
+
+def test_many_jobs_are_counted_not_listed(place):
+    for number in range(1000):
+        place.run(f"job-{number}", ExecutionState.QUEUED)
+    card = jobs(place)
+    assert card.left_out == "and 950 older jobs"
+    assert len(jobs_card.to_html(card)) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"), [([], ""), ([0.0], ""), ([1, 2, 4], "▃▅█"), (range(1, 100), "▁▁▂▃▄▅▆▇██")]
+)
+def test_bars_count_from_zero_and_cover_all_values(values, shown):
+    assert card_parts.bars(list(values)) == shown

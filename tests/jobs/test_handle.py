@@ -1,0 +1,133 @@
+"""The handle: what a notebook holds of a job, also after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+
+import pytest
+
+from batchai_magics import cell
+from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
+from batchai_magics.jobs.submit import find, submit
+from batchai_magics.models.job import ExecutionState
+from tests.world import World
+
+pytestmark = pytest.mark.slow
+
+STEPS = """
+for i in (1, 10, 20): print(f'{i}\\timages/sec: {i}.5 +/- 0.1 (jitter = 0.2)\\t2.{i:03}')
+print('total images/sec: 40.25')
+"""
+MPI_ERROR = """
+from mpi4py import MPI
+if MPI.COMM_WORLD.rank == 1: raise ValueError('boom')
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+def test_metrics_are_a_tidy_frame(world: World) -> None:
+    job = world.run("j --processes 2", STEPS)
+    frame = job.metrics()
+    assert list(frame.columns[:3]) == ["step", "rank", "images_per_sec"]
+    assert sorted(frame["rank"].unique()) == [0, 1]
+    assert frame[frame["rank"] == 1]["step"].tolist() == [1, 10, 20]
+    assert job.summary().total_images_per_sec == 40.25
+
+
+def test_a_plot_has_both_charts(world: World) -> None:
+    job = world.run("j", STEPS)
+    assert job.plot().figure is not None
+    assert job.png().startswith(b"\x89PNG")
+
+
+def test_the_tail_is_the_last_lines(world: World) -> None:
+    job = world.run("j", "for i in range(50000): print('line', i)")
+    assert job.log(2) == "line 49998\nline 49999\n"
+    assert len(job.log().splitlines()) == 50000
+
+
+def test_waiting_longer_than_asked_is_an_error_and_the_job_runs_on(world: World) -> None:
+    job = world.submit("j", "import time; time.sleep(1000)")
+    with pytest.raises(TimeoutError, match="still"):
+        job.wait(0.3)
+    assert not job.is_done
+
+
+def test_a_job_can_be_awaited(world: World) -> None:
+    job = world.submit("j", "print('x')")
+
+    async def get():
+        return await job
+
+    assert asyncio.run(get()).state is ExecutionState.SUCCEEDED
+
+
+def test_a_download_is_the_whole_file(world: World, tmp_path) -> None:
+    job = world.run("j", "print('x' * 3_000_000)")
+    place = job.download("stdout.txt", tmp_path / "new")
+    assert place.read_text() == job.log()
+    assert [p.name for p in place.parent.iterdir()] == ["stdout.txt"]
+
+
+def test_a_download_stays_in_its_folder(world: World, tmp_path) -> None:
+    job = world.run("j")
+    with pytest.raises(StorageError):
+        job.download("../stdout.txt", tmp_path)
+
+
+def test_a_file_that_is_not_there_is_named_with_those_that_are(world: World, tmp_path) -> None:
+    job = world.run("j")
+    with pytest.raises(NotFoundError, match=r"stdout\.txt"):
+        job.download("stdot.txt", tmp_path)
+    assert not list(tmp_path.glob("stdot*"))
+
+
+def test_a_job_is_found_again_by_name(world: World) -> None:
+    world.run("resnet")
+    assert find(world.backend, "resnet", world.settings).log() == "hello\n"
+    with pytest.raises(NotFoundError, match='did you mean "resnet"'):
+        find(world.backend, "resnt", world.settings)
+
+
+def test_the_same_cell_again_finds_its_job(world: World) -> None:
+    request = cell.parse("j", "print(1)", settings=world.settings)
+    first = submit(world.backend, request, world.settings)
+    again = submit(world.backend, request, world.settings)
+    assert (first.is_new, again.is_new, again.job.id) == (True, False, first.job.id)
+
+
+def test_another_cell_under_the_same_name_is_refused(world: World) -> None:
+    world.run("j", "print(1)")
+    with pytest.raises(ConflictError, match="--new"):
+        world.submit("j", "print(2)")
+
+
+def test_new_runs_the_cell_again_beside_the_old_one(world: World) -> None:
+    names = [world.run(line, "print(1)").name for line in ("j", "j --new", "j --new", "j")]
+    assert names == ["j", "j-2", "j-3", "j-3"]
+
+
+def test_more_nodes_than_the_cluster_has_are_refused(world: World) -> None:
+    with pytest.raises(SpecError, match=r"properties\.nodeCount.*default has 2"):
+        world.submit("j --nodes 3")
+
+
+def test_a_job_shows_itself_without_a_script_or_an_image(world: World) -> None:
+    job = world.run("j", "print('<script>alert(1)</script>')")
+    card = job._repr_html_()
+    assert html.escape("<script>alert(1)</script>") in card
+    assert "<script" not in card
+    assert repr(job) == "<Job j: succeeded>"
+
+
+def test_a_deleted_job_still_has_a_repr(world: World) -> None:
+    job = world.run("j")
+    job.delete()
+    assert repr(job) == "<Job j: deleted>"
+
+
+def test_a_failure_card_shows_the_failing_ranks_last_words(world: World) -> None:
+    card = world.run("j --nodes 2 --processes 2", MPI_ERROR)._repr_html_()
+    assert "rank 1" in card
+    assert "ValueError: boom" in card

@@ -1,0 +1,62 @@
+import math
+
+import pytest
+
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics import Parser, PatternRecord
+
+
+def read(regex, text, rank=None):
+    return Parser({"loss": regex}).feed(text.encode(), rank)
+
+
+def test_the_first_group_is_the_value():
+    assert read(r"loss=(\S+)", "loss=1.5\n") == [PatternRecord("loss", 1.5, None, None, 9)]
+
+
+def test_named_groups_are_the_value_and_the_step():
+    (record,) = read(r"(?P<value>\S+) after (?P<step>\d+)", "0.25 after 30\n")
+    assert (record.value, record.step) == (0.25, 30)
+
+
+def test_a_group_named_step_is_not_the_value():
+    (record,) = read(r"(?P<step>\d+): loss (\S+)", "30: loss 0.25\n")
+    assert (record.value, record.step) == (0.25, 30)
+
+
+def test_the_first_alternative_that_took_part_is_the_value():
+    assert [r.value for r in read(r"a=(\d+)|b=(\d+)", "a=1 b=2\n")] == [1, 2]
+
+
+def test_tags_tell_the_rank():
+    assert [r.rank for r in read(r"loss=(\S+)", "[4] loss=2\n[1,3]<stdout>:loss=1\n")] == [4, 3]
+    assert [r.rank for r in read(r"loss=(\S+)", "loss=1\n", rank=5)] == [5]
+
+
+def test_a_pattern_sees_one_line_without_its_end():
+    assert [r.value for r in read(r"^(\d+)$", "1\n2\r\n3 x\n4\n")] == [1, 2, 4]
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "1e-5", "-3"])
+def test_any_number_is_a_value(text):
+    (record,) = read(r"loss=(\S+)", f"loss={text}\n")
+    assert record.value == float(text) or math.isnan(record.value)
+
+
+def test_what_is_no_number_is_no_record():
+    assert read(r"loss=(\S*)", "loss=big\nloss=\n") == []
+
+
+def test_patterns_read_beside_the_built_in_formats():
+    records = read(r"jitter = ([\d.]+)", "10\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n")
+    assert [type(r).__name__ for r in records] == ["StepRecord", "PatternRecord"]
+
+
+@pytest.mark.parametrize(
+    ("regex", "reason"),
+    [("loss=(", "no regular expression"), ("loss", "no group"), ("(?u)(x)", "no regular")],
+)
+def test_a_pattern_that_cannot_work_is_refused_by_name(regex, reason):
+    with pytest.raises(UsageError, match=reason) as caught:
+        Parser({"accuracy": regex})
+    assert "accuracy" in str(caught.value)

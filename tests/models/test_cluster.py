@@ -1,0 +1,77 @@
+import pytest
+
+from batchai_magics.errors import SpecError
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeState, NodeStateCounts
+
+from .samples import cluster_body
+
+
+def problems(**changes):
+    with pytest.raises(SpecError) as caught:
+        ClusterSpec.from_wire(cluster_body(**changes))
+    return {problem.path: str(problem) for problem in caught.value.problems}
+
+
+def test_what_was_given_comes_back():
+    assert ClusterSpec.from_wire(cluster_body()).to_wire(secrets=True) == cluster_body()
+
+
+def test_the_password_does_not_come_back():
+    user = ClusterSpec.from_wire(cluster_body()).to_wire()["properties"]["userAccountSettings"]
+    assert user == {"adminUserName": "demo"}
+
+
+def test_letter_case_of_the_vm_size_is_kept():
+    assert ClusterSpec.from_wire(cluster_body(vmSize="Standard_nc6")).vm_size == "Standard_nc6"
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [{}, {"manual": {"targetNodeCount": 1}, "autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 1}}],
+)
+def test_one_way_of_scaling_is_needed(scale):
+    assert "give one of manual and autoScale" in problems(scaleSettings=scale)["properties.scaleSettings"]
+
+
+@pytest.mark.parametrize(
+    "numbers", [(2, 1, 0), (0, 1, 2)], ids=["more at least than at most", "more at first than at most"]
+)
+def test_impossible_auto_scale_is_refused(numbers):
+    keys = ("minimumNodeCount", "maximumNodeCount", "initialNodeCount")
+    found = problems(scaleSettings={"autoScale": dict(zip(keys, numbers, strict=True))})
+    assert list(found) == ["properties.scaleSettings.autoScale"]
+
+
+def test_a_negative_target_is_refused():
+    found = problems(scaleSettings={"manual": {"targetNodeCount": -1}})
+    assert "expected at least 0, got -1" in found["properties.scaleSettings.manual.targetNodeCount"]
+
+
+def test_a_cluster_starts_with_its_target_or_minimum():
+    scale = {"autoScale": {"minimumNodeCount": 2, "maximumNodeCount": 4}}
+    assert ClusterSpec.from_wire(cluster_body()).target_node_count == 2
+    assert ClusterSpec.from_wire(cluster_body(scaleSettings=scale)).target_node_count == 2
+    assert ClusterSpec.from_wire(cluster_body(scaleSettings=None)).target_node_count == 0
+
+
+def test_a_missing_account_is_refused():
+    assert list(problems(userAccountSettings=None)) == ["properties.userAccountSettings"]
+
+
+def test_a_misspelt_priority_lists_the_right_ones():
+    assert "'dedicated' or 'lowpriority'" in problems(vmPriority="cheap")["properties.vmPriority"]
+
+
+def test_a_patch_changes_the_scale_only():
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"manual": {"targetNodeCount": 3}}}})
+    assert patch.scale_settings.manual.target_node_count == 3
+    with pytest.raises(SpecError, match="vmSize: unknown key"):
+        ClusterPatch.from_wire(
+            {"properties": {"vmSize": "x", "scaleSettings": {"manual": {"targetNodeCount": 3}}}}
+        )
+
+
+def test_node_counts_are_told_by_state():
+    counts = NodeStateCounts(running_node_count=2, leaving_node_count=1)
+    assert counts.of(NodeState.RUNNING) == 2
+    assert counts.total == 3

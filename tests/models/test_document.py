@@ -1,0 +1,99 @@
+import pytest
+
+from batchai_magics.errors import UsageError
+from batchai_magics.models.document import parse, read_file
+
+
+def refused(text):
+    with pytest.raises(UsageError) as caught:
+        parse(text, source="job.json")
+    return caught.value.message
+
+
+def test_json_and_yaml_say_the_same():
+    json_text = '\ufeff {"properties": {"nodeCount": 2, "on": true, "none": null, "x": 1.5}}'
+    yaml_text = "properties:\n  nodeCount: 2\n  on: true\n  none:\n  x: 1.5\n"
+    assert parse(json_text, source="a") == parse(yaml_text, source="b")
+
+
+@pytest.mark.parametrize(
+    "text", ["2018-06-06", "0777", "yes", "off", "1_000", "12:30:00", "0x1F", ".5", "=", "1e5"]
+)
+def test_yaml_knows_only_the_types_of_json(text):
+    assert parse(f"a: {text}", source="x") == {"a": text}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("-3", -3), ("2.5", 2.5), ("1.0e+3", 1000.0), ("~", None), ("False", False)]
+)
+def test_yaml_reads_what_json_has(text, value):
+    assert parse(f"a: {text}", source="x") == {"a": value}
+
+
+def test_yaml_anchors_and_merges_work():
+    assert parse("a: &b {x: 1}\nc:\n  <<: *b\n  y: 2", source="x")["c"] == {"x": 1, "y": 2}
+
+
+def test_a_mistake_in_json_is_told_with_line_and_column():
+    assert (
+        refused('{"a": 1,\n "b" 2}')
+        == "job.json is no valid JSON: Expecting ':' delimiter at line 2, column 6"
+    )
+
+
+def test_a_mistake_in_yaml_is_told_with_line_and_column():
+    assert (
+        refused("a: 1\nb: [1\n")
+        == "job.json is no valid YAML: expected ',' or ']', but got '<stream end>' at line 3, column 1"
+    )
+
+
+def test_a_mistake_does_not_quote_the_line():
+    assert "secret" not in refused('accountKey: "secret\nb: 1')
+    assert "secret" not in refused('{"accountKey": "secret" "x"}')
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"b": {"a": 1, "a": 2}}', "a: 1\na: 2", "b:\n  a: 1\n  a: 2"]
+)
+def test_a_key_that_is_there_twice_is_refused(text):
+    assert "'a' twice" in refused(text)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\ufeff"])
+def test_an_empty_text_is_refused(text):
+    assert refused(text) == "job.json is empty"
+
+
+@pytest.mark.parametrize("text", ["[1]", "- 1", "just words", "3"])
+def test_what_is_no_object_is_refused(text):
+    assert refused(text) == "job.json holds no object"
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "a: &x\n  b: *x"])
+def test_endless_nesting_is_refused(text):
+    assert "nested" in refused(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: !!python/object/apply:os.getcwd []", "? [1]\n: 2", "a: \x01", "a: !x 1"]
+)
+def test_yaml_that_is_more_than_data_is_refused(text):
+    assert "no valid YAML" in refused(text)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"there is no file .*nope\.json"):
+        read_file(tmp_path / "nope.json")
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    file = tmp_path / "job.json"
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"job\.json is no text file"):
+        read_file(file)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_file(tmp_path)

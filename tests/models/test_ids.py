@@ -1,0 +1,51 @@
+import pytest
+
+from batchai_magics.errors import SpecError
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+
+WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
+JOB = WORKSPACE.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j")
+
+
+@pytest.mark.parametrize(
+    "id",
+    [WORKSPACE, JOB, JOB.parent, WORKSPACE.child(Kind.CLUSTER, "c"), WORKSPACE.child(Kind.FILE_SERVER, "f")],
+)
+def test_an_id_that_is_printed_is_read_again(id):
+    assert ResourceId.parse(str(id)) == id
+
+
+def test_ids_are_read_in_any_letter_case():
+    assert ResourceId.parse(str(JOB).upper()).key == JOB.key
+
+
+def test_the_spelling_of_the_specifications_example_is_read():
+    text = str(WORKSPACE.child(Kind.CLUSTER, "c")).replace("workspaces", "workspace")
+    assert ResourceId.parse(text) == WORKSPACE.child(Kind.CLUSTER, "c")
+
+
+def test_parents_are_known():
+    assert JOB.parent.name == "e"
+    assert JOB.parent.parent == WORKSPACE
+    assert JOB.workspace_id == WORKSPACE
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "/", "nc6", "/subscriptions/s", "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/a/i",
+     str(WORKSPACE) + "/clusters", str(WORKSPACE) + "/jobs/j", str(WORKSPACE) + "/things/t"],
+)  # fmt: skip
+def test_what_is_no_id_is_refused(text):
+    with pytest.raises(SpecError, match="is no Batch AI resource id"):
+        ResourceId.parse(text)
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
+def test_good_names_are_taken(name):
+    assert check_name(name, Kind.JOB) == name
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "../a", "ä", "x" * 65, "a\n", "a/b"])
+def test_bad_names_are_refused(name):
+    with pytest.raises(SpecError, match="is no valid job name"):
+        check_name(name, Kind.JOB)

@@ -1,0 +1,216 @@
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from batchai_magics import __version__
+from batchai_magics.cli import main
+from tests.commands.job_json import write_job
+from tests.world import below, until
+
+COMMAND = [sys.executable, "-m", "batchai_magics.cli"]
+LOG = b"""Step\tImg/sec\ttotal_loss
+1\timages/sec: 10.1 +/- 0.0 (jitter = 0.0)\t7.972
+10\timages/sec: 11.1 +/- 0.1 (jitter = 0.2)\t7.856
+----------------------------------------------------------------
+total images/sec: 11.14
+----------------------------------------------------------------
+"""
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """The folder of a backend with a cluster of one node; when done, its jobs are gone."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("BATCHAI_HOME", str(home))
+    assert shell("cluster", "create", "-n", "default", "-s", "Standard_D2", "-t", "1").returncode == 0
+    yield home
+    until(lambda: not below(home))
+
+
+def shell(*words, **settings):
+    return subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, check=False, timeout=60, **settings
+    )
+
+
+def test_help_goes_to_stdout(capsys):
+    assert main(["job", "-h"]) == 0
+    assert "list " in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+def test_a_wrong_line_goes_to_stderr_with_exit_code_2(capsys):
+    assert main(["job", "lsit"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert 'did you mean "list"?' in told.err
+    assert "Traceback" not in told.err
+
+
+def test_debug_shows_where(capsys):
+    assert main(["job", "list", "--debug", "-w", "nowhere"]) == 3
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_json_is_the_default(capsys):
+    assert main(["cluster", "list"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_resource_that_is_not_there_has_exit_code_3(capsys):
+    assert main(["workspace", "show", "-n", "nowhere"]) == 3
+    assert "WorkspaceNotFound" in capsys.readouterr().err
+
+
+def test_metrics_are_read_from_a_file(capsys, tmp_path):
+    (tmp_path / "stdout.txt").write_bytes(LOG)
+    assert main(["metrics", "read", str(tmp_path / "stdout.txt"), "-o", "json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert list(data) == ["records", "total_images_per_sec", "summary"]
+    assert data["total_images_per_sec"] == 11.14
+    names = ["step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5"]
+    assert [list(record) for record in data["records"]] == [names, names]
+    assert data["records"][1]["loss"] == 7.856
+
+
+def test_metrics_are_a_table_or_csv(capsys, tmp_path):
+    (tmp_path / "a.txt").write_bytes(LOG)
+    main(["metrics", "read", str(tmp_path / "a.txt"), "-o", "csv"])
+    assert capsys.readouterr().out.splitlines()[1] == "1,,10.1,0.0,0.0,7.972,,,step"
+    main(["metrics", "read", str(tmp_path / "a.txt"), "-o", "table"])
+    assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["step", "rank"]
+
+
+def test_several_logs_are_told_apart(capsys, tmp_path):
+    names = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    for name in names:
+        (tmp_path / name).write_bytes(LOG)
+    main(["metrics", "read", *names])
+    assert [log["file"] for log in json.loads(capsys.readouterr().out)] == names
+
+
+def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys):
+    assert main(["use", "-w", "mine"]) == 2
+    assert "BATCHAI_WORKSPACE" in capsys.readouterr().err
+    assert main(["use"]) == 0
+    assert "default" in capsys.readouterr().out
+
+
+def test_a_delete_without_a_tty_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))  # noqa: SIM115, PTH123  closed by the interpreter
+    assert main(["job", "delete", "-n", "x"]) == 1
+    assert "Unable to prompt for confirmation as no tty available. Use --yes." in capsys.readouterr().err
+    sys.stdin.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
+def test_a_delete_on_a_tty_asks(home, answer, code):
+    ours, theirs = pty.openpty()
+    words = [*COMMAND, "cluster", "delete", "-n", "default"]
+    asking = subprocess.Popen(words, stdin=theirs, stderr=subprocess.PIPE, text=True)
+    os.write(ours, f"{answer}\n".encode())
+    told = asking.communicate(timeout=60)[1]
+    os.close(ours)
+    os.close(theirs)
+    assert asking.returncode == code
+    assert told.startswith("Are you sure you want to perform this operation? (y/n): ")
+    assert ("Operation cancelled." in told) is (code == 1)
+
+
+@pytest.mark.slow
+def test_wait_takes_the_exit_code_of_the_job(home, tmp_path):
+    assert shell("job", "create", "-n", "bad", "-f", write_job(tmp_path, "echo out; exit 7")).returncode == 0
+    waited = shell("job", "wait", "-n", "bad")
+    assert waited.returncode == 7
+    assert waited.stdout == ""
+    assert "Job failed with exit code 7" in waited.stderr
+    streamed = shell("job", "file", "stream", "-j", "bad", "-f", "stdout.txt")
+    assert (streamed.stdout, streamed.returncode) == ("out\n", 0)
+
+
+@pytest.mark.slow
+def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
+    file = write_job(tmp_path, "echo begun; sleep 30")
+    assert json.loads(shell("job", "create", "-n", "long", "-f", file).stdout)["name"] == "long"
+    words = [*COMMAND, "job", "file", "stream", "-j", "long", "-f", "stdout.txt"]
+    watching = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert watching.stdout.readline() == b"begun\n"
+    watching.send_signal(signal.SIGINT)
+    told = watching.communicate(timeout=60)[1].decode()
+    assert watching.returncode == 130
+    assert "To come back: batchai job file stream -j long" in told
+    assert "Traceback" not in told
+    assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
+    assert shell("job", "terminate", "-n", "long", "-y").returncode == 0
+
+
+@pytest.mark.slow
+def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path):
+    shell("job", "create", "-n", "long", "-f", write_job(tmp_path, "sleep 30"))
+    words = [*COMMAND, "experiment", "wait", "-n", "default"]
+    waiting = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    until(lambda: json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running")
+    waiting.send_signal(signal.SIGINT)
+    told = waiting.communicate(timeout=60)[1].decode()
+    assert waiting.returncode == 130
+    assert "The jobs run on. To come back: batchai experiment wait -n default" in told
+    assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
+    assert shell("job", "terminate", "-n", "long", "-y").returncode == 0
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_quietly(home, tmp_path):
+    shell("job", "create", "-n", "loud", "-f", write_job(tmp_path, "seq 1 200000"))
+    shell("job", "wait", "-n", "loud")
+    words = [*COMMAND, "job", "file", "stream", "-j", "loud", "-f", "stdout.txt"]
+    watching = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    watching.stdout.readline()
+    watching.stdout.close()
+    told = watching.stderr.read().decode()
+    watching.stderr.close()
+    assert watching.wait(60) == 141
+    assert "Traceback" not in told
+    assert "BrokenPipe" not in told
+
+
+def test_defaults_of_the_shell_are_kept(capsys):
+    assert main(["configure", "--defaults", "group=mine", "workspace=lab"]) == 0
+    capsys.readouterr()
+    assert main(["workspace", "create", "-n", "other", "-o", "tsv", "--query", "resourceGroup"]) == 0
+    assert capsys.readouterr().out == "mine\n"
+    assert main(["configure", "-l", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["workspace"] == "lab"
+
+
+def test_a_refused_description_has_exit_code_1(capsys, tmp_path):
+    (tmp_path / "job.json").write_text('{"properties": {}}')
+    assert main(["job", "create", "-n", "x", "-f", str(tmp_path / "job.json")]) == 1
+    assert "no toolkit is given" in capsys.readouterr().err
+    assert main(["job", "create", "-n", "x"]) == 2
+
+
+def test_notes_go_to_stderr_and_results_to_stdout(capsys):
+    assert main(["login"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)[0]["state"] == "Enabled"
+    assert "There is nothing to do" in told.err
+
+
+def test_folders_go_up_and_down(capsys, tmp_path):
+    (tmp_path / "up").mkdir()
+    (tmp_path / "up/a.txt").write_text("one")
+    assert main(["storage", "share", "create", "-n", "data"]) == 0
+    assert main(["storage", "file", "upload-batch", "-d", "data", "-s", str(tmp_path / "up")]) == 0
+    assert main(["storage", "file", "download-batch", "-s", "data", "-d", str(tmp_path / "down")]) == 0
+    assert (tmp_path / "down/a.txt").read_text() == "one"
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,121 @@
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.config import Settings, load, save
+from batchai_magics.errors import UsageError
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "config.yaml"
+
+
+def refused(file, text="", **env):
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load(env, path=file)
+    return str(caught.value)
+
+
+def test_without_file_and_environment_there_are_defaults(file):
+    settings = load({}, path=file)
+    assert settings == Settings()
+    assert (settings.backend, settings.cluster_nodes, settings.ui) == ("local", 2, "auto")
+
+
+def test_the_file_wins_over_defaults_and_the_environment_over_the_file(file):
+    file.write_text("workspace: mine\nexperiment: ours\ncluster_nodes: 3\n")
+    settings = load({"BATCHAI_EXPERIMENT": "theirs"}, path=file)
+    assert (settings.workspace, settings.experiment, settings.cluster_nodes) == ("mine", "theirs", 3)
+
+
+def test_the_environment_names_the_file(file):
+    file.write_text("workspace: mine\n")
+    assert load({"BATCHAI_CONFIG": str(file)}).workspace == "mine"
+
+
+@pytest.mark.parametrize("item", fields(Settings), ids=lambda item: item.name)
+def test_every_setting_has_its_variable(item, file):
+    choices = {"backend": "local", "ui": "html"}
+    value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
+    settings = load({f"BATCHAI_{item.name.upper()}": value}, path=file)
+    assert str(getattr(settings, item.name)) == value
+
+
+def test_an_empty_variable_is_not_given(file):
+    assert load({"BATCHAI_WORKSPACE": ""}, path=file).workspace == "default"
+
+
+def test_the_home_is_absolute_and_knows_the_tilde(file, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert load({"BATCHAI_HOME": "here"}, path=file).home == tmp_path / "here"
+    assert load({"BATCHAI_HOME": "~/x"}, path=file).home == Path.home() / "x"
+
+
+@pytest.mark.parametrize("count", ["two", "0", "-1", "1.5"])
+def test_a_bad_count_names_the_setting_and_its_variable(count, file):
+    told = refused(file, BATCHAI_CLUSTER_NODES=count)
+    assert "setting cluster_nodes (BATCHAI_CLUSTER_NODES)" in told
+    assert "no whole number of at least 1" in told
+
+
+def test_a_bad_value_in_the_file_names_the_setting_and_the_file(file):
+    assert f"setting cluster_nodes in {file}" in refused(file, "cluster_nodes: many")
+
+
+def test_a_bad_choice_gets_a_guess(file):
+    assert "setting ui (BATCHAI_UI): there is no 'wiget'\ndid you mean \"widget\"?" in refused(
+        file, BATCHAI_UI="wiget"
+    )
+    assert "one of local" in refused(file, BATCHAI_BACKEND="moon")
+
+
+def test_choices_are_taken_in_any_letter_case(file):
+    assert load({"BATCHAI_UI": "HTML"}, path=file).ui == "html"
+
+
+def test_an_unknown_setting_gets_a_guess(file):
+    assert "unknown setting 'workspce'\ndid you mean \"workspace\"?" in refused(file, "workspce: x")
+    assert "known settings: backend, home" in refused(file, "zzz: x")
+
+
+@pytest.mark.parametrize("text", ["- a", "just text", "3"])
+def test_a_file_without_settings_is_refused(text, file):
+    assert "holds no settings" in refused(file, text)
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: b: c", "\x01"])
+def test_a_broken_file_is_named(text, file):
+    assert f"{file} is no valid YAML" in refused(file, text)
+
+
+@pytest.mark.parametrize("value", ["[a]", "{a: b}", "true"])
+def test_a_setting_has_one_value(value, file):
+    assert "expected one value" in refused(file, f"workspace: {value}")
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read"):
+        load({}, path=tmp_path)
+
+
+def test_what_is_saved_is_read_again_beside_what_was_there(file):
+    file.write_text("# mine\nworkspace: old  # a note\nexperiment: kept\n")
+    save({"workspace": "it's: new", "cluster": "big"}, {"BATCHAI_CONFIG": str(file)})
+    settings = load({}, path=file)
+    assert (settings.workspace, settings.cluster, settings.experiment) == ("it's: new", "big", "kept")
+    assert file.read_text().startswith("# mine\n")
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_broken_file_is_not_written_to(file):
+    file.write_text("a: [")
+    with pytest.raises(UsageError):
+        save({"workspace": "new"}, {"BATCHAI_CONFIG": str(file)})
+    assert file.read_text() == "a: ["
+
+
+def test_a_storage_key_is_not_shown():
+    assert "geheim" not in repr(Settings(storage_key="geheim"))

@@ -1,0 +1,104 @@
+"""The magics in a real kernel, over its own protocol: completion, and Ctrl-C."""
+
+import os
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow
+PATIENCE_S = 60
+LONG = "%%batchai_job long --wait\nimport time\ntime.sleep(60)"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("kernel") / "home"
+
+
+@pytest.fixture(scope="module")
+def kernel(home):
+    manager = KernelManager(kernel_name="python3")
+    env = {**os.environ, "BATCHAI_HOME": str(home), "BATCHAI_UI": "text", "IPYTHONDIR": str(home.parent)}
+    manager.start_kernel(env=env)
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=PATIENCE_S)
+    client.manager = manager
+    assert execute(client, "%load_ext batchai_magics")[0] == "ok"
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel()
+    until(lambda: not below(home))
+
+
+def execute(client, code, *, on_output=None):
+    """Runs a cell; gives the reply's status and all that it said."""
+    said = []
+
+    def hook(message):
+        content = message["content"]
+        if message["msg_type"] in _TEXTS:
+            said.append(_TEXTS[message["msg_type"]](content))
+            if on_output:
+                on_output("".join(said))
+
+    reply = client.execute_interactive(code, timeout=PATIENCE_S, output_hook=hook)
+    return reply["content"]["status"], "".join(said)
+
+
+_TEXTS = {
+    "stream": lambda content: content["text"],
+    "error": lambda content: "\n".join(content["traceback"]),
+    "display_data": lambda content: content["data"]["text/plain"],
+}
+
+
+def offers(client, code):
+    return client.complete(code, len(code), reply=True, timeout=PATIENCE_S)["content"]["matches"]
+
+
+def interrupts(client, *cues):
+    """Interrupts the kernel when it has said the first cue, then at the second."""
+    left = list(cues)
+
+    def watch(said):
+        if left and left[0] in said:
+            left.pop(0)
+            client.manager.interrupt_kernel()
+
+    return watch
+
+
+def test_tab_offers_options_values_and_names(kernel):
+    execute(kernel, "%batchai cluster create -n small -s Standard_D2 -t 0")
+    assert offers(kernel, "%%batchai_job x --no") == ["--nodes"]
+    assert offers(kernel, "%%batchai_job x --toolkit ") != []
+    until(lambda: offers(kernel, "%batchai cluster show -n ") == ["small"])
+    assert offers(kernel, "%%batchai_job x\nimport o")[:1] != ["--nodes"]
+
+
+def test_one_interrupt_detaches_and_says_how_to_come_back(kernel):
+    status, printed = execute(kernel, LONG, on_output=interrupts(kernel, "long"))
+    assert status == "error"
+    assert "Detached: long runs on." in printed
+    assert "To come back: %batchai job show -n long" in printed
+    assert "Traceback" not in printed
+    assert execute(kernel, "print(job.is_done)")[1] == "False\n"
+
+
+def test_a_second_interrupt_ends_the_job(kernel):
+    status, printed = execute(kernel, LONG, on_output=interrupts(kernel, "long", "Detached"))
+    assert status == "error"
+    assert "long was told to end" in printed
+    assert execute(kernel, "print(job.wait(30).state.value)")[1] == "failed\n"
+
+
+def test_an_interrupt_stops_a_stream_and_not_the_job(kernel):
+    execute(kernel, "%%batchai_job other\nimport time\nprint('begun', flush=True)\ntime.sleep(60)")
+    line = "%batchai job file stream -j other -f stdout.txt"
+    status, printed = execute(kernel, line, on_output=interrupts(kernel, "begun"))
+    assert status == "error"
+    assert "To come back: %batchai job file stream -j other" in printed
+    assert execute(kernel, "print(job.is_done); job.cancel(); job.wait(30); None")[1] == "False\n"

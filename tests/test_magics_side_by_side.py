@@ -1,0 +1,58 @@
+"""`%batchai compare`, `%batchai scaling` and `%batchai metrics plot` in a kernel: what the notebook shows."""
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+LOG = (
+    "Model:       lenet\nBatch size:  {images} global\n             8 per device\nDevices:     {devices}\n"
+    "==========\n1\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\t2.500\n10\timages/sec: 50.0 +/- 0.5"
+    " (jitter = 1.0)\t2.000\n"
+)
+CELLS = {
+    "load": "%load_ext batchai_magics",
+    "compare": "runs = %batchai compare ./1.log ./2.log\nruns",
+    "scaling": "%batchai scaling ./1.log ./2.log",
+    "kept": "runs.frame()['images_per_sec'].tolist()",
+    "plot": "%batchai metrics plot 2.log",
+    "text": "%batchai scaling ./1.log ./2.log -o table",
+    "query": "%batchai scaling ./1.log ./2.log --query [].speedup",
+}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """The outputs of CELLS by name, each as its data."""
+    folder = tmp_path_factory.mktemp("side-by-side")
+    for ranks in (1, 2):
+        devices = [f"horovod/cpu:{rank}" for rank in range(ranks)]
+        (folder / f"{ranks}.log").write_text(LOG.format(images=8 * ranks, devices=devices))
+    cells = [nbformat.v4.new_code_cell(source, id=name) for name, source in CELLS.items()]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    client = NotebookClient(notebook, timeout=90, resources={"metadata": {"path": str(folder)}})
+    client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the cells
+    client.execute()
+    return {cell.id: [output["data"] for output in cell.outputs] for cell in notebook.cells}
+
+
+@pytest.mark.parametrize("name", ["compare", "scaling"])
+def test_runs_side_by_side_show_a_table_and_below_it_the_chart(outputs, name):
+    table, chart = outputs[name]
+    assert "lenet" in table["text/html"]
+    assert "image/png" in chart
+
+
+def test_the_value_of_the_line_can_be_kept(outputs):
+    assert outputs["kept"][0]["text/plain"] == "[50.0, 100.0]"
+
+
+def test_a_plot_is_one_picture(outputs):
+    (picture,) = outputs["plot"]
+    assert "image/png" in picture
+
+
+def test_an_output_format_and_a_query_give_text_and_data(outputs):
+    assert outputs["text"][0]["text/plain"].startswith("model")
+    assert outputs["query"][0]["text/plain"] == "[1.0, 2.0]"

@@ -1,0 +1,37 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CONFTEST = Path(__file__).parent / "conftest.py"
+
+
+def run(folder, body, *, ci):
+    shutil.copy(CONFTEST, folder)
+    (folder / "test_it.py").write_text("import pytest\n" + body)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    return subprocess.run(command, cwd=folder, env={"CI": ci}, capture_output=True, text=True, check=False)
+
+
+SKIPPED = "def test_it():\n    pytest.skip('no browser')\n"
+
+
+def test_a_skip_is_a_skip_on_a_persons_machine(tmp_path):
+    done = run(tmp_path, SKIPPED, ci="")
+    assert (done.returncode, "1 skipped" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("body", [SKIPPED, "pytest.importorskip('no_such_module')\n"])
+def test_a_skip_fails_in_ci_and_names_its_reason(tmp_path, body):
+    done = run(tmp_path, body, ci="1")
+    assert done.returncode != 0
+    assert "skipped, which CI does not allow: " in done.stdout
+
+
+def test_a_skip_that_is_right_everywhere_passes_in_ci(tmp_path):
+    done = run(tmp_path, "def test_it():\n    pytest.skip('only on macOS')\n", ci="1")
+    assert (done.returncode, "1 skipped" in done.stdout) == (0, True)

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { cellLine } from "../../../batchai_magics/widgets/frontend/cell_link.js";
+import { span } from "../../../batchai_magics/widgets/frontend/format.js";
+import { isGap, LogDocument } from "../../../batchai_magics/widgets/frontend/log_document.js";
+import { WrappedLayout, width } from "../../../batchai_magics/widgets/frontend/log_layout.js";
+
+const bytes = (text) => new TextEncoder().encode(text);
+const shape = (log) => log.rows.map((row) => (isGap(row) ? [row.start, row.end] : row.text));
+
+test("a traceback line of the cell's script names the line of the cell", () => {
+  assert.equal(cellLine('  File "/x/scripts/e/j/abc/train.py", line 7, in f', "train.py"), 8);
+  assert.equal(cellLine('  File "/x/other.py", line 7', "train.py"), null);
+  assert.equal(cellLine('  File "/x/train.py", line 7', ""), null);
+});
+
+test("one rank's lines fill the gap that was looked through, and no more", () => {
+  const log = new LogDocument(1);
+  log.extend(100);
+  log.fillLines(60, 100, bytes("a\nb\n"), [62, 80]);
+  assert.deepEqual(shape(log), [[0, 60], "a", "b"]);
+  assert.equal(log.end, 100);
+  log.extend(150);
+  log.fillLines(100, 150, bytes(""), []);
+  assert.deepEqual([shape(log), log.end], [[[0, 60], "a", "b"], 150]);
+  log.fillLines(20, 60, bytes("z\n"), [30]);
+  assert.deepEqual(shape(log), [[0, 20], "z", "a", "b"]);
+});
+
+test("wrapped rows are as high as their text is long", () => {
+  const row = (text, start) => ({ start, end: start + 1, text });
+  const rows = [row("x".repeat(25), 0), row("", 1), row("y", 2)];
+  const layout = new WrappedLayout(rows, 10, new WeakMap());
+  assert.deepEqual([layout.topOf(0), layout.topOf(1), layout.topOf(2), layout.height], [0, 54, 72, 90]);
+  assert.deepEqual([layout.indexAt(53), layout.indexAt(54), layout.indexAt(1000)], [0, 1, 2]);
+  assert.equal(width("a\tb"), 9);
+});
+
+test("a span of time is said by its two greatest units", () => {
+  assert.deepEqual([span(40), span(720), span(3660), span(6 * 86400 + 23 * 3600)], ["40 s", "12 min", "1 h 1 min", "6 d 23 h"]);
+});

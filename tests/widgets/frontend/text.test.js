@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { collapse, plain, spans } from "../../../batchai_magics/widgets/frontend/ansi.js";
+import { counted, duration, quantity, size } from "../../../batchai_magics/widgets/frontend/format.js";
+import { finder, marked } from "../../../batchai_magics/widgets/frontend/search.js";
+
+test("a carriage return overwrites from the start of the line", () => {
+  assert.equal(collapse("10%\r20%\r100%"), "100%");
+  assert.equal(collapse("abcdef\rXY"), "XYcdef");
+});
+
+test("colours become classes and leave the text alone", () => {
+  const line = "\x1b[1;31mred\x1b[0m plain \x1b[38;5;2mgreen\x1b[39m end";
+  assert.deepEqual(spans(line).map((s) => [s.text, s.classes]), [
+    ["red", "ba-fg-red ba-bold"],
+    [" plain ", ""],
+    ["green", "ba-fg-green"],
+    [" end", ""],
+  ]);
+  assert.equal(plain(line), "red plain green end");
+});
+
+test("markup in a log is text", () => {
+  assert.deepEqual(spans("<script>alert(1)</script>"), [{ text: "<script>alert(1)</script>", classes: "" }]);
+});
+
+test("a search finds plain text whatever its signs mean elsewhere", () => {
+  assert.deepEqual(finder("a.c", false).find("abc a.c"), [[4, 7]]);
+  assert.deepEqual(finder("a.c", true).find("abc a.c"), [[0, 3], [4, 7]]);
+});
+
+test("an ill-formed expression is told, not thrown", () => {
+  const { find, error } = finder("(", true);
+  assert.equal(find, null);
+  assert.ok(error);
+});
+
+test("a hit across two colours is marked in both", () => {
+  const pieces = [{ text: "ab", classes: "x" }, { text: "cd", classes: "y" }];
+  assert.deepEqual(marked(pieces, [[1, 3]]).map((p) => [p.text, p.isHit]), [
+    ["a", false],
+    ["b", true],
+    ["c", true],
+    ["d", false],
+  ]);
+});
+
+test("numbers are short", () => {
+  assert.equal(duration(3723), "1:02:03");
+  assert.equal(size(1_234_567), "1.2 MB");
+  assert.equal(quantity(0.123456), "0.123");
+  assert.equal(quantity(null), "–");
+  assert.equal(counted(1, "line"), "1 line");
+});

@@ -1,0 +1,184 @@
+"""A notebook in a real JupyterLab, driven from Python."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+]
+SETTINGS = {
+    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+}
+OPTIONS = [
+    "--ip=127.0.0.1",
+    "--no-browser",
+    "--expose-app-in-browser",
+    "--ServerApp.port_retries=0",
+    "--ServerApp.password=",
+    "--ServerApp.disable_check_xsrf=True",
+    "--ServerApp.allow_root=True",
+    "--IdentityProvider.token=",
+]
+
+READY = """async () => {
+  const app = window.jupyterapp;
+  await app.restored;
+  const context = app.shell.currentWidget.context.sessionContext;
+  await context.ready;
+  await context.session.kernel.info;
+}"""
+# In braces: a promise that is handed out would be waited for, without a time limit.
+RUN_CELL = """(index) => {
+  const app = window.jupyterapp;
+  app.shell.currentWidget.content.activeCellIndex = index;
+  app.commands.execute('notebook:run-cell');
+}"""
+IS_DONE = """(index) => {
+  const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
+  return /^\\[\\d+\\]:/.test(cell.node.querySelector('.jp-InputPrompt').textContent.trim());
+}"""
+
+
+@dataclass(frozen=True)
+class Server:
+    address: str
+    root: Path
+
+
+@contextlib.contextmanager
+def server(folder):
+    """A JupyterLab whose settings, kernels and notebooks are all below `folder`."""
+    for name, values in SETTINGS.items():
+        file = folder / "settings" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+    root = folder / "root"
+    root.mkdir(exist_ok=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "jupyterlab", *OPTIONS, f"--port={port}", f"--ServerApp.root_dir={root}"]
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(command, env=_environment(folder), stdout=log, stderr=log, cwd=root)
+        try:
+            _wait_until_up(f"http://127.0.0.1:{port}/api", process, folder / "server.log")
+            yield Server(f"http://127.0.0.1:{port}", root)
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@contextlib.contextmanager
+def chrome(path):
+    """A headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Lab:
+    def __init__(self, page, server):
+        self.page = page
+        self.address = server.address
+        self.root = server.root
+        self.path = None
+        self.errors = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.set_default_timeout(30_000)
+
+    def open(self, name, *cells):
+        """Makes a notebook of these cells and opens it, its kernel ready."""
+        self.path = self.root / f"{name}.ipynb"
+        self.path.write_text(json.dumps(notebook(cells)))
+        self.reload()
+
+    def reload(self):
+        self.page.goto(f"{self.address}/doc/tree/{self.path.name}?reset", wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
+        self.page.evaluate(READY)
+
+    def run(self, index, *, wait=True):
+        """Runs a cell by its index."""
+        self.page.evaluate(RUN_CELL, index)
+        if wait:
+            self.page.wait_for_function(IS_DONE, arg=index)
+
+    def is_done(self, index):
+        return self.page.evaluate(IS_DONE, index)
+
+    def theme(self, name):
+        self.page.evaluate(
+            "(name) => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }", name
+        )
+        is_light = "true" if "Light" in name else "false"
+        self.page.wait_for_selector(f'body[data-jp-theme-light="{is_light}"]', state="attached")
+
+    def save(self):
+        """Saves the notebook and returns what is in the file."""
+        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save').then(() => null)")
+        return json.loads(self.path.read_text())
+
+    def shut_down(self):
+        with urllib.request.urlopen(f"{self.address}/api/kernels") as answer:
+            kernels = json.load(answer)
+        for kernel in kernels:
+            request = urllib.request.Request(f"{self.address}/api/kernels/{kernel['id']}", method="DELETE")
+            urllib.request.urlopen(request).close()
+
+
+def notebook(cells):
+    return {
+        "cells": [
+            {
+                "cell_type": "code",
+                "id": f"cell-{i}",
+                "metadata": {},
+                "execution_count": None,
+                "outputs": [],
+                "source": source,
+            }
+            for i, source in enumerate(cells)
+        ],
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+def _environment(folder):
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    return {
+        **os.environ,
+        **{name: str(folder / name.lower()) for name in names},
+        "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
+        "BATCHAI_HOME": str(folder / "home"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+    }
+
+
+def _wait_until_up(url, process, log):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
+            return
+        time.sleep(0.1)
+    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")

@@ -1,0 +1,101 @@
+"""A job whose state and log a test writes itself: a backend of one job over one folder."""
+
+import threading
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from batchai_magics.backends.base import Chunk, OutputFile, Span
+from batchai_magics.models.cluster import AllocationState, ClusterSpec, NodeStateCounts
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.resources import Cluster, ErrorDetail, ExecutionInfo, Job, Provisioning, RankExit
+
+START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
+JOB = ResourceId.parse(
+    "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/experiments/e/jobs/resnet"
+)
+SPEC = {
+    "properties": {
+        "cluster": {"id": str(JOB.workspace_id.child(Kind.CLUSTER, "nc6"))},
+        "nodeCount": 2,
+        "horovodSettings": {"pythonScriptFilePath": "train.py", "processCount": 4},
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+    }
+}
+
+
+def step_line(step, rank=0, rate=100.0, loss=2.0):
+    return f"[1,{rank}]<stdout>:{step}\timages/sec: {rate:.1f} +/- 1.0 (jitter = 2.0)\t{loss:.3f}\n"
+
+
+def resource(state=ExecutionState.RUNNING, *, exit_code=None, errors=(), ranks=(), id=JOB, seconds=34):
+    ended = START + timedelta(seconds=seconds) if state.is_final else None
+    execution = None
+    if state is not ExecutionState.QUEUED:
+        execution = ExecutionInfo(START, ended, exit_code, tuple(errors))
+    spec = JobSpec.model_validate(SPEC["properties"])
+    return Job(id, spec, Provisioning(START, START), state, START, "segment", execution, tuple(ranks))
+
+
+def cluster(id, counts):
+    account = {"adminUserName": "me", "adminUserPassword": "secret"}
+    spec = ClusterSpec.model_validate({"vmSize": "Standard_NC12", "userAccountSettings": account})
+    return Cluster(id, spec, Provisioning(START, START), AllocationState.STEADY, START, counts)
+
+
+FAILURE = {
+    "exit_code": 1,
+    "errors": [ErrorDetail(code="JobFailed", message="Job exited with non-zero exit code.")],
+    "ranks": [RankExit(2, "node-1", 1), RankExit(0, "node-0", None)],
+}
+
+
+class ScriptedBackend:
+    """One job. `write` adds to its log, `finish` ends it."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.job = resource()
+        self.counts = NodeStateCounts(running_node_count=2)
+        self.lock = threading.Lock()
+        self.spans = {}
+        self.write("")
+
+    def write(self, text, file="stdout.txt", *, rank=None):
+        with (self.folder / file).open("ab") as out:
+            start = out.tell()
+            out.write(text if isinstance(text, bytes) else text.encode())
+            if rank is not None:
+                self.spans.setdefault(file, []).append(Span(start, out.tell(), rank))
+
+    def finish(self, state=ExecutionState.SUCCEEDED, **how):
+        self.job = resource(state, **(how or {"exit_code": 0}))
+        self.counts = NodeStateCounts(idle_node_count=2)
+
+    def show(self, id):
+        return self.job if id.kind is Kind.JOB else cluster(id, self.counts)
+
+    def terminate(self, id):
+        self.finish(
+            ExecutionState.FAILED, exit_code=None, errors=[ErrorDetail(code="JobTerminated", message="x")]
+        )
+
+    def files(self, job, directory_id="stdouterr", path=""):
+        return [OutputFile(f.name, False, f.stat().st_size) for f in sorted(self.folder.iterdir())]
+
+    def read(self, file, offset=0, limit=1 << 20):
+        path = self.folder / file.path
+        size = path.stat().st_size if path.exists() else 0
+        data = b""
+        if size:
+            with path.open("rb") as source:
+                source.seek(offset)
+                data = source.read(max(0, min(limit, size - offset)))
+        end = offset + len(data)
+        spans = [
+            Span(max(span.start, offset), min(span.end, end), span.rank)
+            for span in self.spans.get(file.path, ())
+            if span.start < end and span.end > offset
+        ]
+        return Chunk(data, offset, size, self.job.state.is_final, tuple(spans))

@@ -1,0 +1,167 @@
+"""The views of clusters and jobs in a real JupyterLab and in Notebook 7, and what axe-core says of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+
+SETUP = """
+import time
+from batchai_magics import widgets
+from tests.widgets.place import ExecutionState, NodeState, Place
+place = Place("{folder}")
+place.run("first", ExecutionState.SUCCEEDED, rates=[100, 200, 300], seconds=900)
+place.run("second", ExecutionState.FAILED, exit_code=1, seconds=600)
+place.run("third", rates=[20, 40, 30], seconds=60)
+"""
+CLUSTER = "widgets.show_board(place.cluster_subject)"
+JOBS = "widgets.show_board(place.jobs_subject)"
+AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
+# Colours change softly: axe looks when they have.
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
+
+
+@pytest.fixture
+def setup_cell(tmp_path):
+    return SETUP.format(folder=tmp_path / "place")
+
+
+def complaints(page, selector):
+    """What axe-core finds wrong within an element."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: run npm ci")
+    page.add_script_tag(path=AXE)
+    found = page.evaluate(
+        "([selector, rules]) => axe.run(selector, rules).then((found) => found.violations.map("
+        "(one) => one.id + ': ' + one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')))",
+        [selector, {**RULES, "rules": {"region": {"enabled": False}}}],
+    )
+    return found
+
+
+def names(page):
+    return page.evaluate(NAMES)
+
+
+def test_a_cluster_is_seen_and_resized_after_one_question(lab, setup_cell):
+    lab.open("cluster", setup_cell, CLUSTER, "place.states.append(NodeState.IDLE)", "print(place.patches)")
+    for index in range(2):
+        lab.run(index)
+    page = lab.page
+    page.get_by_role("list", name="Nodes").get_by_role("listitem").nth(3).wait_for()
+    assert page.locator(".ba-tile-job").all_inner_texts()[:3] == ["third", "third", "ready for a job"]
+    page.get_by_label("Number of nodes").fill("5")
+    page.get_by_role("button", name="Resize").click()
+    page.get_by_text("Resize nc6 from 4 to 5 nodes?").wait_for()
+    page.get_by_role("button", name="Yes, resize").click()
+    page.get_by_text("4 of 5 nodes", exact=True).wait_for()
+    lab.run(2)
+    page.locator(".ba-node-count", has_text="5 nodes").wait_for()
+    lab.run(3)
+    assert "'targetNodeCount': 5" in page.locator(".jp-CodeCell").nth(3).inner_text()
+    assert lab.errors == []
+
+
+def test_jobs_are_sorted_filtered_and_opened(lab, setup_cell):
+    lab.open("jobs", setup_cell, JOBS, "place.run('fourth', ExecutionState.QUEUED)")
+    for index in range(2):
+        lab.run(index)
+    page = lab.page
+    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    assert sorted(names(page)) == ["first", "second", "third"]
+    lab.run(2)
+    page.get_by_role("button", name="fourth").wait_for()
+    page.get_by_role("button", name="Images/sec").click()
+    page.wait_for_function(f"() => ({NAMES})()[0] === 'first'")
+    page.get_by_role("button", name="1 running").click()
+    page.wait_for_function(f"() => ({NAMES})().join() === 'third'")
+    page.get_by_role("button", name="third").click()
+    page.locator(".ba-opened-view .ba-view").get_by_text("running", exact=True).first.wait_for()
+    page.get_by_role("button", name="Close").click()
+    page.locator(".ba-opened-view .ba-view").wait_for(state="detached")
+    assert lab.errors == []
+
+
+def test_views_come_back_when_the_page_is_opened_again(lab, setup_cell):
+    lab.open("again", setup_cell, CLUSTER, JOBS)
+    for index in range(3):
+        lab.run(index)
+    lab.page.locator(".ba-table .ba-open").nth(2).wait_for()
+    lab.save()
+    lab.reload()
+    lab.page.locator(".ba-table .ba-open").nth(2).wait_for()
+    lab.page.locator(".ba-tile").nth(3).wait_for()
+    lab.page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    assert lab.page.locator("[data-batchai-snapshot]").first.is_hidden()
+
+
+def test_running_the_cell_again_leaves_one_view(lab, setup_cell):
+    count = "print(sum(not shown.is_gone for shown in widgets._publisher().showings()), 'shown')"
+    lab.open("twice", setup_cell, CLUSTER, count)
+    lab.run(0)
+    for _ in range(3):
+        lab.run(1)
+        lab.page.locator(".ba-tile").nth(3).wait_for()
+    lab.run(2)
+    lab.page.get_by_text("1 shown").wait_for()
+
+
+def test_a_busy_kernel_is_told_of_or_answers(lab, setup_cell):
+    lab.open("busy", setup_cell, CLUSTER, "time.sleep(4)")
+    lab.run(0)
+    lab.run(1)
+    page = lab.page
+    page.get_by_label("Number of nodes").fill("3")
+    page.get_by_text("leaving nodes").wait_for()
+    lab.run(2, wait=False)
+    page.get_by_role("button", name="Resize").click()
+    page.get_by_role("button", name="Yes, resize").click()
+    page.locator(".ba-note", has_text="busy").or_(page.locator(".ba-note", has_text="Done")).wait_for()
+    page.locator(".ba-note", has_text="Done").wait_for()
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_axe_finds_nothing_wrong_with_clusters_and_jobs(lab, setup_cell, theme):
+    lab.open("axe", setup_cell, CLUSTER, JOBS)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    page.mouse.move(1, 1)
+    lab.theme(theme)
+    page.wait_for_timeout(500)
+    assert complaints(page, ".ba-board") == []
+    page.get_by_label("Number of nodes").fill("2")
+    page.get_by_role("button", name="Resize").click()
+    assert complaints(page, ".ba-board") == []
+    lab.theme("JupyterLab Light")
+
+
+def test_the_saved_notebook_holds_a_picture_and_nothing_of_any_log(lab, setup_cell):
+    lab.open("saved", setup_cell, CLUSTER, JOBS)
+    for index in range(3):
+        lab.run(index)
+    lab.page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    saved = lab.save()
+    for index, text in ((1, "ready"), (2, "third")):
+        twin = saved["cells"][index]["outputs"][1]["data"]
+        assert "<script" not in "".join(twin["text/html"])
+        assert text in "".join(twin["text/plain"]) or index == 1
+    assert len(json.dumps(saved)) < 40_000
+
+
+def test_notebook_7_shows_both(lab, setup_cell):
+    lab.open("seven", setup_cell, CLUSTER, JOBS)
+    page = lab.page
+    page.goto(f"{lab.address}/notebooks/seven.ipynb", wait_until="domcontentloaded")
+    page.locator(".jp-Notebook .jp-CodeCell").nth(2).wait_for()
+    page.locator(".jp-NotebookKernelStatus-info, [data-status='idle']").first.wait_for(state="attached")
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    page.locator(".ba-tile").nth(3).wait_for()
+    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    page.get_by_role("button", name="third").click()
+    page.locator(".ba-opened-view .ba-view .ba-badge").wait_for()

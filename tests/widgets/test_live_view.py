@@ -1,0 +1,184 @@
+"""The live view in a real JupyterLab."""
+
+import re
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+
+SETUP = """
+import threading, time
+from batchai_magics import widgets
+from batchai_magics.jobs.handle import Job
+from tests.widgets.scripted import JOB, FAILURE, ExecutionState, ScriptedBackend, step_line
+backend = ScriptedBackend("{folder}")
+job = Job(backend, JOB)
+"""
+SHOW = "widgets.show(job)"
+TRAIN = """
+for step in range(1, 41):
+    for rank in range(4):
+        backend.write(step_line(step * 10, rank, 100 + step + rank, 5 / step))
+"""
+FLOOD = """
+for start in range(0, 100_000, 1000):
+    backend.write("".join(f"line {i:06} " + "x" * 18 + "\\n" for i in range(start, start + 1000)))
+    time.sleep(0.1)
+"""
+# Scrolls from the first line to the last one and writes down every line that comes by.
+READ_ALL = """async () => {
+  const box = document.querySelector('.ba-log');
+  const seen = new Set();
+  const frame = () => new Promise(requestAnimationFrame);
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  box.dispatchEvent(new KeyboardEvent('keydown', {key: 'Home', bubbles: true}));
+  const deadline = Date.now() + 120000;
+  await wait(500);
+  while (Date.now() < deadline && seen.size < 100000) {
+    const rows = [...box.querySelectorAll('.ba-row')];
+    const top = box.scrollTop;
+    const ahead = rows.filter((row) => row.offsetTop + 18 > top);
+    for (const row of rows) {
+      const match = /^line (\\d{6}) x{18}$/.exec(row.textContent);
+      if (match) seen.add(Number(match[1]));
+    }
+    if (ahead.some((row) => row.classList.contains('ba-gap'))) await wait(50);
+    else { box.scrollTop = top + box.clientHeight; await frame(); await frame(); }
+  }
+  return seen.size;
+}"""
+LAST_LINE = re.compile(r"400\s+images/sec: 143.0")
+LAST_POINT = "images/sec at step 400, total 566"
+
+
+@pytest.fixture
+def job_cell(tmp_path):
+    return SETUP.format(folder=tmp_path / "job")
+
+
+def test_a_view_shows_log_charts_and_nodes(lab, job_cell):
+    lab.open("shows", job_cell, SHOW, TRAIN)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.get_by_role("img", name="Nodes: 2 running").wait_for()
+    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    page.get_by_role("img", name=LAST_POINT).wait_for()
+    assert page.locator(".ba-plot canvas").count() == 2
+    assert page.locator(".ba-badge").inner_text() == "running"
+    assert lab.errors == []
+
+
+def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
+    lab.open("busy", job_cell, SHOW + TRAIN + "while not backend.job.state.is_final: time.sleep(0.05)")
+    lab.run(0)
+    lab.run(1, wait=False)
+    lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    lab.page.get_by_role("button", name="Cancel job").click()
+    lab.page.get_by_role("button", name="Yes, cancel it").click()
+    lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'failed'")
+
+
+def test_a_page_that_is_opened_again_gets_everything_again(lab, job_cell):
+    lab.open("reload", job_cell, SHOW, TRAIN)
+    for index in range(3):
+        lab.run(index)
+    lab.page.get_by_role("img", name=LAST_POINT).wait_for()
+    lab.save()
+    lab.reload()
+    lab.page.get_by_role("img", name=LAST_POINT).wait_for()
+    lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    assert lab.errors == []
+
+
+def test_every_line_of_a_flood_can_be_read(lab, job_cell):
+    lab.open("flood", job_cell, SHOW, FLOOD + "\nbackend.write('the end\\n')")
+    for index in range(3):
+        lab.run(index)
+    lab.page.locator(".ba-row", has_text="the end").wait_for()
+    lab.page.add_style_tag(content=".ba-log { height: 3000px !important }")
+    assert lab.page.evaluate(READ_ALL) == 100_000
+    assert lab.errors == []
+
+
+def test_the_log_stays_where_the_reader_is(lab, job_cell):
+    lab.open("follow", job_cell, SHOW, TRAIN, "backend.write('one more\\n' * 3)")
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    page.locator(".ba-log").hover()
+    page.mouse.wheel(0, -600)
+    page.get_by_role("button", name="Newest line").wait_for()
+    top = page.evaluate("() => document.querySelector('.ba-log').scrollTop")
+    lab.run(3)
+    page.get_by_role("button", name="3 new lines").click()
+    page.locator(".ba-row", has_text="one more").first.wait_for()
+    assert page.evaluate("() => document.querySelector('.ba-log').scrollTop") > top
+
+
+def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job_cell):
+    lab.open("ends", job_cell, SHOW, TRAIN, "backend.finish(ExecutionState.FAILED, **FAILURE)")
+    for index in range(4):
+        lab.run(index)
+    lab.page.mouse.move(1, 1)
+    lab.page.locator(".jp-RenderedImage img").wait_for()
+    assert lab.page.locator(".ba-view").count() == 0
+    card, chart = (output["data"] for output in lab.save()["cells"][1]["outputs"])
+    assert set(card) == {"text/html", "text/plain"}
+    assert "rank 2 on node-1 failed first" in "".join(card["text/html"])
+    assert set(chart) == {"image/png", "text/plain"}
+    assert sum(len("".join(value)) for value in [*card.values(), *chart.values()]) < 200_000
+
+
+def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
+    lab.open("held", job_cell, SHOW, TRAIN, "backend.finish()")
+    for index in range(3):
+        lab.run(index)
+    lab.page.locator(".ba-log").hover()
+    lab.run(3)
+    lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'succeeded'")
+    lab.page.wait_for_timeout(4000)
+    assert lab.page.locator(".ba-view").count() == 1
+    lab.page.mouse.move(1, 1)
+    lab.page.locator(".jp-RenderedImage img").wait_for()
+
+
+def test_the_view_follows_the_theme(lab, job_cell):
+    lab.open("theme", job_cell, SHOW, TRAIN)
+    for index in range(3):
+        lab.run(index)
+    lab.page.locator(".ba-plot canvas").first.wait_for()
+    lab.theme("JupyterLab Light")  # an earlier test may have left another one
+    colour = "() => getComputedStyle(document.querySelector('.ba-view')).backgroundColor"
+    before = lab.page.evaluate(colour)
+    lab.theme("JupyterLab Dark")
+    lab.page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
+    lab.theme("JupyterLab Light")
+
+
+REAL_JOB = """%%batchai_job real --nodes 2 --processes 4
+import os, sys, time
+rank = int(os.environ["PMI_RANK"])
+for step in range(1, 31):
+    line = f"{step}\\timages/sec: {100 + rank:.1f} +/- 0.0 (jitter = 0.0)\\t{4 / step:.3f}"
+    print(line, flush=True)
+    time.sleep(0.15)
+print("careful", file=sys.stderr, flush=True)
+"""
+
+
+def test_a_real_job_is_seen_live_and_leaves_its_card(lab):
+    lab.open("real", "%load_ext batchai_magics", REAL_JOB)
+    lab.run(0)
+    lab.run(1)
+    page = lab.page
+    page.get_by_role("img", name="Nodes: 2 running").wait_for()
+    page.get_by_role("img", name="images/sec at step 2").wait_for()
+    page.locator(".ba-facts", has_text="2 nodes × 2 processes").wait_for()
+    page.mouse.move(1, 1)
+    page.locator(".jp-RenderedImage img").wait_for()
+    card, chart = (output["data"] for output in lab.save()["cells"][1]["outputs"])
+    assert "[succeeded] real" in "".join(card["text/plain"])
+    assert "406.0" in "".join(chart["text/plain"])
+    assert lab.errors == []

@@ -1,0 +1,95 @@
+"""A small real world for tests: a local backend in a folder of its own, and jobs in it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics import cell
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.cluster_rows import Limits
+from batchai_magics.config import Settings
+from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.submit import ensure_defaults, submit, workspace_id
+from batchai_magics.models.ids import Kind, ResourceId
+
+PATIENCE_S = 60.0
+
+
+class World:
+    """A backend with its defaults made, and short ways to run jobs on it."""
+
+    def __init__(self, home: Path, *, limits: Limits | None = None) -> None:
+        self.settings = Settings(home=home)
+        self.backend = LocalBackend(home, limits=limits)
+        ensure_defaults(self.backend, self.settings)
+        self.workspace = workspace_id(self.settings)
+        self.experiment = self.workspace.child(Kind.EXPERIMENT, self.settings.experiment)
+        self.cluster = self.workspace.child(Kind.CLUSTER, self.settings.cluster)
+
+    def submit(self, line: str, script: str = "print('hello')") -> Job:
+        """Submits a cell."""
+        request = cell.parse(line, script, settings=self.settings)
+        return submit(self.backend, request, self.settings).job
+
+    def run(self, line: str, script: str = "print('hello')") -> Job:
+        """Submits a cell and waits for its end."""
+        return self.submit(line, script).wait(PATIENCE_S)
+
+    def job_id(self, name: str) -> ResourceId:
+        """The id of a job of the default experiment."""
+        return self.experiment.child(Kind.JOB, name)
+
+    def guid(self, job: Job) -> str:
+        """The folder name of a job's run."""
+        return job.show().output_path_segment.rpartition("/")[2]
+
+    def supervisor(self, job: Job) -> psutil.Process:
+        """The process that watches over a job."""
+        with self.backend.store.read() as db:
+            (name,) = db.execute("SELECT supervisor FROM job WHERE key = ?", (job.id.key,)).fetchone()
+        return psutil.Process(int(name.partition(":")[0]))
+
+    def close(self) -> None:
+        """Ends what still runs and waits for it to be gone."""
+        for resource in self.backend.list(self.experiment, Kind.JOB):
+            if not resource.state.is_final:
+                with contextlib.suppress(BatchAIError):
+                    self.backend.terminate(resource.id)
+                    Job(self.backend, resource.id).wait(PATIENCE_S)
+        until(lambda: not self.backend.reap() and not below(self.settings.home))
+        self.backend.close()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "home")
+    yield made
+    made.close()
+
+
+def until(is_so: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
+    """Waits until something is so; fails the test when it never is."""
+    deadline = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < deadline, f"still not so after {within_s} s"
+        time.sleep(0.02)
+
+
+def below(home: Path) -> list[psutil.Process]:
+    """Every living process that works for jobs of `home`, from supervisors to what ranks started."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            words = [*process.cmdline(), *process.environ().values()]
+            if process.pid != psutil.Process().pid and any(str(home) + "/" in word + "/" for word in words):
+                found.append(process)
+    return found
