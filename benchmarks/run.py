@@ -1,0 +1,42 @@
+"""Runs all benchmarks one after the other and prints one table: `make bench`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import chart
+import load_ext
+import log
+import many_jobs
+import parse
+import parse_logs
+import start
+from row import Row, table
+
+
+def main() -> None:
+    """Prints the machine and the table."""
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    sources = (load_ext.rows, start.rows, many_jobs.rows, chart.rows, log.rows, parse_rows)
+    print(table(row for rows in sources for row in rows()))
+
+
+def parse_rows() -> Iterator[Row]:
+    """Reading speed of a training log."""
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in parse_logs.KINDS:
+            path = Path(folder) / kind.name
+            parse_logs.make_log(path, kind, 50)
+            size_mb = path.stat().st_size / 1e6
+            ours, theirs = (
+                parse.best_time_s(m, path, 3)[1] for m in (parse.with_read_metrics, parse.with_grep)
+            )
+            yield Row(f"metrics of a {kind.name} log", size_mb / ours, "grep -c", size_mb / theirs, "MB/s")
+
+
+if __name__ == "__main__":
+    main()

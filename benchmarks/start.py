@@ -1,0 +1,77 @@
+"""From submitting four processes to the first of them running its program, against mpiexec and submitit.
+
+The program prints the time; the earliest of the times counts. submitit's local executor starts one process.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+import submitit
+from row import Row, table
+
+from batchai_magics.cell import parse
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import open_backend, submit
+
+RUNS = 5
+SCRIPT = "import time; print(time.time())"
+LOOPBACK = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+
+
+def rows() -> Iterator[Row]:
+    """One row against each of the others."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        ours = typical(job_in(Path(folder) / "home"))
+        yield Row("submit -> first rank runs", ours * 1000, "mpiexec -n 4", typical(mpiexec) * 1000, "ms")
+        other = typical(submitit_in(Path(folder) / "submitit"))
+        yield Row("submit -> first rank runs", ours * 1000, "submitit, local executor", other * 1000, "ms")
+
+
+def typical(start: Callable[[], float]) -> float:
+    """The median delay, in seconds, of the times that `start` gives; the first run warms up."""
+    delays_s = []
+    for _ in range(RUNS + 1):
+        began = time.time()
+        delays_s.append(start() - began)
+    return median(delays_s[1:])
+
+
+def job_in(home: Path) -> Callable[[], float]:
+    """A job of 2 nodes and 4 processes on the local backend."""
+    settings = Settings(home=home)
+    backend = open_backend(settings)
+
+    def start() -> float:
+        request = parse("start --nodes 2 --processes 4 --new", SCRIPT, settings=settings)
+        return earliest(submit(backend, request, settings).job.wait().log())
+
+    return start
+
+
+def mpiexec() -> float:
+    """The same four processes, started by hand."""
+    command = [Path(sys.executable).parent / "mpiexec", "-n", "4", sys.executable, "-c", SCRIPT]
+    return earliest(subprocess.check_output(command, env=LOOPBACK, text=True))
+
+
+def submitit_in(folder: Path) -> Callable[[], float]:
+    """A function that submitit runs in a process of this machine."""
+    executor = submitit.LocalExecutor(folder=folder)
+    executor.update_parameters(timeout_min=1)
+    return lambda: executor.submit(time.time).result()
+
+
+def earliest(log: str) -> float:
+    """The first time in a log of times."""
+    return min(map(float, log.split()))
+
+
+if __name__ == "__main__":
+    print(table(rows()))

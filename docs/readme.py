@@ -1,0 +1,49 @@
+"""Writes the README's tables from the package: the options of `%%batchai_job`, and the command tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from batchai_magics.cell_options import OPTIONS, Option
+from batchai_magics.commands.catalog import COMMANDS
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def main() -> None:
+    """Brings the README's tables up to date."""
+    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def updated(text: str) -> str:
+    """The README with its tables as they must be."""
+    for name, table in {"options": options(), "commands": commands()}.items():
+        part = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
+        text = part.sub(lambda match, table=table: match[1] + table + match[2], text)
+    return text
+
+
+def options() -> str:
+    """The options of `%%batchai_job` that work now."""
+    now = [option for option in OPTIONS if not option.is_later]
+    return _table(("option", "gives"), ((f"`{f'{o.name} {o.metavar}'.strip()}`", _meaning(o)) for o in now))
+
+
+def commands() -> str:
+    """Every command."""
+    return _table(("command", "does"), ((f"`{command.words}`", command.summary) for command in COMMANDS))
+
+
+def _meaning(option: Option) -> str:
+    return f"{option.help}: {', '.join(option.choices)}" if option.choices else option.help
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    escaped = (tuple(cell.replace("|", r"\|").replace("<", r"\<") for cell in row) for row in rows)
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *escaped))
+
+
+if __name__ == "__main__":
+    main()

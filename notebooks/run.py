@@ -1,0 +1,86 @@
+"""Runs the quickstart from top to bottom, and says what it measured and where the results are.
+
+The job lives in a home of its own, so that every run of this script is a new job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+from batchai_magics import config
+from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.submit import find, open_backend
+
+QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
+JOB = "quickstart"
+
+
+def main() -> None:
+    """Executes the notebook, writes its results, and prints the table of speeds."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for the results")
+    out = parser.parse_args().out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="batchai-demo-", ignore_cleanup_errors=True) as home:
+        os.environ["BATCHAI_HOME"] = home
+        began = time.monotonic()
+        notebook = execute(out / QUICKSTART.name)
+        files = [
+            out / QUICKSTART.name,
+            write_chart(notebook, out / "chart.png"),
+            write_log(out / "stdout.txt"),
+        ]
+        print(speeds())
+        print(f"\n{QUICKSTART.name} ran in {time.monotonic() - began:.0f} s. Results:")
+        print(*(f"  {file}" for file in files), sep="\n")
+
+
+def execute(target: Path) -> nbformat.NotebookNode:
+    """The notebook with its outputs; what it reached is written to `target` even if a cell fails."""
+    notebook = nbformat.read(QUICKSTART, as_version=4)
+    client = NotebookClient(notebook, timeout=150, resources={"metadata": {"path": str(QUICKSTART.parent)}})
+    client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the notebook
+    try:
+        return client.execute()
+    finally:
+        nbformat.write(notebook, target)
+
+
+def write_chart(notebook: nbformat.NotebookNode, target: Path) -> Path:
+    """The last picture of the notebook, as a file."""
+    data = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+    *_, picture = (item["image/png"] for item in data if "image/png" in item)
+    target.write_bytes(base64.b64decode(picture))
+    return target
+
+
+def write_log(target: Path) -> Path:
+    """The job's log, as a file."""
+    target.write_text(_job().log(), encoding="utf-8")
+    return target
+
+
+def speeds() -> str:
+    """Images per second of each process at each step, and the total."""
+    job = _job()
+    table = job.metrics().pivot(index="step", columns="rank", values="images_per_sec")
+    total = job.summary().total_images_per_sec
+    return f"images/sec of each process\n{table.to_string()}\n\ntotal images/sec: {total:.2f}"
+
+
+def _job() -> Job:
+    """The handle again, in another process than the one that submitted: the name is enough."""
+    settings = config.load()
+    return find(open_backend(settings), JOB, settings)
+
+
+if __name__ == "__main__":
+    main()
