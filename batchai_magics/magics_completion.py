@@ -23,7 +23,7 @@ _NEEDED = ("commands.complete", "commands.live", "commands.az", "jobs.submit", "
 def warming_up() -> threading.Timer:
     """Starts to import, a little later and in the background, what the first TAB needs."""
     timer = threading.Timer(WARM_UP_S, _import_needed)
-    timer.daemon = True
+    timer.name, timer.daemon = "batchai-warm-up", True
     timer.start()
     return timer
 

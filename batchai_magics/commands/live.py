@@ -91,7 +91,9 @@ class Lookup:
         if expected.live in (Live.NOTHING, Live.PATH):
             return ()
         key = f"{expected.live} {expected.given}"
-        asking = threading.Thread(target=self._ask, args=(key, expected), daemon=True)
+        asking = threading.Thread(
+            target=self._ask, args=(key, expected), name="batchai-completion", daemon=True
+        )
         asking.start()
         asking.join(_PATIENCE_S)
         return self._known.get(key, ())

@@ -39,7 +39,9 @@ def opened(wanted: Sequence[Forward]) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for forward in wanted:
             server = stack.enter_context(_listening(forward))
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            threading.Thread(
+                target=server.serve_forever, args=(0.05,), name="batchai-tunnel", daemon=True
+            ).start()
             stack.callback(server.shutdown)
         yield
 
@@ -70,7 +72,9 @@ def _listening(forward: Forward) -> _Server:
                 contextlib.suppress(OSError),
                 socket.create_connection((forward.host, forward.host_port)) as there,
             ):
-                back = threading.Thread(target=_pump, args=(there, self.request), daemon=True)
+                back = threading.Thread(
+                    target=_pump, args=(there, self.request), name="batchai-tunnel", daemon=True
+                )
                 back.start()
                 _pump(self.request, there)
                 back.join()

@@ -1,7 +1,6 @@
 """The views of clusters and of lists of jobs over the publisher; what reaches the page is recorded."""
 
 import gc
-import threading
 import tracemalloc
 
 import pytest
@@ -14,6 +13,7 @@ from batchai_magics.widgets.board import LiveBoard
 from batchai_magics.widgets.budget import Budget
 from batchai_magics.widgets.jobs_feed import JobsFeed, JobsSource
 from batchai_magics.widgets.publisher import Publisher
+from tests.threads import ended, ours
 
 from .place import EXPERIMENT, JOB, ExecutionState, NodeState, Place
 from .scripted import step_line
@@ -228,7 +228,7 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
     for name in ("show", "update"):
         monkeypatch.setattr(display, name, lambda bundle, display_id: None)
     place.run("quiet")
-    threads, models = threading.active_count(), len(_instances)
+    before_threads, models = ours(), len(_instances)
     widgets.show_board(place.cluster_subject)  # imports and caches are made
     tracemalloc.start()
     before = _memory()
@@ -242,15 +242,14 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
         say(shown, kind="bye")
     publisher = widgets._publisher()
     assert publisher.wait_for(lambda: len(publisher.showings()) <= 32, 20)
-    assert threading.active_count() == threads + 2
+    started = ours() - before_threads
+    assert len(started) == 2
     assert len(_instances) - models <= 64
     widgets.close_all()
-    for thread in threading.enumerate():
-        if thread.name.startswith("batchai-"):
-            thread.join(10)
+    assert not ended(started)
     assert _memory() - before < 2_000_000
     tracemalloc.stop()
-    assert (threading.active_count(), len(_instances)) == (threads, models)
+    assert (ours() - before_threads, len(_instances)) == (set(), models)
 
 
 def _memory():

@@ -1,7 +1,5 @@
 """The publisher with real jobs handles over scripted backends; what reaches the page is recorded."""
 
-import threading
-
 import pytest
 
 from batchai_magics import widgets
@@ -13,6 +11,7 @@ from batchai_magics.widgets.budget import Budget
 from batchai_magics.widgets.feed import Feed
 from batchai_magics.widgets.publisher import Publisher
 from batchai_magics.widgets.showing import LiveShowing, Showing
+from tests.threads import ended, ours
 
 from .scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
 
@@ -211,14 +210,13 @@ def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
 
 def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
-    before = threading.active_count()
+    before = ours()
     widgets.show(Job(backend, JOB))
-    assert threading.active_count() == before + 2
+    started = ours() - before
+    assert len(started) == 2
     widgets.close_all()
-    for thread in threading.enumerate():
-        if thread.name.startswith("batchai-"):
-            thread.join(5)
-    assert threading.active_count() == before
+    assert not ended(started)
+    assert not ours() - before
 
 
 def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):
