@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.cell_line import split
+from batchai_magics.cell_mounts import with_mounts
 from batchai_magics.cell_options import read_options
 from batchai_magics.cell_script import Bundle, bundle, check_script, read_uploads
 from batchai_magics.cell_spec import MOUNT_ROOT, lay_over, script_body, with_script_folder
@@ -71,14 +72,16 @@ def parse(
     place = _place(options, settings)
     folder = folder or Path.cwd()
     prefix = f"{MOUNT_ROOT}/{settings.share_mount}"
+    account = _account(given_env, settings)
     files = read_uploads(options.uploads, folder)
     if options.is_described:
-        wire = _described(options, body, folder, given_env)
+        wire = _described(options, body, folder, account)
     else:
         files = _with_script(files, f"{place.job}.py", check_script(body))
         wire = {"properties": script_body(options, place.job, prefix)}
     sent = bundle(place.experiment, place.job, files)
     fields = lay_over(wire["properties"], options, prefix)
+    fields = with_mounts(fields, options.mounts, account=account, workspace=place.workspace)
     if sent.files:
         fields = with_script_folder(fields, f"{prefix}/{sent.folder}")
     cluster = _cluster(options.cluster or _cluster_of(fields) or settings.cluster, place.workspace)
@@ -128,11 +131,8 @@ def _place(options: CellOptions, settings: Settings) -> _Place:
     return _Place(workspace, experiment, check_name(options.name, Kind.JOB))
 
 
-def _described(options: CellOptions, body: str, folder: Path, env: Mapping[str, str]) -> dict[str, Any]:
+def _described(options: CellOptions, body: str, folder: Path, account: StorageAccount) -> dict[str, Any]:
     """The wire JSON of --spec or --file, not checked yet."""
-    account = StorageAccount(
-        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT", ""), env.get("AZURE_BATCHAI_STORAGE_KEY", "")
-    )
     if options.toolkit:
         raise UsageError(
             "--toolkit does not go with --spec or --file", hint="the description says the toolkit"
@@ -145,6 +145,13 @@ def _described(options: CellOptions, body: str, folder: Path, env: Mapping[str, 
         raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
     path = folder / Path(options.file).expanduser()
     return load_wire(JobSpec, read_file(path), source=options.file, account=account)
+
+
+def _account(env: Mapping[str, str], settings: Settings) -> StorageAccount:
+    return StorageAccount(
+        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or settings.storage_account,
+        env.get("AZURE_BATCHAI_STORAGE_KEY") or settings.storage_key,
+    )
 
 
 def _with_script(files: Mapping[str, bytes], name: str, script: bytes) -> dict[str, bytes]:

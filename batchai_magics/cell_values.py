@@ -30,6 +30,7 @@ class CellOptions:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)  # id → path suffix, which may be empty
+    mounts: tuple[str, ...] = ()  # as written: bfs:data=datasets
     priority: str | None = None
     max_time: str | None = None  # as the API writes it: PT30M
     experiment: str | None = None
@@ -64,6 +65,7 @@ def values_of(given: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         secrets=_secrets(given["secret"], env),
         inputs=_pairs("--input", given["input"], "ID=PATH"),
         outputs=_pairs("--output", given["output"], "ID or ID=SUFFIX", needs_value=False),
+        mounts=tuple(given["mount"] or ()),
         priority=_lower(given["priority"]),
         max_time=None if given["max_time"] is None else _time(given["max_time"]),
         uploads=tuple(given["upload"] or ()),

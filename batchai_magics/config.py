@@ -25,6 +25,9 @@ def _default_home() -> Path:
     return Path(platformdirs.user_data_dir(APP, appauthor=False))
 
 
+LOCAL_ACCOUNT = "local"  # the storage account of this machine, which needs no key
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings. Each is read from `BATCHAI_<NAME>` or from the file under its own name."""

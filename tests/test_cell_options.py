@@ -5,7 +5,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.job import JobPriority
 from batchai_magics.models.toolkits import Toolkit
 
-LATER = ["--use", "--stop-if", "--template", "--mount"]
+LATER = ["--use", "--stop-if", "--template"]
 
 
 def refused(*words):

@@ -1,0 +1,59 @@
+"""`--mount` of the job magic: what each volume is, as the `mountVolumes` of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from batchai_magics.config import LOCAL_ACCOUNT
+from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.load import StorageAccount
+
+FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
+_KEYS = {"afs": "azureFileShares", "bfs": "azureBlobFileSystems", "nfs": "fileServers"}
+
+
+def with_mounts(
+    fields: dict[str, Any], texts: Sequence[str], *, account: StorageAccount, workspace: ResourceId
+) -> dict[str, Any]:
+    """The fields of a job, with the volumes that the option names beside those of its `mountVolumes`.
+
+    A text is the kind in the words of `az` (afs: file share, the default; bfs: blob container; nfs: file
+    server of the workspace), the name, and the path below `$AZ_BATCHAI_JOB_MOUNT_ROOT`, which is the name
+    where it is left out. Raises UsageError naming the text.
+    """
+    if not texts:
+        return fields
+    volumes = fields.get("mountVolumes")
+    joined = dict(volumes) if isinstance(volumes, Mapping) else {}
+    for text in texts:
+        kind, name, path = _parts(text)
+        volume = {**_volume(kind, name, account, workspace), "relativeMountPath": path}
+        joined[_KEYS[kind]] = [*(joined.get(_KEYS[kind]) or ()), volume]
+    return {**fields, "mountVolumes": joined}
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    source, _, path = text.partition("=")
+    kind, sign, name = source.rpartition(":")
+    kind = kind.lower() if sign else "afs"
+    if kind not in _KEYS:
+        hint = did_you_mean(kind, _KEYS) or "afs is a file share, bfs a blob container, nfs a file server"
+        raise UsageError(f"--mount {text}: there is no kind {kind!r}", hint=hint)
+    if not name or ("=" in text and not path):
+        raise UsageError(f"--mount {text}: expected {FORM}", hint="such as --mount data=datasets")
+    return kind, name, path or name
+
+
+def _volume(kind: str, name: str, account: StorageAccount, workspace: ResourceId) -> dict[str, Any]:
+    if kind == "nfs":
+        server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
+        return {"fileServer": {"id": str(server)}}
+    owner = account.name or LOCAL_ACCOUNT
+    held: dict[str, Any] = {"accountName": owner}
+    if account.key:
+        held["credentials"] = {"accountKey": account.key}
+    if kind == "bfs":
+        return {**held, "containerName": name}
+    return {**held, "azureFileUrl": f"https://{owner}.file.core.windows.net/{name}"}
