@@ -310,7 +310,8 @@ def test_a_mount_is_of_the_account_that_the_environment_names():
 
 
 def test_a_mount_comes_beside_those_of_a_job_json():
-    volumes = "  mountVolumes: {azureFileShares: [{accountName: a, azureFileUrl: 'https://a.file.core.windows.net/s', credentials: {accountKey: k}, relativeMountPath: s}]}\n"
+    share = "accountName: a, azureFileUrl: 'https://a.file.core.windows.net/s', credentials: {accountKey: k}"
+    volumes = f"  mountVolumes: {{azureFileShares: [{{{share}, relativeMountPath: s}}]}}\n"
     shares = fields("r --spec --mount data", JOB_JSON + volumes, env={})["mountVolumes"]["azureFileShares"]
     assert [share["relativeMountPath"] for share in shares] == ["s", "data"]
     assert "more than one volume is mounted at s" in refused(
