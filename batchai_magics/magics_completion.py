@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import threading
@@ -29,8 +30,9 @@ def warming_up() -> threading.Timer:
 
 
 def _import_needed() -> None:
-    for name in _NEEDED:
-        importlib.import_module(f"batchai_magics.{name}")
+    with contextlib.suppress(Exception):  # whatever is wrong, the line that needs it tells
+        for name in _NEEDED:
+            importlib.import_module(f"batchai_magics.{name}")
 
 
 def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
