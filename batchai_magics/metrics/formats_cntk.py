@@ -8,7 +8,8 @@ r"""CNTK: the Python API's ProgressPrinter, and BrainScript's stderr, whose line
     'Finished Epoch[ 1 of 3]: [Training] ce = ..; errs = ..%; totalSamplesSeen = ..; '
     'learningRatePerSample = ..; epochTime=..s'
 
-A number is the mean over the samples behind its `*`; the step is the last minibatch.
+A number is the mean over the samples behind its `*`; the step is the last minibatch. These are the samples of
+all processes, so that the samples/s that each of them prints are those of all.
 """
 
 from __future__ import annotations
@@ -67,9 +68,9 @@ CNTK = (
             _FINISHED
             + rb"(?:\[\w+\] )?"
             + _TERMS
-            + rb" (?P<epoch_time>\d+\.\d{3})s \( *(?P<samples_per_sec>\d+\.\d) samples/s\);"
+            + rb" (?P<epoch_time>\d+\.\d{3})s \( *(?P<total_samples_per_sec>\d+\.\d) samples/s\);"
         ),
-        fields=(Field("epoch_time", "s"), Field("samples_per_sec", "samples/sec")),
+        fields=(Field("epoch_time", "s"), Field("total_samples_per_sec", "samples/sec")),
         sample="Finished Epoch[1 of 10]: [Training] "
         "loss = 0.412031 * 60000, metric = 12.31% * 60000 12.345s (4860.3 samples/s);",
         read=_read_terms,
@@ -102,11 +103,11 @@ CNTK = (
             + _NODES
             + rb"; time = (?P<minibatch_time>"
             + NUMBER
-            + rb")s; samplesPerSecond = (?P<samples_per_sec>"
+            + rb")s; samplesPerSecond = (?P<total_samples_per_sec>"
             + NUMBER
             + rb")"
         ),
-        fields=(Field("minibatch_time", "s"), Field("samples_per_sec", "samples/sec")),
+        fields=(Field("minibatch_time", "s"), Field("total_samples_per_sec", "samples/sec")),
         sample="06/12/2018 10:00:00:  Epoch[ 1 of 3]-Minibatch[   1- 100, 10.67%]: "
         "CrossEntropyWithSoftmax = 1.20459251 * 6400;"
         " EvalClassificationError = 36.641% * 6400; time = 0.1234s; samplesPerSecond = 51863.9",

@@ -1,5 +1,8 @@
 r"""Horovod's examples: the synthetic benchmarks of TensorFlow, PyTorch and Keras, and mnist of TensorFlow 2.
 
+    'Model: %s'
+    'Batch size: %d'
+    'Number of %ss: %d'
     'Iter #%d: %.1f img/sec per %s'
     'Img/sec per %s: %.1f +-%.1f'
     'Total img/sec on %d %s(s): %.1f +-%.1f'
@@ -21,6 +24,7 @@ from batchai_magics.metrics.formats_row import (
     line_pattern,
     read_fields,
 )
+from batchai_magics.metrics.parameters import read_parameters
 from batchai_magics.metrics.record import Record, TotalRecord
 
 _RATE = rb"\d+\.\d"
@@ -33,6 +37,30 @@ def _read_total(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
 
 
 HOROVOD = (
+    LineFormat(
+        name="Horovod benchmark model",
+        literals=(b"Model: ",),
+        pattern=line_pattern(rb"Model: (?P<model>[A-Za-z][\w.-]{0,80})"),
+        fields=(),
+        sample="Model: ResNet50",
+        read=read_parameters,
+    ),
+    LineFormat(
+        name="Horovod benchmark batch size",
+        literals=(b"Batch size: #",),
+        pattern=line_pattern(rb"Batch size: (?P<batch_size>" + COUNT + rb")"),
+        fields=(),
+        sample="Batch size: 32",
+        read=read_parameters,
+    ),
+    LineFormat(
+        name="Horovod benchmark devices",
+        literals=(b"Number of GPUs: ", b"Number of CPUs: ", b"Number of TPUs: "),
+        pattern=line_pattern(rb"Number of [CGT]PUs: (?P<device_count>" + COUNT + rb")"),
+        fields=(),
+        sample="Number of GPUs: 8",
+        read=read_parameters,
+    ),
     LineFormat(
         name="Horovod benchmark iteration",
         literals=(b" img/sec per ",),

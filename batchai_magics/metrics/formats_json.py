@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchai_magics.metrics.formats_row import COUNT, NUMBER, Field, Line, LineFormat, line_pattern
+from batchai_magics.metrics.parameters import parameters, read_named_parameter
 from batchai_magics.metrics.record import Record
 
 JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
@@ -64,7 +65,10 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
 def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     values = parsed(match["object"])
     data = values.get("data")
-    if values.get("type") != "LOG" or not isinstance(data, dict) or values.get("step") == "PARAMETER":
+    if values.get("type") != "LOG" or not isinstance(data, dict):
+        return
+    if values.get("step") == "PARAMETER":
+        yield from parameters(line, data.items())
         return
     step, epoch = _dllogger_place(values.get("step"))
     for name, value in data.items():
@@ -183,5 +187,16 @@ DLLOGGER = (
         sample="DLL 2020-11-09 09:33:02.123456 - Epoch: 0 Iteration: 10  "
         "train.loss : 6.9 None  train.ips : 2871.1 images/s",
         read=_read_dllogger_text,
+    ),
+    LineFormat(
+        name="DLLogger parameter",
+        literals=(b" - PARAMETER ",),
+        pattern=line_pattern(
+            rb"DLLL? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? - "
+            rb"PARAMETER (?P<name>\w{1,80}) : (?P<value>\S{1,80})"
+        ),
+        fields=(),
+        sample="DLL 2020-11-09 09:33:02.123456 - PARAMETER batch_size_per_gpu : 64",
+        read=read_named_parameter,
     ),
 )

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 ABSENT = float("nan")
 """The loss of a line that tells none: `is` tells it from a NaN that was printed."""
 
-_RATES = ("images_per_sec_per_device", "images_per_sec", "samples_per_sec")
+GLOBAL_RATES = ("total_samples_per_sec",)
+"""Rates of all processes together, which each of them prints: never to be added up."""
+
+_RATES = ("images_per_sec_per_device", "images_per_sec", "samples_per_sec", *GLOBAL_RATES)
 _LOSS = "loss"
 _DEVICES = "devices"
 _COUNTS = ("step", "rank", "epoch")

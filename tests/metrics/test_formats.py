@@ -13,6 +13,12 @@ from batchai_magics.metrics.record import ValueRecord
 
 SAMPLES = {row.name: row.sample for row in FORMATS}
 SILENT = {"Keras epoch", "Caffe testing"}  # they tell of what the lines after them are
+HEADERS = {
+    "DLLogger parameter": ("batch_size_per_device", "64"),
+    "Horovod benchmark model": ("model", "ResNet50"),
+    "Horovod benchmark batch size": ("batch_size", "32"),
+    "Horovod benchmark devices": ("device_count", "8"),
+}
 
 
 def read(text, **patterns):
@@ -80,7 +86,7 @@ EXPECTED = {
     "convolutional.py error": ({"val_error": 1}, (None, None)),
     "CNTK minibatch": ({"loss": 2.302585, "metric": 90.12}, (None, 100)),
     "CNTK epoch": (
-        {"loss": 0.412031, "metric": 12.31, "epoch_time": 12.345, "samples_per_sec": 4860.3},
+        {"loss": 0.412031, "metric": 12.31, "epoch_time": 12.345, "total_samples_per_sec": 4860.3},
         (1, None),
     ),
     "CNTK evaluation": ({"test_metric": 2.31}, (None, 79)),
@@ -89,7 +95,7 @@ EXPECTED = {
             "CrossEntropyWithSoftmax": 1.20459251,
             "EvalClassificationError": 36.641,
             "minibatch_time": 0.1234,
-            "samples_per_sec": 51863.9,
+            "total_samples_per_sec": 51863.9,
         },
         (1, 100),
     ),
@@ -131,7 +137,12 @@ def test_a_sample_gives_its_numbers_and_where_they_belong(name):
 
 
 def test_every_line_format_has_its_numbers_here():
-    assert {row.name for row in LINE_FORMATS} == EXPECTED.keys() | SILENT
+    assert {row.name for row in LINE_FORMATS} == EXPECTED.keys() | SILENT | HEADERS.keys()
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_sample_gives_its_entry_of_the_header(name):
+    assert [(record.key, record.value) for record in read(SAMPLES[name] + "\n")] == [HEADERS[name]]
 
 
 @pytest.mark.parametrize("row", [row for row in LINE_FORMATS if row.name not in SILENT], ids=lambda r: r.name)

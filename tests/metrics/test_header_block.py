@@ -71,7 +71,7 @@ def test_library_messages_between_the_lines_do_not_end_the_block():
 
 
 def test_lines_of_other_programs_are_no_entries():
-    assert entries("Model: ResNet50\nBatch size: 32\nMode: fast\nOptimizer: adam\n") == {}
+    assert entries('Model: "functional_1"\nBatch size: 32 per step\nMode: fast\nOptimizer: adam\n') == {}
 
 
 def test_a_number_that_is_none_is_no_entry():
