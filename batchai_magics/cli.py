@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -10,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.commands.parse import Invocation, parse
 from batchai_magics.commands.refusal import refusal
+from batchai_magics.commands.stream import Ended, Logged, Said, Stream
 from batchai_magics.commands.text import Text
 from batchai_magics.errors import BatchAIError, UsageError
 
 if TYPE_CHECKING:
     from batchai_magics.commands.result import Result
     from batchai_magics.commands.run import Pending
-    from batchai_magics.commands.stream import Stream
 
 INTERRUPTED = 130
 _PIPE_CLOSED = 141
@@ -91,7 +92,6 @@ def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
     from batchai_magics.commands.choice import Choice
     from batchai_magics.commands.progress import carry_out
     from batchai_magics.commands.run import Pending
-    from batchai_magics.commands.stream import Stream
 
     if isinstance(result, Stream):
         return _follow(result)
@@ -123,24 +123,28 @@ def _keep(invocation: Invocation) -> None:
         config.save(chosen)
 
 
-def _follow(stream: object) -> int:
-    from batchai_magics.commands.stream import Ended, Said, Stream
-
-    assert isinstance(stream, Stream)
+def _follow(stream: Stream) -> int:
     code = 0
     try:
-        for part in stream.parts:
-            if isinstance(part, Ended):
-                code = code or part.exit_code
-            elif isinstance(part, Said):
-                print(part.text, file=sys.stderr, flush=True)
-            else:
-                sys.stdout.buffer.write(part.data)
-                sys.stdout.buffer.flush()
+        with contextlib.closing(stream.parts) as parts:
+            for part in parts:
+                if isinstance(part, Ended):
+                    code = code or part.exit_code
+                else:
+                    _print(part)
     except KeyboardInterrupt:
         print(f"\n{stream.farewell}", file=sys.stderr)
         return INTERRUPTED
     return code
+
+
+def _print(part: Said | Logged) -> None:
+    if isinstance(part, Said):
+        print(part.text, file=sys.stderr, flush=True)
+        return
+    target = (sys.stderr if part.is_error else sys.stdout).buffer
+    target.write(part.data)
+    target.flush()
 
 
 if __name__ == "__main__":

@@ -5,11 +5,12 @@ from __future__ import annotations
 import codecs
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from batchai_magics.commands.refusal import interrupted
-from batchai_magics.commands.stream import Ended, Said, Stream
+from batchai_magics.commands.stream import Ended, Logged, Said, Stream
 from batchai_magics.errors import BatchAIError, JobFailedError
 
 if TYPE_CHECKING:
@@ -25,19 +26,32 @@ def tell(notes: Iterable[str]) -> None:
 
 
 def follow(stream: Stream) -> None:
-    """Prints what a command tells while it goes on; an interrupt stops the watching, not the job."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    """Prints what a command tells while it goes on; an interrupt stops the watching, not the job.
+
+    A command on a node ends then.
+    """
+    new_decoder = codecs.getincrementaldecoder("utf-8")
+    failed: Ended | None = None
+    decoders = {False: new_decoder("replace"), True: new_decoder("replace")}
     try:
-        for part in stream.parts:
-            if isinstance(part, Ended):
-                if part.exit_code:
-                    raise JobFailedError(part.text, exit_code=part.exit_code)
-            elif isinstance(part, Said):
-                print(part.text, file=sys.stderr)
-            else:
-                sys.stdout.write(decoder.decode(part.data))
+        with closing(stream.parts) as parts:
+            for part in parts:
+                if isinstance(part, Ended):
+                    failed = failed or (part if part.exit_code else None)
+                else:
+                    _print(part, decoders)
     except KeyboardInterrupt:
         raise interrupted(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
+    if failed:
+        raise JobFailedError(failed.text, exit_code=failed.exit_code)
+
+
+def _print(part: Said | Logged, decoders: Mapping[bool, codecs.IncrementalDecoder]) -> None:
+    if isinstance(part, Said):
+        print(part.text, file=sys.stderr)
+        return
+    target = sys.stderr if part.is_error else sys.stdout
+    target.write(decoders[part.is_error].decode(part.data))
 
 
 def detached(job: Job) -> BatchAIError:

@@ -169,6 +169,18 @@ def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path
 
 
 @pytest.mark.slow
+def test_an_interrupt_ends_a_command_on_a_node(home):
+    words = ["cluster", "node", "exec", "-c", "default", "--exec", "echo up; sleep 1000"]
+    running = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout.readline() == b"up\n"
+    running.send_signal(signal.SIGINT)
+    told = running.communicate(timeout=60)[1].decode()
+    assert running.returncode == 130
+    assert told == "\nStopped. The command was ended.\n"
+    assert not below(home)
+
+
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(home, tmp_path):
     shell("job", "create", "-n", "loud", "-f", write_job(tmp_path, "seq 1 200000"))
     shell("job", "wait", "-n", "loud")

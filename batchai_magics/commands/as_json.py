@@ -108,13 +108,14 @@ def _file(file: OutputFile) -> dict[str, Any]:
         "fileType": "directory" if file.is_directory else "file",
         "contentLength": None if file.is_directory else file.size_bytes,
         "lastModified": file.modified,
-        "downloadUrl": None,
+        "downloadUrl": file.download_url,
     }
 
 
 def _setup_file(file: SetupFile) -> dict[str, Any]:
     size = None if file.is_directory else file.size_bytes
-    return {"name": file.name, "isDirectory": file.is_directory, "size": size, "downloadUrl": None}
+    url = file.download_url
+    return {"name": file.name, "isDirectory": file.is_directory, "size": size, "downloadUrl": url}
 
 
 def _share_file(file: ShareFile) -> dict[str, Any]:

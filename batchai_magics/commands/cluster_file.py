@@ -31,7 +31,8 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[SetupFile]:
     cluster = context.backend.show(id)
     assert isinstance(cluster, Cluster)
     check(cluster.spec)
-    return [SetupFile(**vars(file)) for file in context.backend.setup_files(id, path)]
+    files = context.backend.setup_files(id, path, expiry_min=arguments.expiry)
+    return [SetupFile(**vars(file)) for file in files]
 
 
 def check(spec: ClusterSpec) -> None:

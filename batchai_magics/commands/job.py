@@ -8,7 +8,7 @@ from pathlib import Path
 
 from batchai_magics.commands import bulk, resources, submission
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.stream import Stream
+from batchai_magics.commands.stream import Stream, watching
 from batchai_magics.commands.waiting import waiting
 from batchai_magics.commands.work import Work
 from batchai_magics.errors import UsageError
@@ -40,7 +40,7 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
 def wait(context: Context, arguments: Namespace) -> Stream:
     """Tells how the job gets on until it has ended."""
     id = resources.show(context, arguments, Kind.JOB).id
-    return Stream(waiting(context.backend, id), way_back(id, "job wait -n"))
+    return watching(waiting(context.backend, id), way_back(id, "job wait -n"))
 
 
 def terminate(context: Context, arguments: Namespace) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from batchai_magics.backends.base import Backend, FileRef, OutputFile
 from batchai_magics.commands import resources
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.job import way_back
 from batchai_magics.commands.relative import relative
-from batchai_magics.commands.stream import Ended, Logged, Said, Stream
+from batchai_magics.commands.stream import Ended, Logged, Parts, Said, Stream, watching
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import LogBytes, events
 from batchai_magics.models.ids import Kind
@@ -19,7 +19,8 @@ from batchai_magics.models.ids import Kind
 def list_all(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
     """One level of a job's output directory."""
     id = context.target(arguments, Kind.JOB)
-    return context.backend.files(id, arguments.output_directory_id, relative(arguments.path, "--path"))
+    path = relative(arguments.path, "--path")
+    return context.backend.files(id, arguments.output_directory_id, path, expiry_min=arguments.expiry)
 
 
 def stream(context: Context, arguments: Namespace) -> Stream:
@@ -28,10 +29,10 @@ def stream(context: Context, arguments: Namespace) -> Stream:
     path = relative(f"{arguments.path}/{arguments.file_name}", "--file-name")
     file = FileRef(id, path, arguments.output_directory_id)
     back = way_back(id, "job file stream -j") + f" -f {arguments.file_name}"
-    return Stream(_streaming(context.backend, file), back)
+    return watching(_streaming(context.backend, file), back)
 
 
-def _streaming(backend: Backend, file: FileRef) -> Iterator[Said | Logged | Ended]:
+def _streaming(backend: Backend, file: FileRef) -> Parts:
     is_found = _is_there(backend, file)
     yield Said(
         _found(file) if is_found else f'The file "{file.path}" not found. Waiting for the job to generate it.'

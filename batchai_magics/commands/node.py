@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 
+from batchai_magics.backends.base import CommandBytes, CommandEnd
 from batchai_magics.commands import tunnel
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.refusal import refusal
-from batchai_magics.commands.stream import Ended, Logged, Said, Stream
+from batchai_magics.commands.stream import Ended, Logged, Parts, Said, Stream
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Node
 
@@ -43,8 +45,8 @@ def _execute(context: Context, arguments: Namespace, id: ResourceId) -> Stream:
     if not arguments.exec and not forwards:
         raise refusal("Please provide a command with --exec, or ports with --address.")
     node = _chosen(context.backend.nodes(id), arguments.node_id)
-    back = f"batchai {id.kind.noun} node exec --{id.kind.noun} {id.name}"
-    return Stream(_running(context, arguments.exec, id, node, forwards), back)
+    what = "The command was ended." if arguments.exec else "The ports are no longer forwarded."
+    return Stream(_running(context, arguments.exec, id, node, forwards), f"Stopped. {what}")
 
 
 def _chosen(nodes: Sequence[Node], wanted: str | None) -> Node:
@@ -60,17 +62,19 @@ def _chosen(nodes: Sequence[Node], wanted: str | None) -> Node:
     return found
 
 
+def _end(end: CommandEnd) -> Ended:
+    told = f"the command ended with exit code {end.exit_code}"
+    return Ended(end.exit_code, told if end.exit_code else "")
+
+
 def _running(
     context: Context, command: str | None, id: ResourceId, node: Node, forwards: Sequence[tunnel.Forward]
-) -> Iterator[Said | Logged | Ended]:
+) -> Parts:
     with tunnel.opened(forwards):
         yield from (Said(f"{forward} of node {node.id} is forwarded.") for forward in forwards)
         if not command:
             tunnel.wait()
             return
-        output = context.backend.execute(id, node.id, command)
-    yield Logged(output.stdout)
-    if output.stderr:
-        yield Said(output.stderr.decode("utf-8", "replace").rstrip("\n"))
-    told = f"the command ended with exit code {output.exit_code}"
-    yield Ended(output.exit_code, told if output.exit_code else "")
+        with closing(context.backend.execute(id, node.id, command)) as output:
+            for part in output:
+                yield Logged(part.data, part.is_error) if isinstance(part, CommandBytes) else _end(part)

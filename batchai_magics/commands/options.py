@@ -27,7 +27,13 @@ DIRECTORY = Option(
     default="stdouterr",
 )
 PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")
-EXPIRY = Option(("--expiry",), "Minutes that download links stay valid.", takes=Takes.NUMBER, default=60)
+EXPIRY = Option(
+    ("--expiry",),
+    "Minutes that download links stay valid; those of this machine (file://) stay as long as the file.",
+    takes=Takes.NUMBER,
+    default=60,
+    least=1,
+)
 INTERVAL = Option(("--interval",), "Accepted; changes show at once.", takes=Takes.NUMBER, default=15)
 
 _STORAGE = "Azure Storage Mount Arguments"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from batchai_magics.commands import options as o
@@ -97,17 +98,20 @@ def _add(parser: _Parser, option: Option) -> None:
 
 def _reader(option: Option) -> Callable[[str], Any]:
     if option.takes is Takes.NUMBER:
-        return _whole_number
+        return partial(_whole_number, least=option.least)
     if option.choices:
         return lambda text: _one_of(text, option.choices)
     return str
 
 
-def _whole_number(text: str) -> int:
+def _whole_number(text: str, *, least: int | None) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
+    if least is not None and number < least:
+        raise argparse.ArgumentTypeError(f"expected {least} or more, got {number}")
+    return number
 
 
 def _one_of(text: str, choices: tuple[str, ...]) -> str:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.notes import Noted
 from batchai_magics.commands.parse import Invocation
 from batchai_magics.commands.result import Result
-from batchai_magics.commands.stream import Ended, Logged, Said, Stream
+from batchai_magics.commands.stream import Parts, Said, Stream
 from batchai_magics.commands.work import Work
 from batchai_magics.errors import BatchAIError, SpecError
 
@@ -45,8 +43,7 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | Pending:
             error.exit_code = _REFUSED
         raise
     if isinstance(values[0], Stream):
-        parts = chain.from_iterable(stream.parts for stream in values)
-        return Stream(chain(_said(notes), parts), values[-1].way_back)
+        return Stream(_joined(notes, values), values[-1].farewell)
     if isinstance(values[0], Work):
         return Pending(values[0], arguments.query, notes)
     return _result(values[0] if len(values) == 1 else _all_of(values), arguments.query, notes)
@@ -58,8 +55,10 @@ def _result(value: Any, query: str | None, notes: tuple[str, ...]) -> Result:
     return Result(value, query, notes)
 
 
-def _said(notes: tuple[str, ...]) -> Iterator[Said | Logged | Ended]:
+def _joined(notes: tuple[str, ...], streams: list[Stream]) -> Parts:
     yield from map(Said, notes)
+    for stream in streams:
+        yield from stream.parts
 
 
 def _one_by_one(arguments: Namespace) -> list[Namespace]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 
@@ -15,9 +15,10 @@ class Said:
 
 @dataclass(frozen=True)
 class Logged:
-    """Bytes of a job's file."""
+    """Bytes of a job's file, or of what a command wrote; `is_error` says that it was to its stderr."""
 
     data: bytes
+    is_error: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,20 @@ class Ended:
     text: str = ""
 
 
+Parts = Generator[Said | Logged | Ended, None, None]
+
+
 @dataclass(frozen=True)
 class Stream:
-    """A command that goes on; `way_back` is the command that takes it up again after an interruption."""
+    """A command that goes on; `farewell` is what to say to somebody who stops it.
 
-    parts: Iterator[Said | Logged | Ended]
-    way_back: str
+    Whoever reads `parts` closes it, also when interrupted: that is what ends a command on a node.
+    """
 
-    @property
-    def farewell(self) -> str:
-        """What to say to somebody who stops watching."""
-        return f"Stopped watching; the job is left as it is. To come back: {self.way_back}"
+    parts: Parts
+    farewell: str
+
+
+def watching(parts: Parts, way_back: str) -> Stream:
+    """A look at a job, which does not mind being watched; the command `way_back` takes it up again."""
+    return Stream(parts, f"Stopped watching; the job is left as it is. To come back: {way_back}")

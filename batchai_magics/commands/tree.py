@@ -50,6 +50,7 @@ class Option:
     choices: tuple[str, ...] = ()
     completes: Live = Live.NOTHING
     default: Any = None
+    least: int | None = None  # the smallest number that makes sense
     section: str = "Arguments"  # the heading it stands under in the help text
 
     @property

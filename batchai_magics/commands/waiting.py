@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.commands.stream import Ended, Logged, Said
+from batchai_magics.commands.stream import Ended, Parts, Said
 from batchai_magics.follow import StateChanged, events
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import ExecutionState
@@ -15,7 +15,7 @@ from batchai_magics.models.resources import ErrorDetail, Job
 _NO_EXIT_CODE = 255
 
 
-def waiting(backend: Backend, id: ResourceId) -> Iterator[Said | Logged | Ended]:
+def waiting(backend: Backend, id: ResourceId) -> Parts:
     """The lines of a wait, and the job's exit code at its end."""
     last: Job | None = None
     for event in events(backend, id, files=()):

@@ -1,3 +1,5 @@
+import urllib.request
+
 import pytest
 
 from batchai_magics.commands.stream import Ended, Logged, Said
@@ -109,6 +111,14 @@ def test_the_files_of_a_job_are_listed(do, job_file):
     assert listed.table.titles == ("Name", "Type", "Size", "Modified")
     assert ("stdout.txt", "file", 3) in [row[:3] for row in listed.table.rows]
     assert {"name", "fileType", "contentLength", "lastModified", "downloadUrl"} == set(listed.data[0])
+    (url,) = do("job file list -j hello --expiry 5 --query \"[?name=='stdout.txt'].downloadUrl\"").data
+    assert urllib.request.urlopen(url).read() == b"hi\n"
+
+
+@pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
+def test_links_stay_valid_for_a_number_of_minutes(do, minutes):
+    with pytest.raises(UsageError, match="--expiry: expected "):
+        do(f"job file list -j hello --expiry={minutes}")
 
 
 def test_a_path_cannot_leave_the_directory(do, job_file):

@@ -3,13 +3,14 @@
 import http.server
 import threading
 import urllib.request
+from pathlib import Path
 
 import pytest
 
-from batchai_magics.commands.stream import Ended, Logged, Said
+from batchai_magics.commands.stream import Ended, Logged
 from batchai_magics.commands.tunnel import forwards, opened
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
-from tests.world import until
+from tests.world import below, until
 
 
 @pytest.fixture
@@ -17,8 +18,8 @@ def one(do):
     do("cluster create -n one -s Standard_D2 -t 1 --vm-priority lowpriority")
 
 
-def output(parts):
-    return b"".join(part.data for part in parts if isinstance(part, Logged))
+def output(parts, *, is_error=False):
+    return b"".join(part.data for part in parts if isinstance(part, Logged) and part.is_error is is_error)
 
 
 @pytest.mark.usefixtures("one")
@@ -26,7 +27,7 @@ def test_a_command_runs_in_the_folder_of_its_node(do):
     node = do("cluster node list -c one").value[0].id
     parts = list(do(f"cluster node exec -c one -n {node} --exec 'pwd; echo oh >&2; exit 3'").parts)
     assert output(parts).decode().strip().endswith(f"nodes/{node}")
-    assert Said("oh") in parts
+    assert output(parts, is_error=True) == b"oh\n"
     assert parts[-1] == Ended(3, "the command ended with exit code 3")
 
 
@@ -34,6 +35,30 @@ def test_a_command_runs_in_the_folder_of_its_node(do):
 def test_a_command_sees_what_is_mounted(do):
     parts = list(do("cluster node exec -c one --exec 'ls $AZ_BATCHAI_MOUNT_ROOT'").parts)
     assert output(parts).split() == [b"autoafs", b"autobfs"]
+
+
+@pytest.mark.usefixtures("one")
+def test_what_a_command_writes_is_seen_while_it_runs(do):
+    waiting = "pwd; until [ -e go ]; do sleep 0.02; done; echo gone"
+    parts = do(f"cluster node exec -c one --exec '{waiting}'").parts
+    folder = Path(next(parts).data.decode().strip())
+    (folder / "go").touch()
+    assert output(parts) == b"gone\n"
+
+
+@pytest.mark.usefixtures("one")
+def test_a_command_that_nobody_reads_any_more_is_ended_with_all_that_it_started(do, context):
+    parts = do("cluster node exec -c one --exec 'setsid sleep 1000 & echo up; sleep 1000'").parts
+    assert next(parts).data == b"up\n"
+    parts.close()
+    assert not below(context.settings.home)
+
+
+@pytest.mark.usefixtures("one")
+def test_a_command_may_leave_something_running_on_purpose(do, context):
+    assert output(do("cluster node exec -c one --exec 'sleep 1000 >/dev/null 2>&1 & echo $!'").parts)
+    (left,) = below(context.settings.home)
+    left.kill()
 
 
 @pytest.mark.usefixtures("one")
@@ -113,5 +138,7 @@ def test_what_a_setup_task_wrote_is_listed(do):
     node = do("cluster node list -c set").value[0].id
     assert (f"stdout-{node}.txt", "no", 6) in listed.table.rows
     assert list(listed.data[0]) == ["downloadUrl", "isDirectory", "name", "size"]
+    urls = [file["downloadUrl"] for file in listed.data if file["name"] == f"stdout-{node}.txt"]
+    assert urllib.request.urlopen(urls[0]).read() == b"ready\n"
     with pytest.raises(UsageError, match="leads out of"):
         do("cluster file list -c set -p ../..")

@@ -2,9 +2,6 @@
 
 import pytest
 
-from batchai_magics.commands.azure import transfer
-from batchai_magics.commands.azure.place import Place
-from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
 
 pytestmark = pytest.mark.usefixtures("account")
@@ -25,11 +22,6 @@ def tree(tmp_path):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root
-
-
-@pytest.fixture
-def place(context):
-    return Place(context.backend.storage, "acc/data")
 
 
 def read(root):
@@ -217,52 +209,6 @@ def test_a_download_does_not_follow_links_out_of_its_folder(do, tree, tmp_path):
     with pytest.raises(StorageError, match="leads out of"):
         do(f"storage file download-batch -s data -d {tmp_path}/back --account-name acc")
     assert read(tmp_path / "outside") == {}
-
-
-def test_an_upload_goes_on_where_it_stopped(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
-    here = tmp_path / "big"
-    here.write_bytes(b"0123456789")
-    first = transfer.upload(place, [Copy(here, "big", 10)])
-    assert next(first) == 4
-    first.close()
-    assert place.find("big") is None
-    assert place.storage.begin(place.name, "big", 10) == 4
-    assert sum(transfer.upload(place, [Copy(here, "big", 10)])) == 10
-    assert place.storage.download(place.name, "big") == b"0123456789"
-
-
-def test_what_was_begun_for_another_file_is_thrown_away(place, tmp_path):
-    place.storage.begin(place.name, "big", 10)
-    place.storage.write(place.name, "big", 0, b"xxxx")
-    here = tmp_path / "big"
-    here.write_bytes(b"0123456789")
-    list(transfer.upload(place, [Copy(here, "big", 10)]))
-    assert place.storage.download(place.name, "big") == b"0123456789"
-
-
-def test_a_download_goes_on_where_it_stopped(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
-    place.storage.upload(place.name, {"big": b"0123456789"})
-    copies = [Copy(tmp_path / "got", "big", 10)]
-    first = transfer.download(place, copies)
-    assert [next(first), next(first)] == [0, 4]
-    first.close()
-    assert not (tmp_path / "got").exists()
-    assert list(transfer.download(place, copies)) == [4, 4, 2]
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["got"]
-    assert (tmp_path / "got").read_bytes() == b"0123456789"
-
-
-def test_a_file_that_changes_while_it_is_read_is_told(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
-    place.storage.upload(place.name, {"big": b"0123456789"})
-    steps = transfer.download(place, [Copy(tmp_path / "got", "big", 10)])
-    next(steps)
-    place.storage.upload(place.name, {"big": b"012345"})
-    with pytest.raises(StorageError, match="changed while it was read"):
-        list(steps)
-    assert not (tmp_path / "got").exists()
 
 
 def test_what_is_no_file_is_told(do, tree):

@@ -10,7 +10,8 @@ Promises, each with a contract test in tests/contract:
  6. Credentials and secrets go in and never come back out.
  7. Every error is one of errors.py, with the service's code where it has one.
  8. No verb blocks for a job's duration; waiting is `follow`'s alone.
- 9. `terminate` ends every process of the job; `delete` of a job does that first.
+ 9. `terminate` ends every process of the job; `delete` of a job does that first; a command on a node ends
+    when nobody reads what it writes any more.
 10. A description that needs more than `capabilities` is refused by name before anything is written.
 """
 
@@ -19,6 +20,8 @@ from batchai_magics.backends.base.storage import Accounts, Groups, ShareFile, St
 from batchai_magics.backends.base.values import (
     Capabilities,
     Chunk,
+    CommandBytes,
+    CommandEnd,
     CommandOutput,
     ExperimentSpec,
     FileRef,
@@ -36,6 +39,8 @@ __all__ = [
     "Backend",
     "Capabilities",
     "Chunk",
+    "CommandBytes",
+    "CommandEnd",
     "CommandOutput",
     "ExperimentSpec",
     "FileRef",

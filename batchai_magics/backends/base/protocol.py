@@ -68,17 +68,28 @@ class Backend(Protocol):
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
 
-    def files(self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "") -> Sequence[OutputFile]:
-        """One level of a job's output directory, sorted by name."""
+    def files(
+        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name.
+
+        Their addresses are good for `expiry_min` minutes at least.
+        """
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""
 
-    def setup_files(self, cluster: ResourceId, path: str = "") -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote, sorted by name."""
+    def setup_files(
+        self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60
+    ) -> Sequence[OutputFile]:
+        """One level of what a cluster's setup task wrote, as `files` gives it."""
 
     def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
-        """Runs a shell command on a node of a cluster or job, in its folder and environment; it may block."""
+        """Runs a shell command on a node of a cluster or job, in its folder and environment.
+
+        Gives what it writes as it comes, and at last how it ended. Closing the generator ends the command
+        with all that it has started. NotFoundError (at once) for a node that is not there.
+        """
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Takes a node of a lowpriority cluster away, as Azure could at any time; its job is queued again."""

@@ -50,6 +50,9 @@ class Storage(Protocol):
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from `offset`; empty at its end."""
 
+    def digest(self, share: str, path: str) -> str:
+        """The SHA-256 (hex) of a file as it lies there; empty where the place cannot tell."""
+
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
 

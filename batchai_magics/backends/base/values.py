@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -36,6 +36,7 @@ class OutputFile:
     is_directory: bool
     size_bytes: int
     modified: datetime | None = None
+    download_url: str | None = None  # where a browser or curl gets it; None for a folder
 
     @property
     def name(self) -> str:
@@ -164,9 +165,18 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class CommandOutput:
-    """What a command run on a node left."""
+class CommandBytes:
+    """Bytes that a command on a node has written, to its stdout or its stderr."""
+
+    data: bytes
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """The end of a command on a node; 128 and the signal's number when a signal ended it."""
 
     exit_code: int
-    stdout: bytes
-    stderr: bytes
+
+
+CommandOutput = Generator[CommandBytes | CommandEnd, None, None]

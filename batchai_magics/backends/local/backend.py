@@ -23,6 +23,7 @@ from batchai_magics.backends.local import (
     catalog,
     cluster_rows,
     creation,
+    execution,
     job_rows,
     mounts,
     nodes,
@@ -135,8 +136,10 @@ class LocalBackend:
             )
             return [rows.node(row) for row in db.execute(query, (id.key,)).fetchall()]
 
-    def files(self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "") -> Sequence[OutputFile]:
-        """One level of a job's output directory, sorted by name."""
+    def files(
+        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name; addresses of files here never expire."""
         return outputs.listing(self._directory(job, directory_id)[0], path)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
@@ -158,7 +161,9 @@ class LocalBackend:
             self._supervisors = [child for child in self._supervisors if child.poll() is None]
             return len(self._supervisors)
 
-    def setup_files(self, cluster: ResourceId, path: str = "") -> Sequence[OutputFile]:
+    def setup_files(
+        self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60
+    ) -> Sequence[OutputFile]:
         """One level of what a cluster's setup task wrote, sorted by name."""
         found = self.show(cluster)
         assert isinstance(found, Cluster)
@@ -171,15 +176,10 @@ class LocalBackend:
         return outputs.listing(mounts.setup_logs(self.layout, found.spec), path)
 
     def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
-        """Runs a shell command on a node, in its folder and environment; blocks until it has ended."""
+        """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
         if node_id not in [node.id for node in self.nodes(id)]:
             raise NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
-        with self.store.read() as db:
-            query = (
-                "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
-            )
-            (guid,) = db.execute(query, (node_id,)).fetchone()
-        return nodes.execute(self.layout, guid, node_id, command)
+        return execution.run(self.layout, nodes.cluster_guid(self.store, node_id), node_id, command)
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
-import subprocess
-import sys
 import time
 from datetime import datetime, timezone
 
-from batchai_magics.backends.base import CommandOutput
-from batchai_magics.backends.local.detached import clean_environment
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 from batchai_magics.errors import NotFoundError
@@ -73,18 +69,11 @@ def preempt(store: Store, cluster: ResourceId, node_id: str) -> list[str]:
     return stop
 
 
-def execute(layout: Layout, guid: str, node: str, command: str) -> CommandOutput:
-    """Runs a shell command in a node's folder, with the environment that its jobs get."""
-    folder = layout.node(guid, node)
-    env = {
-        **clean_environment(sys.executable),
-        "AZ_BATCHAI_MOUNT_ROOT": str(layout.mounts(guid)),
-        "TMPDIR": str(folder / "tmp"),
-    }
-    argv = ["/bin/bash", "-c", command]
-    nothing = subprocess.DEVNULL
-    done = subprocess.run(argv, cwd=folder, env=env, stdin=nothing, capture_output=True, check=False)
-    return CommandOutput(done.returncode, done.stdout, done.stderr)
+def cluster_guid(store: Store, node_id: str) -> str:
+    """The folder name of the cluster that a node belongs to."""
+    query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
+    with store.read() as db:
+        return str(db.execute(query, (node_id,)).fetchone()["guid"])
 
 
 def sweep_folders(store: Store, layout: Layout, guid: str) -> None:

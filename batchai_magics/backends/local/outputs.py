@@ -24,10 +24,10 @@ def listing(folder: Path, path: str) -> list[OutputFile]:
 def _entry(entry: os.DirEntry[str], path: str) -> OutputFile:
     stat = entry.stat()
     name = "/".join(part for part in (path.strip("/").removeprefix("."), entry.name) if part)
-    size = 0 if entry.is_dir() else stat.st_size
-    return OutputFile(
-        name.lstrip("/"), entry.is_dir(), size, datetime.fromtimestamp(stat.st_mtime, timezone.utc)
-    )
+    modified = datetime.fromtimestamp(stat.st_mtime, timezone.utc)
+    if entry.is_dir():
+        return OutputFile(name.lstrip("/"), True, 0, modified)
+    return OutputFile(name.lstrip("/"), False, stat.st_size, modified, Path(entry.path).absolute().as_uri())
 
 
 def read(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:

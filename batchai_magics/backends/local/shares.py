@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import BinaryIO
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT
@@ -79,6 +80,11 @@ class LocalStorage:
             file.seek(offset)
             return file.read(limit)
 
+    def digest(self, share: str, path: str) -> str:
+        """The SHA-256 (hex) of a file as it lies there."""
+        with self._file(share, path).open("rb") as file:
+            return _sha256(file)
+
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
         part = self._part(share, path)
@@ -101,10 +107,8 @@ class LocalStorage:
         with _translated(share), part.open("ab+") as file:
             os.fsync(file.fileno())
             file.seek(0)
-            digest = hashlib.sha256()
-            while data := file.read(1 << 20):
-                digest.update(data)
-        if digest.hexdigest() != sha256:
+            digest = _sha256(file)
+        if digest != sha256:
             part.unlink()
             raise StorageError(f"{path!r} was damaged on its way to {share!r}", hint="Upload it again.")
         part.replace(inside(self._existing(share), path))
@@ -142,6 +146,13 @@ def _entry(item: Path, path: str) -> ShareFile:
     name = f"{path.strip('/')}/{item.name}".lstrip("/")
     modified = datetime.fromtimestamp(stat.st_mtime, timezone.utc)
     return ShareFile(name, is_directory, 0 if is_directory else stat.st_size, modified)
+
+
+def _sha256(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while data := file.read(1 << 20):
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def _write(place: Path, content: bytes) -> None:

@@ -35,7 +35,7 @@ def upload(place: Place, copies: Sequence[Copy]) -> Generator[int, None, list[Sh
 
 
 def download(place: Place, copies: Sequence[Copy]) -> Generator[int, None, list[dict[str, object]]]:
-    """Downloads files; each appears when all of it is there."""
+    """Downloads files; each appears when all of it is there and its digest is right."""
     for copy in copies:
         with _told(copy, "written"):
             yield from _download(place, copy)
@@ -58,9 +58,8 @@ def _upload(place: Place, copy: Copy) -> Iterator[int]:
         if not offset:
             raise
         # What was there belonged to another file of this name; the backend has thrown it away.
-        yield from (
-            0 for _ in _send(place, copy, place.storage.begin(place.name, copy.there, copy.size_bytes))
-        )
+        again = place.storage.begin(place.name, copy.there, copy.size_bytes)
+        yield from (0 for _ in _send(place, copy, again))
 
 
 def _send(place: Place, copy: Copy, offset: int) -> Iterator[int]:
@@ -88,20 +87,47 @@ def _download(place: Place, copy: Copy) -> Iterator[int]:
     source = place.file(copy.there)
     part = copy.here.with_name(f".{copy.here.name}.{_mark(place, source)}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    with part.open("ab") as file:
-        offset = file.tell()
-        yield offset
-        while offset < source.size_bytes:
-            data = place.storage.read(place.name, copy.there, offset, PIECE_BYTES)
-            if not data:
-                break
-            file.write(data)
-            offset += len(data)
-            yield len(data)
-    if offset != source.size_bytes or place.file(copy.there) != source:
-        part.unlink()
-        raise StorageError(f"{copy.there} changed while it was read", hint="Run the same line again.")
+    was_begun = part.exists()
+    is_right = yield from _fetch(place, source, part)
+    if not is_right and was_begun and place.find(copy.there) == source:
+        # What an earlier line had left was damaged; that is thrown away.
+        is_right = yield from _uncounted(_fetch(place, source, part))
+    if not is_right or place.find(copy.there) != source:
+        part.unlink(missing_ok=True)
+        what = "was damaged on its way" if place.find(copy.there) == source else "changed while it was read"
+        raise StorageError(f"{copy.there} {what}", hint="Run the same line again.")
     part.replace(copy.here)
+
+
+def _fetch(place: Place, source: ShareFile, part: Path) -> Generator[int, None, bool]:
+    """Reads what `part` lacks of a file; gives whether it then is that very file, else it is gone."""
+    digest = hashlib.sha256()
+    with part.open("a+b") as file:
+        file.seek(0)
+        for data in _pieces(file, source.size_bytes):
+            digest.update(data)
+            yield len(data)
+        file.truncate()
+        while data := place.storage.read(place.name, source.path, file.tell(), PIECE_BYTES):
+            digest.update(data)
+            file.write(data)
+            yield len(data)
+        size_bytes = file.tell()
+    known = place.storage.digest(place.name, source.path)
+    is_right = size_bytes == source.size_bytes and known in ("", digest.hexdigest())
+    if not is_right:
+        part.unlink()
+    return is_right
+
+
+def _uncounted(steps: Generator[int, None, bool]) -> Generator[int, None, bool]:
+    """The steps of work that was counted before."""
+    try:
+        while True:
+            next(steps)
+            yield 0
+    except StopIteration as end:
+        return bool(end.value)
 
 
 def _mark(place: Place, source: ShareFile) -> str:

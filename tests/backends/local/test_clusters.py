@@ -176,15 +176,6 @@ def test_a_dedicated_node_is_never_taken_away(world: World) -> None:
         world.backend.preempt(cluster.id, world.backend.nodes(cluster.id)[0].id)
 
 
-def test_a_command_runs_in_a_nodes_folder_and_environment(world: World) -> None:
-    node = world.backend.nodes(world.cluster)[1]
-    out = world.backend.execute(world.cluster, node.id, "pwd; ls $AZ_BATCHAI_MOUNT_ROOT; exit 3")
-    assert (out.exit_code, out.stdout.decode().split()[-1]) == (3, "autobfs")
-    assert node.id in out.stdout.decode()
-    with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
-        world.backend.execute(world.cluster, "nope", "true")
-
-
 def test_the_core_quota_is_kept(hasty: World) -> None:
     with pytest.raises(ConflictError, match="exceeding quota") as caught:
         make(hasty, vmSize="STANDARD_NC24")  # 24 cores, beside the default cluster's 4
