@@ -49,6 +49,12 @@ def decorate(ax: Axes, label: str) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
+def say(ax: Axes, sentence: str) -> None:
+    """A sentence in place of a drawing."""
+    ax.set_axis_off()
+    ax.text(0.5, 0.5, sentence, transform=ax.transAxes, ha="center", va="center", color=REFERENCE, wrap=True)
+
+
 def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
     """The PNG of the whole figure that an Axes belongs to."""
     figure = ax.get_figure(root=True)

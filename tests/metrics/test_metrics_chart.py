@@ -3,6 +3,7 @@ from IPython.core.formatters import DisplayFormatter
 from log_text import run, step
 
 from batchai_magics.metrics import figure_png, frame, plot, read_metrics
+from batchai_magics.metrics.chart import NOTHING
 
 PNG = b"\x89PNG\r\n"
 
@@ -34,6 +35,55 @@ def test_given_axes_are_drawn_on_with_the_loss_on_a_twin():
     ax = Figure().add_subplot()
     assert plot(records(run()), ax=ax) is ax
     assert [axes.get_ylabel() for axes in ax.figure.axes] == ["images/sec", "loss"]
+
+
+def labels(ax):
+    return [axes.get_ylabel() for axes in ax.figure.axes]
+
+
+def test_only_what_a_log_has_gets_a_panel():
+    losses = "".join(f"Step #{step}\tLoss: 1.500000\n" for step in (10, 20))
+    rates = "".join(f"Iter #{step}: 10.0 img/sec per GPU\n" for step in (0, 1))
+    assert labels(plot(records(losses))) == ["loss"]
+    assert labels(plot(records(rates))) == ["images/sec"]
+    assert plot(records(losses)).get_xlabel() == "step"
+
+
+def test_a_log_without_speed_and_loss_is_drawn_by_its_other_numbers():
+    lines = "".join(f"step={step} acc={step / 100:.2f} lr=0.1\n" for step in (10, 20, 30))
+    ax = plot(records(lines))
+    assert labels(ax) == ["acc", "lr"]
+    assert ax.lines[0].get_xydata().tolist() == [[10, 0.1], [20, 0.2], [30, 0.3]]
+
+
+def test_what_a_pattern_of_the_user_finds_is_always_drawn():
+    text = run() + "".join(f"[1,{rank}]<stdout>:epoch error {error}\n" for rank in (0, 1) for error in (3, 2))
+    found = read_metrics(text.encode(), patterns={"error": r"epoch error (\d+)"}).records
+    ax = plot(found)
+    assert labels(ax) == ["images/sec", "loss", "error"]
+    assert [line.get_ydata().tolist() for line in ax.figure.axes[2].lines] == [[3, 2], [3, 2]]
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "Step #10\tLoss: nan\n", "Model: lenet\n"])
+def test_a_log_with_nothing_to_draw_says_so_in_a_sentence(text):
+    ax = plot(records(text))
+    assert [words.get_text() for words in ax.texts] == [NOTHING]
+    assert not ax.axison
+    assert figure_png(ax).startswith(PNG)
+
+
+def test_a_sentence_stands_on_given_axes_too():
+    from matplotlib.figure import Figure
+
+    ax = plot([], ax=Figure().add_subplot())
+    assert [words.get_text() for words in ax.texts] == [NOTHING]
+    assert len(ax.figure.axes) == 1
+
+
+def test_the_rate_of_all_processes_is_one_line():
+    line = "[1,{}]<stdout>:Finished Epoch[{} of 9]: loss = 0.4 * 600 2.000s (300.0 samples/s);\n"
+    text = "".join(line.format(rank, epoch) for epoch in (1, 2) for rank in (0, 1))
+    assert [line.get_ydata().tolist() for line in plot(records(text)).lines] == [[300, 300]]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ def test_losses_without_rates_have_a_trend_and_a_chart():
     metrics = read_metrics(log.encode())
     summary = metrics.summary()
     assert (summary.loss_trend, summary.first_loss, summary.steady) == ("falling", 3.0, None)
-    _, losses = metrics.plot().figure.axes
+    (losses,) = metrics.plot().figure.axes
+    assert losses.get_ylabel() == "loss"
     assert len(losses.lines[0].get_ydata()) == 10
 
 
@@ -52,7 +53,7 @@ def test_steps_that_start_again_each_epoch_are_counted_on():
     line = "{}/3 [==============================] - 1s 5ms/step - loss: {:.4f}\n"
     log = "".join(f"Epoch {epoch}/2\n" + line.format(3, 2 / epoch) for epoch in (1, 2))
     ax = read_metrics(log.encode()).plot()
-    assert list(ax.figure.axes[1].lines[0].get_xdata()) == [1, 2]
+    assert list(ax.lines[0].get_xdata()) == [1, 2]
 
 
 def test_a_row_of_the_frame_is_a_line_with_its_numbers():
