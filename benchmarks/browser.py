@@ -1,0 +1,81 @@
+"""Lines seen in a browser while they are written: the live view of a job, against what one does without it.
+
+JupyterLab runs on this machine with a kernel for each way, and headless Chromium looks at it: 100,000 lines
+of 120 bytes in 10 s, then 20 lines a second for 15 s. Each line carries the time at which it was written; its
+delay ends when it, or a later one, is in the page. A line that never comes has at least the delay for which
+it was waited. All but the delays is of the fast stream. Takes 6 minutes.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from math import nan
+from pathlib import Path
+
+from browser_watch import Seen, Watch
+from browser_ways import OURS, RIVALS, Stream, Way
+from playwright.sync_api import Browser
+from row import Row, table
+
+from tests.widgets import lab as jupyter
+
+FAST = Stream(ticks=100, tick_s=0.1, lines_a_tick=1000)
+SLOW = Stream(ticks=300, tick_s=0.05, lines_a_tick=1)
+
+
+def rows() -> Iterator[Row]:
+    """Each measure against each rival; nothing where there is no Chromium."""
+    chromium = next((path for path in jupyter.CHROMIUM if Path(path).exists()), None)
+    if chromium is None:
+        print("The browser is not measured: no Chromium.", file=sys.stderr)
+        return
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        jupyter.server(Path(folder)) as server,
+        jupyter.chrome(chromium) as browser,
+    ):
+        for stream in (FAST, SLOW):
+            ours = seen(browser, server, OURS, stream)
+            for rival in RIVALS:
+                yield from against(stream, ours, rival.name, seen(browser, server, rival, stream))
+
+
+def seen(browser: Browser, server: jupyter.Server, way: Way, stream: Stream) -> Seen:
+    """What one way comes to, in a page and a kernel of its own."""
+    watch = Watch(browser, server)
+    try:
+        return watch.watch(way, stream)
+    finally:
+        watch.close()
+
+
+def against(stream: Stream, ours: Seen, name: str, theirs: Seen) -> Iterator[Row]:
+    """The rows of one rival."""
+    what = f"{stream.lines:,} lines in {stream.seconds:.0f} s"
+    for share, title in ((0.5, "median"), (0.95, "p95")):
+        (mine, _), (other, is_at_least) = ours.delay_ms(share), theirs.delay_ms(share)
+        yield Row(f"{what}: line -> page, {title}", mine, name, other, "ms", is_at_least=is_at_least)
+    if stream is SLOW:
+        return
+    for title, unit, mine, other in measures(ours, theirs):
+        yield Row(f"{what}: {title}", mine, name, nan if other is None else other, unit)
+
+
+def measures(ours: Seen, theirs: Seen) -> Iterator[tuple[str, str, float, float | None]]:
+    """What else is measured, its unit, and both values."""
+    yield "lines to be read after it", "", ours.readable or 0, theirs.readable
+    yield "long tasks", "", len(ours.long_tasks_ms), len(theirs.long_tasks_ms)
+    yield "long tasks in all", "ms", sum(ours.long_tasks_ms), sum(theirs.long_tasks_ms)
+    yield "longest task", "ms", max(ours.long_tasks_ms, default=0), max(theirs.long_tasks_ms, default=0)
+    yield "page's main thread", "s", ours.busy_s or nan, theirs.busy_s
+    yield "page's JS heap", "MB", ours.heap_mb or nan, theirs.heap_mb
+    yield "messages", "", ours.messages, theirs.messages
+    yield "received", "MB", ours.received_mb, theirs.received_mb
+    yield "kernel memory", "MB", ours.kernel_mb, theirs.kernel_mb
+    yield "saved notebook", "MB", ours.notebook_mb or nan, theirs.notebook_mb
+
+
+if __name__ == "__main__":
+    print(table(rows()))

@@ -1,0 +1,156 @@
+"""A notebook page under observation while lines come: what it goes through, and what it costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from browser_ways import KERNEL, SETUP, STAMPS, Stream, Way
+from playwright.sync_api import Browser
+
+from tests.widgets import lab as jupyter
+
+LIMIT_S = 60.0  # after the start of a stream: what a page does not show by then is given up
+QUIET_S = 8.0  # without a new line after the cell has ended: what is missing is lost
+ANSWER_S = 20.0  # for a page that is locked up
+PAGING_S = 120.0
+MB = 1e6
+
+
+@dataclass
+class Seen:
+    """What one way to see a stream came to. None where the page did not answer any more."""
+
+    written_at: list[float] = field(default_factory=list)
+    shown: list[tuple[float, int]] = field(default_factory=list)  # when, up to which line
+    ended_at: float = 0.0
+    long_tasks_ms: list[float] = field(default_factory=list)
+    messages: int = 0
+    received_mb: float = 0.0
+    kernel_mb: float = 0.0
+    busy_s: float | None = None  # of the page's main thread
+    heap_mb: float | None = None
+    readable: int | None = None
+    notebook_mb: float | None = None
+
+    @property
+    def newest(self) -> int:
+        """The last line that the page showed, -1 before the first."""
+        return self.shown[-1][1] if self.shown else -1
+
+    def delay_ms(self, share: float) -> tuple[float, bool]:
+        """The delay that this share of the lines stays below, and whether it is only known to be longer.
+
+        A line's delay ends when the page shows it or a later one.
+        """
+        delays, first = [], 0
+        for when, number in self.shown:
+            delays += [(when - at, False) for at in self.written_at[first : number + 1]]
+            first = number + 1
+        delays += [(self.ended_at - at, True) for at in self.written_at[first:]]
+        shortest = sorted(delays)[: max(1, round(share * len(delays)))]
+        return shortest[-1][0] * 1000, any(is_lost for _, is_lost in shortest)
+
+
+class Watch:
+    """A page that tells what it goes through (browser_page.js), and the kernel behind it."""
+
+    def __init__(self, browser: Browser, server: jupyter.Server) -> None:
+        self.page = browser.new_page(viewport={"width": 1300, "height": 1000})
+        self.page.expose_function("tell", self._take)
+        self.page.add_init_script(path=Path(__file__).with_name("browser_page.js"))
+        self.lab = jupyter.Lab(self.page, server)
+        self.seen = Seen()
+        self._devtools = self.page.context.new_cdp_session(self.page)
+        self._devtools.send("Performance.enable")
+        self._told: dict[str, Any] = {"messages": 0, "bytes": 0, "isDone": False}
+        self._told_at = 0.0
+
+    def watch(self, way: Way, stream: Stream) -> Seen:
+        """Runs the way's cell in a notebook of its own, until all is shown or given up."""
+        stamps = self.lab.root / STAMPS
+        stamps.unlink(missing_ok=True)
+        self.lab.open(way.file, SETUP, way.cell(stream, str(stamps)))
+        self.lab.run(0)
+        kernel = psutil.Process(int((self.lab.root / KERNEL).read_text()))
+        self.wait(1.0)  # for what opening the notebook has left to do
+        self.seen, before = Seen(), {**self._told, **self._costs()}
+        self.lab.run(1, wait=False)
+        self._until_first_line()
+        memory = kernel.memory_info().rss
+        if way.holds:
+            self.page.locator(way.holds).hover()
+        self._until_settled(stream)
+        self.seen.ended_at = time.time()
+        self.seen.kernel_mb = (kernel.memory_info().rss - memory) / MB
+        self.seen.messages = self._told["messages"] - before["messages"]
+        self.seen.received_mb = (self._told["bytes"] - before["bytes"]) / MB
+        self.seen.written_at = [float(line) for line in stamps.read_text().split()]
+        if self.answers():
+            self._look(way, stream, before)
+        return self.seen
+
+    def answers(self) -> bool:
+        """Whether the page says something within some time."""
+        asked_at, deadline = time.monotonic(), time.monotonic() + ANSWER_S
+        while self._told_at < asked_at and time.monotonic() < deadline:
+            self.wait(0.1)
+        return self._told_at >= asked_at
+
+    def wait(self, seconds: float) -> None:
+        """Lets time pass and hears what the page tells."""
+        self.page.wait_for_timeout(seconds * 1000)
+
+    def close(self) -> None:
+        """Ends the kernel and the page, whatever they do."""
+        self.lab.shut_down()
+        self.page.close()
+
+    def _take(self, news: dict[str, Any]) -> None:
+        self._told, self._told_at = news, time.monotonic()
+        self.seen.shown += [(when, number) for when, number in news["lines"]]
+        self.seen.long_tasks_ms += news["longTasksMs"]
+
+    def _until_first_line(self) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not self.seen.shown and time.monotonic() < deadline:
+            self.wait(0.1)
+
+    def _until_settled(self, stream: Stream) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        quiet_since, newest = time.monotonic(), -1
+        while newest < stream.lines - 1 and time.monotonic() < deadline:
+            self.wait(0.1)
+            is_new, newest = self.seen.newest > newest, self.seen.newest
+            if is_new or self._is_busy():
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > QUIET_S:
+                return
+
+    def _is_busy(self) -> bool:
+        """Whether the page is locked up, or the stream is still being written."""
+        return time.monotonic() - self._told_at > 1.0 or not self._told["isDone"]
+
+    def _look(self, way: Way, stream: Stream, before: dict[str, float]) -> None:
+        """What can only be asked of a page that answers."""
+        costs = self._costs()
+        self.seen.busy_s = costs["busy_s"] - before["busy_s"]
+        self.seen.heap_mb = costs["heap_mb"] - before["heap_mb"]
+        if way.holds:
+            self.seen.readable = self.page.evaluate(
+                "([count, s]) => linesByPaging(count, s)", [stream.lines, PAGING_S]
+            )
+            self.page.mouse.move(1, 1)
+            self.page.locator(way.holds).wait_for(state="detached")
+        else:
+            self.seen.readable = self.page.evaluate("() => linesInOutputs()")
+        self.lab.save()
+        self.seen.notebook_mb = self.lab.path.stat().st_size / MB
+
+    def _costs(self) -> dict[str, float]:
+        self._devtools.send("HeapProfiler.collectGarbage")
+        metrics = {m["name"]: m["value"] for m in self._devtools.send("Performance.getMetrics")["metrics"]}
+        return {"busy_s": metrics["TaskDuration"], "heap_mb": metrics["JSHeapUsedSize"] / MB}
