@@ -31,7 +31,7 @@ class SideBySide:
     def to_table(self) -> Table:
         """The same, numbers rounded."""
         rows = self.to_data()
-        titles = tuple(rows[0])
+        titles = tuple(self.in_notebook.frame().reset_index().columns) if not rows else tuple(rows[0])
         return Table(titles, tuple(tuple(_rounded(row[title]) for title in titles) for row in rows))
 
 

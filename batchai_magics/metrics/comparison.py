@@ -30,6 +30,11 @@ class Comparison:
 
     runs: tuple[Run, ...]
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a job among them had not ended when its log was read."""
+        return any(run.is_running for run in self.runs)
+
     def rows(self) -> list[dict[str, Any]]:
         """One object a run: `run`, its name, and COLUMNS.
 

@@ -15,6 +15,14 @@ class Growth(str, enum.Enum):
     UNKNOWN = "unknown"  # the logs tell no batch size
 
 
+_KINDS = {
+    Growth.WEAK: "weak scaling",
+    Growth.STRONG: "strong scaling",
+    Growth.MIXED: "neither weak nor strong scaling",
+    Growth.UNKNOWN: "batch sizes unknown",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """The runs of one model with one number of processes.
@@ -48,18 +56,29 @@ class Curve:
     points: tuple[Point, ...]
 
     @property
+    def kind(self) -> str:
+        """What grew, in words."""
+        return _KINDS[self.growth]
+
+    @property
+    def batch(self) -> str:
+        """The batch size that was kept, in words; empty where none was."""
+        first = self.points[0]
+        if self.growth is Growth.WEAK:
+            return f"batch of {first.batch_size_per_device} per process"
+        return f"batch of {first.batch_size_global} in all" if self.growth is Growth.STRONG else ""
+
+    @property
     def batches(self) -> str:
         """What was kept, in words: weak or strong scaling, and the batch size."""
-        first = self.points[0]
-        return {
-            Growth.WEAK: f"weak scaling, batch of {first.batch_size_per_device} per process",
-            Growth.STRONG: f"strong scaling, batch of {first.batch_size_global} in all",
-            Growth.MIXED: "neither weak nor strong scaling",
-            Growth.UNKNOWN: "batch sizes unknown",
-        }[self.growth]
+        return f"{self.kind}, {self.batch}" if self.batch else self.kind
 
     def __str__(self) -> str:
         first, last = self.points[0], self.points[-1]
+        if first is last:
+            count = f"{first.processes} process{'' if first.processes == 1 else 'es'}"
+            known = f"{first.images_per_sec:,.1f} images/sec with {count}"
+            return f"{self.label}: {self.batches}. {known}, and no other number of them."
         reached = f"{last.efficiency_percent:.1f} % ± {last.efficiency_uncertainty:.1f} %"
         return (
             f"{self.label}: {self.batches}. From {first.processes} to {last.processes} processes "

@@ -35,6 +35,17 @@ class Scaling:
     """Curves of images/sec against processes, one for each model; it shows itself as a table."""
 
     curves: tuple[Curve, ...]
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a job among them had not ended when its log was read."""
+        return any(run.is_running for run in self.runs)
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The runs that have told no images/sec, by name."""
+        return tuple(run.name for run in self.runs if not _is_told(run))
 
     def rows(self) -> list[dict[str, Any]]:
         """One object a point: the fields of Point, and `scaling`: weak, strong, mixed or unknown."""
@@ -50,7 +61,7 @@ class Scaling:
         import pandas as pd
 
         rows = [{**row, "runs": ", ".join(row["runs"])} for row in self.rows()]
-        return pd.DataFrame(rows)
+        return pd.DataFrame(rows, columns=[*(field.name for field in fields(Point)), "scaling"])
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """images/sec against processes with the ideal line, and the efficiency in per cent beside it.
@@ -65,14 +76,18 @@ class Scaling:
         return save_figure(self.plot(), path)
 
     def __str__(self) -> str:
-        return "\n".join(str(curve) for curve in self.curves)
+        return "\n".join(self._sentences())
+
+    def _sentences(self) -> list[str]:
+        rest = [f"No images/sec yet: {', '.join(self.silent)}."] if self.silent else []
+        return [*map(str, self.curves), *rest]
 
     def __repr__(self) -> str:
         return f"{self.frame().to_string(index=False)}\n{self}"
 
     def _repr_html_(self) -> str:
         table = self.frame().to_html(index=False, na_rep="", float_format="{:,.1f}".format)
-        return table + "".join(f"<p>{html.escape(str(curve))}</p>" for curve in self.curves)
+        return table + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences())
 
 
 def scaling(runs: Sources) -> Scaling:
@@ -80,16 +95,34 @@ def scaling(runs: Sources) -> Scaling:
 
     A run is a job's handle, what `read_metrics` gave, or the path of a log. Runs of one model make a curve;
     several with the same number of processes make one point. UsageError for a log without images/sec, and for
-    a model that ran with one number of processes only.
+    a model that ran with one number of processes only. While a job still runs neither is an error: the value
+    is what is known so far.
     """
     found = read_runs(runs)
+    if any(run.is_running for run in found):
+        return scaling_so_far(found)
     for run in found:
-        if run.summary.steady is None or not run.summary.steady.images_per_sec:
+        if not _is_told(run):
+            raise UsageError(f"the log of {run.name} tells no images/sec", hint="Leave it out.")
+    made = scaling_so_far(found)
+    for curve in made.curves:
+        if len(curve.points) < 2:
             raise UsageError(
-                f"the log of {run.name} tells no images/sec", hint="Leave it out, or wait for its first step."
+                f"{curve.label}: the number of processes is {curve.points[0].processes} in all runs",
+                hint="Give runs with two numbers of processes or more.",
             )
-    groups = _grouped(found, lambda run: run.summary.model or "model")
-    return Scaling(tuple(curve for label, group in groups.items() for curve in _curves(label, group)))
+    return made
+
+
+def scaling_so_far(runs: Sequence[Run]) -> Scaling:
+    """The same of runs that may go on: those without images/sec are left out, a curve may be one point."""
+    groups = _grouped(filter(_is_told, runs), lambda run: run.summary.model or "model")
+    curves = tuple(curve for label, group in groups.items() for curve in _curves(label, group))
+    return Scaling(curves, tuple(runs))
+
+
+def _is_told(run: Run) -> bool:
+    return run.summary.steady is not None and run.summary.steady.images_per_sec > 0
 
 
 def workers(run: Run) -> int:
@@ -103,18 +136,12 @@ def _curves(label: str, runs: Sequence[Run]) -> list[Curve]:
         for name, batch_size in _BATCH_SIZES.items():
             parts = _grouped(runs, batch_size)
             if all(len({workers(run) for run in part}) > 1 for part in parts.values()):
-                return [_curve(f"{label}, {size} {name}", part) for size, part in parts.items()]
+                return [_curve(f"{label}, batch of {size} {name}", part) for size, part in parts.items()]
     return [_curve(label, runs)]
 
 
 def _curve(label: str, runs: Sequence[Run]) -> Curve:
     by_count = _grouped(runs, workers)
-    if len(by_count) < 2:
-        (count,) = by_count
-        raise UsageError(
-            f"{label}: the number of processes is {count} in all runs",
-            hint="Give runs with two numbers of processes or more.",
-        )
     least = min(by_count)
     base = _speed(by_count[least])
     points = tuple(_point(label, by_count[count], base, least) for count in sorted(by_count))

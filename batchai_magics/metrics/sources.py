@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -33,11 +33,13 @@ Sources: TypeAlias = Iterable[Source] | Mapping[str, Source]
 
 @dataclass(frozen=True)
 class Run:
-    """The last run in a source's log."""
+    """The last run in a source's log, as far as it has come if `is_running`."""
 
     name: str
     records: Sequence[Record]
     summary: Summary
+    is_running: bool = False
+    source: Source | None = field(default=None, repr=False, compare=False)
 
 
 def read_runs(sources: Sources) -> tuple[Run, ...]:
@@ -52,8 +54,14 @@ def read_runs(sources: Sources) -> tuple[Run, ...]:
     if not found:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
     names = [str(key) for key in sources] if isinstance(sources, Mapping) else _names(found)
-    records = [_records(source) for source in found]
-    return tuple(Run(name, rows, summarize(rows)) for name, rows in zip(_unique(names), records, strict=True))
+    return tuple(_run(name, source) for name, source in zip(_unique(names), found, strict=True))
+
+
+def _run(name: str, source: Source) -> Run:
+    # Asked for before its log is read: what has ended then has told all.
+    is_running = not getattr(source, "is_done", True)
+    records = _records(source)
+    return Run(name, records, summarize(records), is_running, source)
 
 
 def _records(source: Source) -> Sequence[Record]:

@@ -4,13 +4,15 @@ from scaling_logs import log
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import compare, read_metrics
+from batchai_magics.metrics.comparison_chart import NOTHING
 
 
 class Handle:
     """A job's handle as far as a comparison knows it."""
 
-    def __init__(self, name, metrics):
+    def __init__(self, name, metrics, *, is_done=True):
         self.name = name
+        self.is_done = is_done
         self._metrics = metrics
 
     def records(self):
@@ -89,3 +91,28 @@ def test_it_shows_itself_as_a_table():
     compared = compare({"<a>": log(1, 10)})
     assert "&lt;a&gt;" in compared._repr_html_()
     assert "resnet50" in repr(compared)
+
+
+def test_only_what_a_run_has_gets_a_panel():
+    losses = read_metrics(b"Step #10\tLoss: 1.500000\nStep #20\tLoss: 1.000000\n")
+    ax = compare([losses, losses]).plot()
+    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss"]
+
+
+def test_runs_with_nothing_to_draw_say_so():
+    ax = compare([read_metrics(b"")]).plot()
+    assert [words.get_text() for words in ax.texts] == [NOTHING]
+
+
+def test_a_job_that_runs_on_is_told_apart_from_one_that_has_ended():
+    ended, running = Handle("a", log(1, 50)), Handle("b", log(2, 50), is_done=False)
+    assert [run.is_running for run in compare([ended, running]).runs] == [False, True]
+    assert compare([ended, running]).is_running
+    assert not compare([ended, log(1, 1)]).is_running
+
+
+def test_the_legend_stands_above_all_lines():
+    ax = compare({f"a-long-name-of-run-{number}": log(1, 100 + number) for number in range(9)}).plot()
+    (legend,) = ax.figure.legends
+    ax.figure.draw_without_rendering()
+    assert legend.get_window_extent().y0 >= ax.get_window_extent().y1

@@ -1,9 +1,12 @@
+from itertools import pairwise
+
 import pytest
 from matplotlib.figure import Figure
 from scaling_logs import log
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import figure_png, read_metrics, scaling
+from batchai_magics.metrics.scaling_chart import NOTHING
 
 RUNS = {"one": log(1, 100), "two": log(2, 90), "four": log(4, 80)}
 
@@ -40,7 +43,10 @@ def test_batches_that_differ_otherwise_are_called_mixed():
 
 def test_a_study_of_two_batch_sizes_is_two_curves():
     found = scaling([log(count, 100, batch=batch) for count in (1, 2) for batch in (16, 32)])
-    assert [curve.label for curve in found.curves] == ["resnet50, 16 per process", "resnet50, 32 per process"]
+    assert [curve.label for curve in found.curves] == [
+        "resnet50, batch of 16 per process",
+        "resnet50, batch of 32 per process",
+    ]
     assert {curve.growth.value for curve in found.curves} == {"weak"}
 
 
@@ -103,3 +109,54 @@ def test_given_axes_are_drawn_on():
     ax = Figure().add_subplot()
     assert scaling(RUNS).plot(ax=ax) is ax
     assert len(ax.figure.axes) == 1
+
+
+class Running:
+    """The handle of a job that runs on."""
+
+    is_done = False
+
+    def __init__(self, name, metrics):
+        self.name = name
+        self._metrics = metrics
+
+    def records(self):
+        return list(self._metrics.records)
+
+
+def test_while_a_job_runs_the_study_is_what_is_known_so_far():
+    found = scaling([Running("one", log(1, 100)), Running("two", read_metrics(b""))])
+    assert (found.is_running, found.silent) == (True, ("two",))
+    assert found.frame()["processes"].tolist() == [1]
+    assert "100.0 images/sec with 1 process," in str(found)
+    assert "No images/sec yet: two." in found._repr_html_()
+
+
+def test_before_the_first_number_there_is_a_table_and_a_sentence():
+    found = scaling([Running("one", read_metrics(b""))])
+    assert len(found.frame()) == 0
+    assert [words.get_text() for words in found.plot().texts] == [NOTHING]
+
+
+def test_the_efficiencies_of_several_models_do_not_cover_each_other():
+    names = [f"model{number}" for number in range(5)]
+    ax = scaling([log(count, 100 - 2 * count, model=name) for count in (1, 8) for name in names]).plot()
+    ax.figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in ax.figure.axes[1].texts), key=lambda box: box.y0)
+    assert len(boxes) == 5
+    assert all(upper.y0 >= lower.y1 - 2 for lower, upper in pairwise(boxes))
+
+
+def test_what_curves_do_not_share_is_in_their_names():
+    found = scaling(
+        [log(count, 100, batch=batch, model=model) for count in (1, 2) for batch, model in BATCHES]
+    )
+    (legend,) = found.plot().figure.legends
+    assert legend.get_title().get_text() == "weak scaling"
+    assert [text.get_text() for text in legend.get_texts()][1:] == [
+        "vgg16, batch of 16 per process",
+        "lenet, batch of 64 per process",
+    ]
+
+
+BATCHES = ((16, "vgg16"), (64, "lenet"))
