@@ -46,7 +46,7 @@ from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import Cluster, Node, Resource
 
-CAPABILITIES = Capabilities(name="local", runs_here=True)
+CAPABILITIES = Capabilities(name="local", key_vault=False, runs_here=True)
 _PENDING = """
 SELECT 1 FROM node WHERE state = 'preparing'
 UNION ALL SELECT 1 FROM cluster WHERE maximum IS NOT NULL
