@@ -1,48 +1,38 @@
-"""The backends that must keep the promises of `backends.base`."""
+"""Every test of the contract runs at every place whose backend can do what the test needs.
+
+`@pytest.mark.needs("auto_scale")` and `lacks` name a capability; `@pytest.mark.wishes(idle_s=0.5)` settings.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import Backend
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import Job
-from tests.world import World, until
+from tests.contract.places import PLACES, Place, Wishes
 
 
-@dataclass
-class Place:
-    """A backend with a workspace, an experiment and a cluster of two nodes."""
-
-    backend: Backend
-    workspace: ResourceId
-    experiment: ResourceId
-    cluster: ResourceId
-
-    def spec(self, command: str = "echo hello", **fields: object) -> JobSpec:
-        """A job of the custom toolkit on one node."""
-        properties = {
-            "cluster": {"id": str(self.cluster)},
-            "nodeCount": 1,
-            "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-            "customToolkitSettings": {"commandLine": command},
-            **fields,
-        }
-        return JobSpec.from_wire({"properties": properties})
-
-    def wait(self, id: ResourceId) -> Job:
-        """The job when it has ended."""
-        until(lambda: self.backend.show(id).state.is_final)
-        return self.backend.show(id)
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(capability): what the backend of a contract test can do")
+    config.addinivalue_line("markers", "lacks(capability): what the backend of a contract test cannot do")
+    config.addinivalue_line("markers", "wishes(**settings): the backend's settings in a contract test")
 
 
-@pytest.fixture(params=["local"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "place" in metafunc.fixturenames:
+        wanted = {"needs": True, "lacks": False}
+        marks = [mark for mark in metafunc.definition.iter_markers() if mark.name in wanted]
+        fit = [
+            name
+            for name, offer in PLACES.items()
+            if all(getattr(offer.capabilities, mark.args[0]) is wanted[mark.name] for mark in marks)
+        ]
+        metafunc.parametrize("place", fit, indirect=True)
+
+
+@pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    world = World(tmp_path / "home")
-    yield Place(world.backend, world.workspace, world.experiment, world.cluster)
-    world.close()
+    wishes = request.node.get_closest_marker("wishes")
+    with PLACES[request.param].open(tmp_path, Wishes(**wishes.kwargs if wishes else {})) as place:
+        yield place

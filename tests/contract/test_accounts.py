@@ -1,0 +1,119 @@
+"""What jobs live in and write to: workspaces, resource groups, storage accounts, file servers."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from batchai_magics.backends.base import WorkspaceSpec
+from batchai_magics.errors import ConflictError, NotFoundError, SpecError
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.contract.places import Place
+
+pytestmark = pytest.mark.slow
+
+
+def workspace(place: Place, group: str, name: str) -> ResourceId:
+    id = ResourceId(place.workspace.subscription, group, name, Kind.WORKSPACE, name)
+    place.backend.create(id, WorkspaceSpec("eastus"))
+    return id
+
+
+def test_workspaces_are_listed_by_group(place: Place) -> None:
+    ids = [workspace(place, group, name) for group, name in (("one", "b"), ("two", "x"), ("one", "a"))]
+    found = place.backend.list(ids[0], Kind.WORKSPACE)
+    assert [item.id for item in found] == [ids[0], ids[2]]
+    assert {item.location for item in found} == {"eastus"}
+    nowhere = ResourceId(place.workspace.subscription, "nowhere", "x", Kind.WORKSPACE, "x")
+    assert not place.backend.list(nowhere, Kind.WORKSPACE)
+
+
+def test_a_workspace_makes_its_group(place: Place) -> None:
+    assert place.workspace.group in [group.name for group in place.backend.groups.list()]
+
+
+def test_groups_keep_their_spelling_and_tags(place: Place) -> None:
+    place.backend.groups.create("Demo", "eastus", {"a": "b"})
+    group = place.backend.groups.show("DEMO")
+    assert (group.name, group.location, group.tags) == ("Demo", "eastus", {"a": "b"})
+    assert place.backend.groups.create("demo", "eastus").tags == {"a": "b"}
+    assert place.backend.groups.create("demo", "eastus", {}).tags == {}
+
+
+def test_deleting_a_group_deletes_workspaces_jobs_and_accounts(place: Place) -> None:
+    other = workspace(place, "other", "w")
+    place.backend.accounts.create("acc1", "OTHER", "eastus")
+    place.backend.delete_group("Other")
+    for ask in (lambda: place.backend.groups.show("other"), lambda: place.backend.delete_group("other")):
+        with pytest.raises(NotFoundError) as caught:
+            ask()
+        assert caught.value.code == "ResourceGroupNotFound"
+    with pytest.raises(NotFoundError):
+        place.backend.show(other)
+    assert "acc1" not in [account.name for account in place.backend.accounts.list()]
+    assert place.backend.show(place.workspace)
+
+
+def test_an_account_has_two_keys_of_azures_form(place: Place) -> None:
+    place.backend.accounts.create("acc1", "g", "eastus")
+    first, second = place.backend.accounts.keys("acc1")
+    assert first != second
+    assert len(base64.b64decode(first)) == 64
+    place.backend.accounts.renew_key("acc1", 1)
+    assert place.backend.accounts.keys("acc1")[1] == second
+    assert place.backend.accounts.keys("acc1")[0] != first
+
+
+def test_account_names_are_checked_and_unique(place: Place) -> None:
+    with pytest.raises(SpecError, match="3 to 24"):
+        place.backend.accounts.create("No", "g", "eastus")
+    made = place.backend.accounts.create("acc1", "g", "eastus")
+    assert place.backend.accounts.create("acc1", "G", "eastus") == made
+    with pytest.raises(ConflictError, match="already taken"):
+        place.backend.accounts.create("acc1", "other", "eastus")
+    assert [account.name for account in place.backend.accounts.list("g")] == ["acc1"]
+    assert not place.backend.accounts.list("other")
+
+
+def test_deleting_an_account_deletes_its_shares(place: Place) -> None:
+    place.backend.accounts.create("acc1", "g", "eastus")
+    for storage in (place.backend.storage, place.backend.containers):
+        storage.make("acc1/data")
+    place.backend.accounts.delete("acc1")
+    for storage in (place.backend.storage, place.backend.containers):
+        assert not [name for name in storage.shares() if name.startswith("acc1")]
+    verbs = (place.backend.accounts.show, place.backend.accounts.keys, place.backend.accounts.delete)
+    for verb in verbs:
+        with pytest.raises(NotFoundError) as caught:
+            verb("acc1")
+        assert caught.value.code == "StorageAccountNotFound"
+
+
+# file servers
+
+
+@pytest.mark.needs("file_servers")
+def test_a_file_server_keeps_what_jobs_write_to_it(place: Place) -> None:
+    server = place.make_server()
+    wire = json.dumps(server.to_wire())
+    assert server.to_wire()["properties"]["mountSettings"]["mountPoint"] == "/data"
+    assert "hush" not in wire + repr(server)
+    mount = {"fileServers": [{"fileServer": {"id": str(server.id)}, "relativeMountPath": "nfs"}]}
+    note = "$AZ_BATCHAI_MOUNT_ROOT/nfs/note"
+    for name in ("one", "two"):
+        cluster = place.make_cluster(name, nodeSetup={"mountVolumes": mount})
+        job = place.run(f"echo {name} >> {note}; cat {note}", name, **place.on(cluster))
+    assert place.log(job.id) == b"one\ntwo\n"
+    assert [item.id for item in place.backend.list(place.workspace, Kind.FILE_SERVER)] == [server.id]
+    place.backend.delete(server.id)
+    assert not place.backend.list(place.workspace, Kind.FILE_SERVER)
+
+
+@pytest.mark.needs("file_servers")
+def test_a_missing_file_server_is_named(place: Place) -> None:
+    missing = place.workspace.child(Kind.FILE_SERVER, "nope")
+    mount = {"fileServers": [{"fileServer": {"id": str(missing)}, "relativeMountPath": "nfs"}]}
+    with pytest.raises(NotFoundError, match="file server nope"):
+        place.make_cluster(nodeSetup={"mountVolumes": mount})

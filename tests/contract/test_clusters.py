@@ -1,0 +1,184 @@
+"""Clusters: resized, scaled by their queue, asked for nodes, commands on nodes, preemption, quotas."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base import CommandBytes, CommandEnd
+from batchai_magics.errors import ConflictError, NotFoundError, SpecError
+from batchai_magics.models.cluster import NodeState
+from batchai_magics.models.job import ExecutionState
+from tests.contract.places import HOLD, MOUNTED, Place, auto, manual
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+hasty = pytest.mark.wishes(core_quota=20, idle_s=0.5)
+
+
+def test_a_cluster_grows_and_shrinks(place: Place) -> None:
+    ids = {node.id for node in place.backend.nodes(place.cluster)}
+    counts = [place.scale(place.cluster, manual(count)).node_states.idle_node_count for count in (0, 3)]
+    assert counts == [0, 3]
+    assert not ids & {node.id for node in place.backend.nodes(place.cluster)}  # a node has a new id each time
+
+
+def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
+    task = {"setupTask": {"commandLine": "true", "stdOutErrPathPrefix": "/var/log"}}
+    with pytest.raises(SpecError, match=r"setupTask\.stdOutErrPathPrefix"):
+        place.make_cluster(nodeSetup=task)
+    with pytest.raises(NotFoundError):
+        place.backend.show(place.cluster.workspace_id.child(place.cluster.kind, "c"))
+
+
+# auto-scale
+
+
+@hasty
+@pytest.mark.needs("auto_scale")
+def test_an_auto_scale_cluster_grows_for_its_queue_and_shrinks_again(place: Place) -> None:
+    cluster = place.make_cluster(scale=auto(0, 3))
+    assert place.counts(cluster.id) == (0, 0)
+    assert place.run("echo ran", nodeCount=2, **place.on(cluster)).state is ExecutionState.SUCCEEDED
+    until(lambda: place.counts(cluster.id) == (0, 0))
+
+
+@hasty
+@pytest.mark.needs("auto_scale")
+def test_it_never_grows_over_its_maximum_nor_shrinks_under_its_minimum(place: Place) -> None:
+    cluster = place.make_cluster(scale=auto(1, 2))
+    jobs = [place.start(HOLD, f"j{number}", **place.on(cluster)) for number in range(4)]
+    until(lambda: place.counts(cluster.id) == (2, 0))
+    assert [place.backend.show(job).state for job in jobs[2:]] == [ExecutionState.QUEUED] * 2
+    for job in reversed(jobs):
+        place.backend.terminate(job)
+    until(lambda: place.counts(cluster.id) == (0, 1))
+
+
+@pytest.mark.needs("auto_scale")
+def test_a_job_larger_than_the_maximum_is_refused(place: Place) -> None:
+    cluster = place.make_cluster(scale=auto(0, 2))
+    with pytest.raises(SpecError, match=r"properties\.nodeCount"):
+        place.start(nodeCount=3, **place.on(cluster))
+
+
+@hasty
+@pytest.mark.needs("auto_scale")
+def test_a_cluster_changes_between_manual_and_auto_scale(place: Place) -> None:
+    cluster = place.make_cluster()
+    changed = place.scale(cluster.id, auto(0, 4))
+    assert changed.spec.scale_settings.manual is None
+    until(lambda: place.counts(cluster.id) == (0, 0))
+    assert place.scale(cluster.id, manual(2)).spec.scale_settings.auto_scale is None
+    assert place.counts(cluster.id) == (0, 2)
+
+
+# jobs of nodes that leave
+
+
+def test_the_job_of_a_leaving_node_is_queued_again(place: Place) -> None:
+    place.is_up(place.start(HOLD, nodeCount=2))
+    place.scale(place.cluster, manual(1, "requeue"))
+    until(lambda: place.backend.show(place.job()).state is ExecutionState.QUEUED)
+    place.scale(place.cluster, manual(2))
+    until(lambda: place.log(place.job()) == b"up\nup\n")
+
+
+def test_the_job_of_a_leaving_node_can_be_ended(place: Place) -> None:
+    place.is_up(place.start(HOLD, nodeCount=2))
+    place.scale(place.cluster, manual(0, "terminate"))
+    assert place.wait(place.job()).state is ExecutionState.FAILED
+    until(lambda: place.backend.show(place.cluster).node_states.total == 0)
+
+
+def test_a_leaving_node_can_wait_for_its_job(place: Place) -> None:
+    job = place.start(f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done", nodeCount=2)
+    place.is_up(job)
+    cluster = place.scale(place.cluster, manual(0, "waitforjobcompletion"))
+    assert cluster.node_states.of(NodeState.LEAVING) == 2
+    assert cluster.allocation_state.value == "resizing"
+    place.backend.storage.upload(place.share, {"go": b""})
+    assert place.wait(job).state is ExecutionState.SUCCEEDED
+    assert place.backend.show(place.cluster).allocation_state.value == "steady"
+
+
+def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> None:
+    cluster = place.make_cluster(vmPriority="lowpriority")
+    place.is_up(place.start(HOLD, **place.on(cluster)))
+    (node,) = place.backend.nodes(cluster.id)
+    place.backend.preempt(cluster.id, node.id)
+    until(lambda: place.log(place.job()) == b"up\nup\n")
+    assert node.id not in [other.id for other in place.backend.nodes(cluster.id)]
+    with pytest.raises(NotFoundError, match="Cannot find a node"):
+        place.backend.preempt(cluster.id, node.id)
+
+
+def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
+    node, _ = place.backend.nodes(place.cluster)
+    with pytest.raises(ConflictError, match="lowpriority"):
+        place.backend.preempt(place.cluster, node.id)
+
+
+# commands on nodes
+
+
+def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> None:
+    _, node = place.backend.nodes(place.cluster)
+    command = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done; pwd; echo oh >&2; exit 3"
+    output = place.backend.execute(place.cluster, node.id, command)
+    assert next(output) == CommandBytes(b"up\n")
+    place.backend.storage.upload(place.share, {"go": b""})
+    *parts, end = output
+    assert end == CommandEnd(3)
+    assert CommandBytes(b"oh\n", is_error=True) in parts
+    assert node.id in b"".join(part.data for part in parts).decode()
+
+
+def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
+    node, _ = place.backend.nodes(place.cluster)
+    command = f"trap 'echo ended > {MOUNTED}/told' EXIT; echo up; sleep 1000 & wait"
+    output = place.backend.execute(place.cluster, node.id, command)
+    assert next(output) == CommandBytes(b"up\n")
+    output.close()
+    until(lambda: place.stored("told") == "ended\n")
+
+
+def test_a_command_ended_by_a_signal_has_the_exit_code_of_a_shell(place: Place) -> None:
+    node, _ = place.backend.nodes(place.cluster)
+    assert list(place.backend.execute(place.cluster, node.id, "kill -9 $$")) == [CommandEnd(137)]
+
+
+def test_a_command_runs_beside_a_job(place: Place) -> None:
+    job = place.start(HOLD)
+    until(lambda: place.backend.nodes(job))
+    (node,) = place.backend.nodes(job)
+    assert node.job == job
+    output = place.backend.execute(job, node.id, "echo hi")
+    assert list(output) == [CommandBytes(b"hi\n"), CommandEnd(0)]
+
+
+def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
+    with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
+        place.backend.execute(place.cluster, "nope", "true")
+
+
+# quotas
+
+
+@hasty
+def test_the_core_quota_is_kept(place: Place) -> None:
+    with pytest.raises(ConflictError, match="exceeding quota") as caught:
+        place.make_cluster(vmSize="STANDARD_NC24")  # 24 cores, beside the default cluster's 4
+    assert caught.value.code == "OperationNotAllowed"
+    cluster = place.make_cluster(vmSize="STANDARD_D3")
+    with pytest.raises(ConflictError, match="quota"):
+        place.scale(cluster.id, manual(5))
+
+
+@hasty
+def test_usages_count_clusters_and_cores(place: Place) -> None:
+    place.make_cluster(vmSize="STANDARD_NC6")
+    found = {usage.name: (usage.current, usage.limit) for usage in place.backend.usages("eastus")}
+    assert found["Clusters"] == (2, 20)
+    assert found["Total Cluster Dedicated Regional vCPUs"] == (10, 20)
+    assert found["Standard NC Family Cluster Dedicated vCPUs"] == (6, 20)
+    assert found["Standard NC Family Cluster LowPriority vCPUs"] == (0, 20)

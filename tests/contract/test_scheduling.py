@@ -1,0 +1,78 @@
+"""Who gets nodes when: whole gangs, priority first, then first come, first served."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.models.job import ExecutionState
+from tests.contract.places import HOLD, MOUNTED, Place, manual
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+
+def noted(place: Place, names: list[str], **fields: object) -> list[str]:
+    """The order in which jobs ran that were created while another one had both nodes."""
+    first = place.start(HOLD, "first", nodeCount=2)
+    jobs = [
+        place.start(f"echo {name} >> {MOUNTED}/order", name, nodeCount=2, **fields.get(name, {}))
+        for name in names
+    ]
+    place.backend.terminate(first)
+    for job in jobs:
+        place.wait(job)
+    return place.stored("order").split()
+
+
+def test_jobs_of_one_priority_start_in_the_order_of_submission(place: Place) -> None:
+    assert noted(place, ["a", "b", "c"]) == ["a", "b", "c"]
+
+
+def test_a_higher_priority_goes_first(place: Place) -> None:
+    names = ["low", "normal", "high"]
+    fields = {name: {"schedulingPriority": name} for name in names}
+    assert noted(place, names, **fields) == ["high", "normal", "low"]
+
+
+def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:
+    one = place.start(HOLD, "one")
+    place.is_up(one)
+    two = place.start(HOLD, "two", nodeCount=2)
+    assert place.backend.show(two).state is ExecutionState.QUEUED
+    assert place.counts(place.cluster) == (1, 1)
+    place.backend.terminate(one)
+    until(lambda: place.backend.show(two).state is ExecutionState.RUNNING)
+
+
+def test_two_jobs_share_a_cluster(place: Place) -> None:
+    jobs = [place.start(HOLD, name) for name in "ab"]
+    for job in jobs:
+        place.is_up(job)
+    nodes = place.backend.nodes(place.cluster)
+    assert [node.job for node in nodes] == jobs
+    assert place.backend.nodes(jobs[1]) == [nodes[1]]
+
+
+def test_a_queued_job_can_be_terminated(place: Place) -> None:
+    place.start(HOLD, "first", nodeCount=2)
+    waiting = place.start(name="waiting")
+    place.backend.terminate(waiting)
+    job = place.backend.show(waiting)
+    assert (job.state, job.execution.started) == (ExecutionState.FAILED, job.execution.ended)
+
+
+def test_jobs_of_a_deleted_cluster_end_with_the_reason(place: Place) -> None:
+    running, waiting = place.start(HOLD, "running", nodeCount=2), place.start(name="waiting")
+    place.is_up(running)
+    place.backend.delete(place.cluster)
+    for job in (waiting, running):
+        assert "was deleted" in place.wait(job).execution.errors[0].message
+
+
+def test_an_empty_cluster_keeps_jobs_until_it_grows(place: Place) -> None:
+    place.scale(place.cluster, manual(0))
+    job = place.start("echo ran", nodeCount=2)
+    assert place.backend.show(job).state is ExecutionState.QUEUED
+    place.scale(place.cluster, manual(2))
+    place.wait(job)
+    assert place.log(job) == b"ran\n"

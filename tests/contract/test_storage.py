@@ -1,0 +1,127 @@
+"""Shares and blob containers: what goes in comes out whole, in pieces too, and nothing leaves its place."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from batchai_magics.backends.base import Storage
+from batchai_magics.errors import NotFoundError, SpecError, StorageError
+from tests.contract.places import Place
+
+pytestmark = pytest.mark.slow
+DATA = bytes(range(256)) * 100
+DIGEST = hashlib.sha256(DATA).hexdigest()
+
+
+@pytest.fixture(params=["storage", "containers"])
+def storage(place: Place, request: pytest.FixtureRequest) -> Storage:
+    """A storage with an empty share."""
+    found: Storage = getattr(place.backend, request.param)
+    found.make("data")
+    return found
+
+
+def names(storage: Storage, path: str = "") -> list[str]:
+    return [file.path for file in storage.list("data", path)]
+
+
+def test_a_share_keeps_files_and_lists_them(storage: Storage) -> None:
+    storage.make("data")  # once more: nothing is lost
+    storage.upload("data", {"b/inner.txt": b"1", "a.txt": b"22"})
+    found = [(file.path, file.is_directory, file.size_bytes) for file in storage.list("data")]
+    assert found == [("a.txt", False, 2), ("b", True, 0)]
+    assert names(storage, "b") == ["b/inner.txt"]
+    assert storage.download("data", "b/inner.txt") == b"1"
+    assert storage.digest("data", "a.txt") in ("", hashlib.sha256(b"22").hexdigest())
+    storage.delete("data", "b")
+    assert names(storage) == ["a.txt"]
+    assert "data" in storage.shares()
+    storage.remove("data")
+    assert "data" not in storage.shares()
+
+
+def test_shares_and_containers_of_one_name_are_two_things(place: Place) -> None:
+    place.backend.accounts.create("acc1", "g", "eastus")
+    for storage, content in ((place.backend.storage, b"1"), (place.backend.containers, b"2")):
+        storage.make("acc1/data")
+        storage.upload("acc1/data", {"x": content})
+    assert place.backend.storage.download("acc1/data", "x") == b"1"
+    place.backend.storage.remove("acc1/data")
+    assert place.backend.containers.download("acc1/data", "x") == b"2"
+
+
+def test_an_upload_goes_on_where_it_stopped_and_appears_when_whole(storage: Storage) -> None:
+    assert storage.begin("data", "a/b", len(DATA)) == 0
+    storage.write("data", "a/b", 0, DATA[:10_000])
+    assert "a/b" not in names(storage, "a")
+    assert storage.begin("data", "a/b", len(DATA)) == 10_000
+    storage.write("data", "a/b", 10_000, DATA[10_000:])
+    storage.finish("data", "a/b", DIGEST)
+    assert storage.download("data", "a/b") == DATA
+    assert storage.digest("data", "a/b") == DIGEST
+    assert storage.read("data", "a/b", 255, 3) == b"\xff\x00\x01"
+    assert storage.read("data", "a/b", len(DATA), 3) == b""
+
+
+def test_an_upload_replaces_a_file_only_when_it_is_whole(storage: Storage) -> None:
+    storage.upload("data", {"a": b"old"})
+    storage.begin("data", "a", 3)
+    storage.write("data", "a", 0, b"new")
+    assert storage.download("data", "a") == b"old"
+    storage.finish("data", "a", hashlib.sha256(b"new").hexdigest())
+    assert storage.download("data", "a") == b"new"
+
+
+def test_a_damaged_upload_never_appears(storage: Storage) -> None:
+    storage.begin("data", "a", 3)
+    storage.write("data", "a", 0, b"bad")
+    with pytest.raises(StorageError, match="damaged"):
+        storage.finish("data", "a", hashlib.sha256(b"sad").hexdigest())
+    assert names(storage) == []
+    assert storage.begin("data", "a", 3) == 0
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x"])
+def test_no_path_leads_out_of_a_share(storage: Storage, path: str) -> None:
+    verbs = {
+        "upload": ({path: b""},),
+        **dict.fromkeys(("list", "download", "delete", "digest"), (path,)),
+        "read": (path, 0, 1),
+        "begin": (path, 1),
+        "write": (path, 0, b"x"),
+        "finish": (path, DIGEST),
+    }
+    for verb, arguments in verbs.items():
+        with pytest.raises(StorageError):
+            getattr(storage, verb)("data", *arguments)
+
+
+@pytest.mark.parametrize("name", ["../data", "acc1/../data", "Data", "x", "a/b/data"])
+def test_an_ill_formed_share_is_named(storage: Storage, name: str) -> None:
+    for verb in (storage.make, storage.list, storage.remove):
+        with pytest.raises(SpecError, match="no valid share name"):
+            verb(name)
+
+
+def test_no_link_that_a_job_makes_leads_out_of_a_share(place: Place) -> None:
+    place.run("cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; ln -s /etc etc; ln -s /etc/passwd passwd")
+    storage = place.backend.storage
+    assert not {"etc", "passwd"}.intersection(file.path for file in storage.list(place.share))
+    for path in ("passwd", "etc/passwd"):
+        with pytest.raises(StorageError):
+            storage.download(place.share, path)
+    with pytest.raises(StorageError):
+        storage.upload(place.share, {"etc/x": b""})
+
+
+def test_what_is_missing_is_said_to_be(storage: Storage) -> None:
+    for verb, arguments in (("list", ()), ("remove", ()), ("begin", ("x", 1)), ("digest", ("x",))):
+        with pytest.raises(NotFoundError) as caught:
+            getattr(storage, verb)("nothere", *arguments)
+        assert caught.value.code == "ShareNotFound"
+    for verb, arguments in (("download", ()), ("delete", ()), ("read", (0, 1)), ("digest", ())):
+        with pytest.raises(NotFoundError) as caught:
+            getattr(storage, verb)("data", "x", *arguments)
+        assert caught.value.code == "ResourceNotFound"
