@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.comparison_chart import OVER, draw_runs
+from batchai_magics.metrics.comparison_chart import draw_runs
 from batchai_magics.metrics.figure import save_figure
+from batchai_magics.metrics.overlay import OVER
 from batchai_magics.metrics.sources import Run, Sources, read_runs
 
 if TYPE_CHECKING:
