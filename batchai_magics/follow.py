@@ -7,6 +7,7 @@ notification here: it is as quick at 50 ms, needs nothing, and works on network 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import Cluster, Job
 
@@ -89,6 +90,30 @@ def events(
             return
         delay_s = SHORTEST_S if seen else min(LONGEST_S, delay_s * GROWTH)
         if not follower.is_behind:
+            wait(delay_s)
+
+
+def endings(
+    backend: Backend,
+    experiment: ResourceId,
+    jobs: Collection[ResourceId],
+    *,
+    wait: Callable[[float], object] = time.sleep,
+) -> Iterator[Collection[ResourceId]]:
+    """Those of an experiment's jobs that have ended, or are gone, since the last look, until none is left.
+
+    All are looked at together. A look that finds none gives nothing but a moment to show something else.
+    """
+    left = {id.key: id for id in jobs}
+    delay_s = SHORTEST_S
+    while left:
+        found = [job for job in backend.list(experiment, Kind.JOB) if isinstance(job, Job)]
+        going_on = {job.id.key for job in found if not job.state.is_final}
+        over = [id for key, id in left.items() if key not in going_on]
+        left = {key: id for key, id in left.items() if key in going_on}
+        yield over
+        delay_s = SHORTEST_S if over else min(LONGEST_S, delay_s * GROWTH)
+        if left:
             wait(delay_s)
 
 

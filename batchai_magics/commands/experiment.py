@@ -10,7 +10,7 @@ from batchai_magics.commands import resources, workspace
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.work import Work
 from batchai_magics.errors import JobFailedError
-from batchai_magics.follow import events
+from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Job, Resource
@@ -50,17 +50,16 @@ def wait(context: Context, arguments: Namespace) -> Work:
 def _waiting(
     context: Context, id: ResourceId, jobs: Sequence[Resource]
 ) -> Generator[int, None, list[Resource]]:
-    for job in jobs:
-        for _ in events(context.backend, job.id, files=()):
-            pass
-        yield 1
-    ended = [context.backend.show(job.id) for job in jobs]
-    failed = [job.id.name for job in ended if isinstance(job, Job) and job.state is ExecutionState.FAILED]
+    for ended in endings(context.backend, id, [job.id for job in jobs]):
+        yield len(ended)
+    waited_for = {job.id.key for job in jobs}
+    left = [job for job in resources.inside(context, id, Kind.JOB) if job.id.key in waited_for]
+    failed = [job.id.name for job in left if isinstance(job, Job) and job.state is ExecutionState.FAILED]
     if failed:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
-        told = f"{len(failed)} of {len(ended)} jobs failed: {', '.join(failed)}"
+        told = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"
         raise JobFailedError(told, exit_code=1, hint=hint)
-    return ended
+    return left
 
 
 def ensure(context: Context, id: ResourceId) -> None:

@@ -21,6 +21,7 @@ def carry_out(work: Work, *, is_shown: bool) -> Any:
         unit=work.unit,
         unit_scale=work.unit == BYTES,
         delay=_DELAY_S,
+        miniters=0,  # the time goes on where nothing else does
         disable=work.is_quiet or not is_shown,
         file=sys.stderr,
     )

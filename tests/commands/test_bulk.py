@@ -9,6 +9,7 @@ from batchai_magics.commands.run import run
 from batchai_magics.commands.work import Work
 from batchai_magics.errors import BatchAIError, JobFailedError, SpecError, UsageError
 from tests.commands.job_json import write_job
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
 
@@ -33,6 +34,28 @@ def test_a_pattern_makes_a_job_of_each_file(do, jobs):
         do("experiment wait -n default")
     assert caught.value.exit_code == 1
     assert sorted(do("job list").table.rows)[1][-2:] == ("failed", 3)
+
+
+def test_all_jobs_are_waited_for_together(context, do, jobs):
+    for name, command in {"a": "sleep 1000", "b": "true"}.items():
+        write_job(jobs, command).rename(jobs / f"{name}.json")
+    do("cluster resize -n default -t 2")
+    do(f"job create -f {jobs}/a.json {jobs}/b.json")
+    steps = run(parse(["experiment", "wait"]), context).work.steps
+    until(lambda: next(steps) == 1)  # b has ended, although a, which was made before it, goes on
+    assert [job.state.value for job in do("job list")] == ["running", "succeeded"]
+    do("job terminate -n a -y")
+    with pytest.raises(JobFailedError, match="1 of 2 jobs failed: a"):
+        list(steps)
+
+
+def test_a_job_that_is_deleted_is_waited_for_no_longer(context, do, jobs):
+    write_job(jobs, "sleep 1000").rename(jobs / "a.json")
+    do(f"job create -n a -f {jobs}/a.json")
+    steps = run(parse(["experiment", "wait"]), context).work.steps
+    assert next(steps) == 0
+    do("job delete -n a -y")
+    assert sum(steps) == 1
 
 
 def test_several_files_may_have_a_name_in_common(do, jobs):

@@ -185,6 +185,29 @@ def test_no_path_leads_out(do, tree, line, path):
         do(line.format(here=tree / "a.txt", folder=tree, path=path) + " --account-name acc")
 
 
+def test_links_go_up_as_az_has_it(do, tree):
+    (tree / "one").symlink_to("a.txt")
+    (tree / "folder").symlink_to("deep")
+    up = do(f"storage file upload-batch -d data -s {tree} --account-name acc")
+    assert sorted(file.path for file in up) == ["a.txt", "deep/b.txt", "deep/er/c.json", "one"]
+    assert do("storage file show -s data -p one --account-name acc").table.rows[0][1] == 3
+
+
+@pytest.mark.parametrize(("target", "told"), [("../secret", "leads out of"), ("missing", "leads nowhere")])
+@pytest.mark.parametrize(("noun", "place"), [("file", "data"), ("blob", "blobs")])
+def test_a_link_that_leads_elsewhere_is_refused_before_anything_goes_up(
+    do, tree, tmp_path, noun, place, target, told
+):
+    (tmp_path / "secret").write_text("geheim")
+    (tree / "zz").symlink_to(target)
+    line = f"storage {noun} upload-batch -d {place} -s {tree} --account-name acc"
+    with pytest.raises(UsageError, match=f"the link {tree}/zz {told}"):
+        do(line)
+    holder = {"file": "-s data", "blob": "-c blobs"}[noun]
+    assert do(f"storage {noun} list {holder} --account-name acc").data == []
+    assert len(do(f"{line} --pattern *.txt")) == 2
+
+
 def test_no_link_of_a_share_leads_out(do, context, tmp_path):
     (tmp_path / "secret").write_text("geheim")
     share = context.settings.home / "shares/acc/data"

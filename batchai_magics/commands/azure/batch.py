@@ -25,18 +25,34 @@ def one_up(source: str, there: str) -> Copy:
 
 
 def all_up(source: str, below: str | None, pattern: str | None) -> list[Copy]:
-    """The files of a folder, to upload below a path. Links to folders are not followed."""
+    """The files of a folder, to upload below a path.
+
+    As in `az`, a link to a file stands for the file and a link to a folder is not followed. Unlike `az`, a
+    link that leads out of the folder is refused, as is one that leads nowhere: nothing goes up unseen.
+    """
     root = Path(source).expanduser()
     if not root.is_dir():
         raise UsageError(f"--source: there is no folder {root.absolute()}")
     base = relative(below or "", "--destination-path", place="share")
     found = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
-    paths = {path.relative_to(root).as_posix(): path for path in found if path.is_file()}
+    paths = {path.relative_to(root).as_posix(): path for path in found}
     return [
         Copy(path, f"{base}/{name}".lstrip("/"), path.stat().st_size)
         for name, path in paths.items()
-        if _fits(name, pattern)
+        if _fits(name, pattern) and _is_own_file(path, root)
     ]
+
+
+def _is_own_file(path: Path, root: Path) -> bool:
+    """Whether it is a file (no pipe or socket); a UsageError for a link that leads elsewhere."""
+    if path.is_symlink():
+        target = path.resolve()
+        if not target.is_relative_to(root.resolve()):
+            hint = "Put the file itself there, upload it alone, or leave it out with --pattern."
+            raise UsageError(f"--source: the link {path} leads out of {root}, to {target}", hint=hint)
+        if not target.exists():
+            raise UsageError(f"--source: the link {path} leads nowhere: there is no {target}")
+    return path.is_file()
 
 
 def one_down(file: ShareFile, destination: str | None) -> Copy:
