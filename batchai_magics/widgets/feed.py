@@ -80,7 +80,7 @@ class Feed:
     @property
     def has_ranks(self) -> bool:
         """Whether it is known which of several processes wrote which line."""
-        return any(tail.rank_count > 1 for tail in self.tails.values())
+        return any(tail.is_shared for tail in self.tails.values())
 
     @property
     def files(self) -> list[str]:

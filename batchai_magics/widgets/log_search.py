@@ -10,6 +10,7 @@ from collections.abc import Callable
 from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import UsageError
 from batchai_magics.widgets.rank_lines import Read, is_of
+from batchai_magics.widgets.rank_tags import spans_of
 
 PIECE_BYTES = 1 << 20
 SLICE_S = 0.2
@@ -88,8 +89,9 @@ class Search:
         return not is_last
 
     def _look(self, chunk: Chunk, data: bytes) -> None:
+        spans = () if self._rank is None else spans_of(chunk)
         for start in self._matches(data):
-            if self._rank is None or is_of(chunk.spans, chunk.offset + start, self._rank):
+            if self._rank is None or is_of(spans, chunk.offset + start, self._rank):
                 self.hits.append(chunk.offset + start)
 
     def _matches(self, data: bytes) -> list[int]:

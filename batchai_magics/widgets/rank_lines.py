@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.rank_tags import spans_of
 
 PAGE_BYTES = 1 << 16  # of one process's own lines
 PIECE_BYTES = 1 << 18  # that are read at once
@@ -90,7 +91,7 @@ def _own(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
     """The lines of a piece that `rank` wrote, and their starts."""
     found: list[bytes] = []
     starts: list[int] = []
-    for span in chunk.spans:
+    for span in spans_of(chunk):
         start, end = max(span.start, chunk.offset), min(span.end, chunk.end)
         if span.rank != rank or start >= end:
             continue

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.rank_tags import spans_of
 
 KEPT_BYTES = 1 << 18
 
@@ -44,9 +45,9 @@ class Tail:
         return self.start + len(self._data)
 
     @property
-    def rank_count(self) -> int:
-        """How many processes are known to have written to the file."""
-        return len(self._ranks)
+    def is_shared(self) -> bool:
+        """Whether several processes are known to have written to the file, so that their lines can be told apart."""
+        return len(self._ranks) > 1
 
     def add(self, chunk: Chunk, *, is_restarted: bool = False) -> None:
         """Takes the next bytes of the file; those before a hole are forgotten."""
@@ -58,7 +59,8 @@ class Tail:
             self._forget(chunk.offset)
         self._data += chunk.data[self.end - chunk.offset :]
         self._spans.extend(chunk.spans)
-        self._ranks.update(span.rank for span in chunk.spans)
+        if len(self._ranks) <= 1:
+            self._ranks.update(span.rank for span in spans_of(chunk))
         self.size = max(self.size, chunk.size)
         self._trim()
 
@@ -77,8 +79,11 @@ class Tail:
     def lines(self, count: int, *, rank: int | None = None) -> tuple[str, ...]:
         """The last lines; with `rank`, those which that process wrote, where that is known."""
         data = bytes(self._data)
-        if rank is not None and self._spans:
-            mine = (span for span in self._spans if span.rank == rank)
+        spans = (
+            () if rank is None else spans_of(Chunk(data, self.start, self.size, False, tuple(self._spans)))
+        )
+        if spans:
+            mine = (span for span in spans if span.rank == rank)
             data = b"".join(data[max(0, s.start - self.start) : max(0, s.end - self.start)] for s in mine)
         elif self.start:
             data = data[self._line_start(self.start) - self.start :]

@@ -1,5 +1,6 @@
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.widgets.rank_lines import PAGE_BYTES, lines_of, tail_page
+from batchai_magics.widgets.tail import Tail
 
 LINE = 10
 
@@ -44,3 +45,19 @@ def test_the_tail_is_whole_lines():
     assert page.data.startswith(b"0")
     assert page.starts[0] % 7 == 0
     assert page.end == 700_000
+
+
+TAGGED = b"[1,0]<stdout>:a\n[1,1]<stdout>:b\nnobody's\n[node-2@1,1]<stderr>:c\n"
+
+
+def test_a_tag_tells_whose_line_it_is():
+    def read(offset, limit):
+        return Chunk(TAGGED[offset : offset + limit], offset, len(TAGGED), True, (Span(0, len(TAGGED), 0),))
+
+    page = lines_of(read, 1, -1, is_backward=True)
+    assert page.data == b"[1,1]<stdout>:b\n[node-2@1,1]<stderr>:c\n"
+    assert page.starts == [16, TAGGED.index(b"[node")]
+    tail = Tail()
+    tail.add(read(0, 100))
+    assert tail.is_shared
+    assert tail.lines(5, rank=0) == ("[1,0]<stdout>:a", "")

@@ -6,7 +6,7 @@ import { colour } from "./theme.js";
 /** @typedef {{label: string, colour: string, width: number}} Line */
 
 export const ACCENT = "--ba-accent";
-const RANK_COLOURS = 6;
+const RANK_COLOURS = 8;
 const LABEL_PX = 46; // of shaded width, below which it gets no label
 const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6];
 
@@ -50,6 +50,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo }) {
         stroke: () => colour(box, line.colour),
         width: line.width,
         spanGaps: true,
+        points: { size: 5, ...(line.width > 1 ? {} : { show: (/** @type {uPlot} */ plot) => plot.data[0].length < 3 }) },
       })),
       ...(hasBand ? [{ ...edge, label: "high" }, { ...edge, label: "low" }] : []),
     ],

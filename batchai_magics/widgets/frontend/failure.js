@@ -9,69 +9,73 @@ import { counted, nodeName } from "./format.js";
 /** @typedef {import("./types.d.ts").LastWords} LastWords */
 /** @typedef {import("./types.d.ts").Facts} Facts */
 
-/**
- * @param {Session} session
- * @param {(offset: number, file: string) => void} reveal shows a line of a log
- * @returns {{element: HTMLElement, update: () => void}}
- */
-export function failurePanel(session, reveal) {
-  const element = el("section", { class: "ba-failure", "aria-label": "first failure", hidden: true });
-  let isAsked = false;
+export class FailurePanel {
+  /**
+   * @param {Session} session
+   * @param {{found: () => void, reveal: (offset: number, file: string) => void}} on
+   */
+  constructor(session, on) {
+    this.session = session;
+    this.on = on;
+    this.isAsked = false;
+    this.words = el("div", { class: "ba-words", tabindex: 0, role: "group", "aria-label": "last lines" });
+    this.element = el("section", { class: "ba-failure", "aria-label": "first failure", hidden: true });
+  }
 
-  const update = async () => {
-    const facts = /** @type {Facts} */ (session.model.get("facts"));
-    if (isAsked || facts.state !== "failed") return;
-    isAsked = true;
-    const first = facts.first_failure;
-    if (first) {
-      element.replaceChildren(el("span", { class: "ba-label" }, titleOf({ ...first, file: "", offset: 0, lines: [], others: [] })));
-      element.hidden = false;
-    }
-    const { content } = await session.request({ kind: "failure" });
+  /** Asks for the failure, once the job has failed. */
+  async update() {
+    const facts = /** @type {Facts} */ (this.session.model.get("facts"));
+    if (this.isAsked || facts.state !== "failed") return;
+    this.isAsked = true;
+    const { content } = await this.session.request({ kind: "failure" });
     const failure = /** @type {Failure | undefined} */ (content.failure);
     if (!failure?.lines?.length && !failure?.others?.length) return;
-    draw(failure, facts);
-  };
+    this.#draw(failure, facts);
+    this.on.found();
+  }
+
+  /** @param {boolean} isShown */
+  show(isShown) {
+    this.element.hidden = !isShown;
+    if (isShown) this.words.scrollTop = this.words.scrollHeight;
+  }
 
   /**
    * @param {Failure} failure
    * @param {Facts} facts
    */
-  const draw = (failure, facts) => {
-    const source = { script: facts.script, job: facts.name };
-    const log = el("div", { class: "ba-words", tabindex: 0, role: "group", "aria-label": "last lines" });
+  #draw(failure, facts) {
     const jump = el(
       "button",
-      { type: "button", class: "ba-button ba-small", click: () => reveal(failure.offset, failure.file) },
+      { type: "button", class: "ba-button ba-small", click: () => this.on.reveal(failure.offset, failure.file) },
       "Show in the log",
     );
-    const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, titleOf(failure)), jump);
-    element.replaceChildren(head, log);
-    element.hidden = false;
-    log.append(...failure.lines.map((line) => logLine(line, source, element)));
-    log.scrollTop = log.scrollHeight;
-    if (failure.others.length) element.append(rest(failure, source, element));
-  };
-  return { element, update };
+    const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, failureTitle(failure)), jump);
+    const lines = (/** @type {LastWords} */ { lines: all }) =>
+      all.map((line) => logLine(line, { script: facts.script, job: facts.name }, this.element));
+    this.words.replaceChildren(...lines(failure));
+    this.element.replaceChildren(head, this.words, ...(failure.others.length ? [rest(failure, lines)] : []));
+  }
 }
 
-/** @param {Failure} failure */
-function titleOf(failure) {
-  if (failure.rank === undefined) return `Job preparation failed: ${failure.file}`;
-  return `Rank ${failure.rank} on ${nodeName(failure.node ?? "")} failed first, with exit code ${failure.exit_code}`;
+/**
+ * What failed first, in one sentence.
+ * @param {{rank?: number, node?: string, exit_code?: number, file?: string}} failure
+ */
+export function failureTitle({ rank, node = "", exit_code: code, file = "" }) {
+  if (rank !== undefined) return `Rank ${rank} on ${nodeName(node)} failed first, with exit code ${code}`;
+  return file.includes("job_prep") ? `Job preparation failed: ${file}` : `The last lines of ${file}`;
 }
 
 /**
  * @param {Failure} failure
- * @param {{script: string, job: string}} source
- * @param {HTMLElement} near
+ * @param {(words: LastWords) => HTMLElement[]} lines
  */
-function rest(failure, source, near) {
+function rest(failure, lines) {
   const count = failure.others.length + (failure.more ?? 0);
   const each = failure.others.map((other) => {
     const title = `Rank ${other.rank} on ${nodeName(other.node ?? "")}: exit code ${other.exit_code}`;
-    const words = other.lines.map((line) => logLine(line, source, near));
-    return el("div", { class: "ba-other" }, el("div", {}, title), ...words);
+    return el("div", { class: "ba-other" }, el("div", {}, title), ...lines(other));
   });
   return el("details", { class: "ba-others" }, el("summary", {}, count === 1 ? "1 other process" : `${counted(count, "other processe")}`), ...each);
 }

@@ -2,6 +2,7 @@
 
 import { el, setText } from "./dom.js";
 import { copyText } from "./clipboard.js";
+import { failureTitle } from "./failure.js";
 import { duration, span } from "./format.js";
 
 /** @typedef {import("./session.js").Session} Session */
@@ -13,7 +14,8 @@ const DAY_S = 86_400; // a limit that is further off than this is nobody's conce
 
 /**
  * @param {Session} session
- * @returns {{element: HTMLElement, update: () => void, stop: () => void}}
+ * @returns {{element: HTMLElement, problem: HTMLElement, update: () => void, stop: () => void}} `problem`: why the
+ *   job failed, or nothing new comes; it belongs where it moves nothing
  */
 export function header(session) {
   const badge = el("span", { class: "ba-badge" });
@@ -30,7 +32,6 @@ export function header(session) {
     { class: "ba-header" },
     el("div", { class: "ba-title" }, badge, name, facts),
     el("div", { class: "ba-status" }, exit, elapsed, left, controls.element),
-    problem,
     spoken,
   );
 
@@ -56,6 +57,7 @@ export function header(session) {
     const reason = reasonOf(now);
     problem.hidden = !reason;
     setText(problem, reason);
+    problem.title = reason;
     setText(spoken, `Job ${now.name} is ${now.state}.`);
     controls.update(now);
     tick();
@@ -65,7 +67,7 @@ export function header(session) {
     clearInterval(timer);
     controls.stop();
   };
-  return { element, update, stop };
+  return { element, problem, update, stop };
 }
 
 /** @param {Facts} facts */
@@ -78,7 +80,8 @@ function describe(facts) {
 
 /** @param {Facts} facts */
 function reasonOf(facts) {
-  const told = facts.errors.map((error) => error.message);
+  const first = facts.state === "failed" ? facts.first_failure : null;
+  const told = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
   return [facts.problem, ...told].filter(Boolean).join("  ·  ");
 }
 

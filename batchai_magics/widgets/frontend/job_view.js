@@ -2,7 +2,6 @@
 
 import { Charts } from "./charts.js";
 import { el } from "./dom.js";
-import { failurePanel } from "./failure.js";
 import { header } from "./header.js";
 import { LogPanel } from "./log_panel.js";
 import { nodeBar } from "./nodes.js";
@@ -38,14 +37,12 @@ function draw(session, model, root) {
   const nodes = nodeBar();
   const charts = new Charts(session, model.get("view_id"));
   const output = new LogPanel(session);
-  const failure = failurePanel(session, (offset, file) => output.reveal(offset, file));
   const hiding = hideSnapshot(model.get("view_id"));
   const view = el(
     "article",
     { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
     head.element,
-    failure.element,
-    nodes.element,
+    el("div", { class: "ba-below" }, nodes.element, head.problem),
     charts.element,
     output.element,
   );
@@ -54,7 +51,6 @@ function draw(session, model, root) {
 
   const onFacts = () => {
     head.update();
-    void failure.update();
     output.offer();
     charts.update();
   };

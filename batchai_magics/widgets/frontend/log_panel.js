@@ -3,11 +3,12 @@
 import { plain } from "./ansi.js";
 import { copyText } from "./clipboard.js";
 import { el, setText } from "./dom.js";
+import { FailurePanel } from "./failure.js";
 import { Files } from "./files.js";
 import { counted, size } from "./format.js";
 import { isGap } from "./log_document.js";
 import { LogSearch } from "./log_search.js";
-import { FILES, LogTabs } from "./log_tabs.js";
+import { FAILURE, FILES, LogTabs } from "./log_tabs.js";
 import { LogView } from "./log_view.js";
 import { MAIN_LOG, PAGE_BYTES } from "./session.js";
 
@@ -35,6 +36,10 @@ export class LogPanel {
       reveal: (offset) => this.reveal(offset),
     });
     this.files = new Files(session);
+    this.failure = new FailurePanel(session, {
+      found: () => this.#offerFailure(),
+      reveal: (offset, file) => this.reveal(offset, file),
+    });
     this.tabs = new LogTabs((tab, rank) => this.#open(tab, rank));
     this.position = el("span", { class: "ba-position", "aria-live": "off" });
     this.note = el("span", { class: "ba-position", "aria-live": "polite" });
@@ -42,6 +47,7 @@ export class LogPanel {
     this.empty = el("div", { class: "ba-empty" });
     this.wrap = this.#link("Wrap", "Break long lines", () => this.#toggleWrap());
     this.wrap.setAttribute("aria-pressed", "false");
+    this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
     this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
     this.foot = el(
       "div",
@@ -60,8 +66,10 @@ export class LogPanel {
     this.element = el(
       "section",
       { class: "ba-output", "aria-label": "output", keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event) },
-      el("div", { class: "ba-toolbar" }, this.tabs.element, this.search.element),
+      el("div", { class: "ba-toolbar" }, this.tabs.element),
+      this.filters,
       this.logFrame,
+      this.failure.element,
       this.files.element,
       this.foot,
     );
@@ -90,6 +98,15 @@ export class LogPanel {
     const { has_ranks: hasRanks, processes } = this.session.model.get("facts");
     this.tabs.offer(files.includes(MAIN_LOG) ? files : [MAIN_LOG, ...files], hasRanks ? processes : 0);
     this.#showPosition();
+    void this.failure.update();
+  }
+
+  /** Offers what failed first, and opens it unless the reader looks at something: nothing is moved for it. */
+  #offerFailure() {
+    this.tabs.hasFailure = true;
+    this.offer();
+    const isUsed = this.element.matches(":hover") || this.element.contains(document.activeElement) || this.search.input.value;
+    if (!isUsed && this.view.isFollowing && this.tabs.current === MAIN_LOG) this.tabs.show(FAILURE);
   }
 
   /**
@@ -98,10 +115,7 @@ export class LogPanel {
    * @param {string} [file]
    */
   reveal(offset, file = this.file) {
-    if (file !== this.file || this.tabs.current === FILES) {
-      this.tabs.ranks.value = "";
-      this.tabs.open(file);
-    }
+    if (file !== this.tabs.current) this.tabs.showAll(file);
     this.target = offset;
     this.#seek();
   }
@@ -133,12 +147,13 @@ export class LogPanel {
    * @param {number | null} rank
    */
   #open(tab, rank) {
-    const isFiles = tab === FILES;
-    this.logFrame.hidden = isFiles;
-    this.foot.classList.toggle("ba-quiet", isFiles);
-    this.search.element.classList.toggle("ba-quiet", isFiles);
-    this.files.show(isFiles);
-    if (isFiles) return;
+    const isLog = tab !== FILES && tab !== FAILURE;
+    this.logFrame.hidden = !isLog;
+    this.filters.hidden = !isLog;
+    this.foot.classList.toggle("ba-quiet", !isLog);
+    this.files.show(tab === FILES);
+    this.failure.show(tab === FAILURE);
+    if (!isLog) return;
     this.file = tab;
     this.target = null;
     this.log = this.session.log(tab, rank);
@@ -161,7 +176,7 @@ export class LogPanel {
 
   #refresh() {
     const isStreamed = this.file === MAIN_LOG && this.log.rank === null;
-    if (isStreamed || this.tabs.current === FILES || this.session.isComplete) return;
+    if (isStreamed || this.logFrame.hidden || this.session.isComplete) return;
     if (!this.log.size) this.#readEnd();
     else if (this.log.rank === null) this.session.read(this.file, this.log.end);
     else this.session.readLines(this.file, this.log.rank, this.log.end, false);

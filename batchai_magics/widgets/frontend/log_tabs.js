@@ -1,109 +1,126 @@
-// The tabs over the log: its files, one per node's preparation among them, then the output files; and whose lines.
+// The tabs over the log: its files, what failed first, the output files; and below, whose lines: of which rank or node.
 
-import { el } from "./dom.js";
-import { nodeName } from "./format.js";
+import { rankColour } from "./chart_options.js";
+import { el, setText } from "./dom.js";
+import { groupsOf, isRanked, ownerOf } from "./log_files.js";
+import { TabList } from "./tabs.js";
+
+/** @typedef {import("./log_files.js").Group} Group */
+/** @typedef {import("./tabs.js").Tab} Tab */
 
 export const FILES = "/files"; // no log can have this name
-const STAMP = /(-\d{8}t\d{6}z(-p)?)?\.(txt|log)$/;
-
-/** @param {string} file */
-function labelOf(file) {
-  return nodeName(file.replace(STAMP, "")).replace("-node", " node").replace(/(-)?job_prep$/, " preparation");
-}
+export const FAILURE = "/failure";
+const MOST_TABS = 8; // for ranks or nodes; more of them are in a list
+const ALL = "all";
 
 export class LogTabs {
-  /** @param {(tab: string, rank: number | null) => void} opened */
+  /** @param {(tab: string, rank: number | null) => void} opened a log file, FILES or FAILURE */
   constructor(opened) {
     this.opened = opened;
-    this.current = "";
-    /** @type {string[]} */
-    this.names = [];
-    this.list = el("div", { class: "ba-tabs", role: "tablist", "aria-label": "output" });
-    this.ranks = el("select", {
-      class: "ba-select",
-      "aria-label": "Lines of",
-      title: "Whose lines to show",
-      hidden: true,
-      change: () => this.open(this.current),
-    });
-    this.element = el("div", { class: "ba-tab-row" }, this.list, this.ranks);
-  }
-
-  /** Whose lines are shown; null: everybody's. */
-  get rank() {
-    return this.ranks.hidden || !this.ranks.value ? null : Number(this.ranks.value);
+    this.current = ""; // the file, FILES or FAILURE
+    this.hasFailure = false;
+    /** @type {Group[]} */
+    this.groups = [];
+    this.ranks = 0;
+    this.rank = ALL;
+    this.list = new TabList("output", (key) => this.open(key));
+    this.label = el("span", { class: "ba-whose-label", "aria-hidden": "true" });
+    this.few = new TabList("lines of", (key) => this.#chosen(key));
+    this.many = el("select", { class: "ba-select", "aria-label": "lines of", change: () => this.#chosen(this.many.value) });
+    this.element = this.list.element;
+    this.whose = el("div", { class: "ba-whose", hidden: true }, this.label, this.few.element, this.many);
   }
 
   /**
-   * @param {string[]} logs
+   * @param {string[]} files
    * @param {number} ranks how many processes can be told apart
    */
-  offer(logs, ranks) {
-    if (this.ranks.options.length !== ranks + 1) {
-      const chosen = this.ranks.value;
-      const each = Array.from({ length: ranks }, (_, rank) => el("option", { value: rank }, `rank ${rank}`));
-      this.ranks.replaceChildren(el("option", { value: "" }, "all ranks"), ...each);
-      this.ranks.value = chosen;
-    }
-    const names = [...logs, FILES];
-    if (names.join("\n") !== this.names.join("\n")) this.#make(names);
+  offer(files, ranks) {
+    this.groups = groupsOf(files);
+    this.ranks = ranks > 1 ? ranks : 0;
+    const failure = this.hasFailure ? [{ key: FAILURE, label: "First failure" }] : [];
+    const logs = this.groups.map(({ key, label, files: [first = "", ...more] }) => ({
+      key,
+      label,
+      title: more.length ? `${label} of each node` : first,
+    }));
+    this.list.offer([...failure, ...logs, { key: FILES, label: "Files", title: "What the job wrote" }]);
     this.#mark();
   }
 
-  /** @param {string} tab */
-  open(tab) {
+  /**
+   * Opens a tab: a log with the ranks or the node that were chosen there before.
+   * @param {string} key
+   */
+  open(key) {
+    this.show(this.#group(key)?.files.find((file) => file === this.current) ?? key);
+  }
+
+  /**
+   * Opens a file, FILES or FAILURE.
+   * @param {string} tab
+   */
+  show(tab) {
     this.current = tab;
     this.#mark();
-    const element = this.#tab(tab);
-    if (element) this.list.scrollLeft = element.offsetLeft - this.list.offsetLeft - element.offsetWidth / 2;
-    this.opened(tab, this.rank);
+    this.opened(tab, isRanked(tab) && this.ranks && this.rank !== ALL ? Number(this.rank) : null);
   }
 
-  /** @param {string[]} names */
-  #make(names) {
-    this.names = names;
-    const had = this.list.contains(document.activeElement);
-    this.list.replaceChildren(
-      ...names.map((name) =>
-        el(
-          "button",
-          {
-            type: "button",
-            role: "tab",
-            class: "ba-tab",
-            "data-file": name,
-            title: name === FILES ? "What the job wrote" : name,
-            click: () => this.open(name),
-            keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
-          },
-          name === FILES ? "Files" : labelOf(name),
-        ),
-      ),
-    );
-    if (had) this.#tab(this.current)?.focus({ preventScroll: true });
+  /**
+   * Opens a file with the lines of all ranks.
+   * @param {string} file
+   */
+  showAll(file) {
+    this.rank = ALL;
+    this.show(file);
+  }
+
+  /** @param {string} key */
+  #chosen(key) {
+    if (isRanked(this.current)) this.rank = key;
+    this.show(isRanked(this.current) ? this.current : key);
+  }
+
+  /** @param {string} key a file, or the key of a tab */
+  #group(key) {
+    return this.groups.find((group) => group.key === key || group.files.includes(key));
   }
 
   #mark() {
-    this.ranks.hidden = this.ranks.options.length < 3 || !/^std(out|err)\.txt$/.test(this.current);
-    for (const tab of /** @type {NodeListOf<HTMLElement>} */ (this.list.querySelectorAll("[role=tab]"))) {
-      const isOpen = tab.dataset.file === this.current;
-      tab.setAttribute("aria-selected", String(isOpen));
-      tab.tabIndex = isOpen ? 0 : -1;
+    const group = this.#group(this.current);
+    this.list.mark(group?.key ?? this.current);
+    const [label, choices] = this.#choices(group);
+    const chosen = isRanked(this.current) ? this.rank : this.current;
+    const isShort = choices.length <= MOST_TABS + 1;
+    this.whose.hidden = !choices.length;
+    this.few.element.hidden = !isShort;
+    this.many.hidden = isShort;
+    setText(this.label, label);
+    if (isShort) this.few.offer(choices);
+    else if (this.many.options.length !== choices.length) {
+      this.many.replaceChildren(...choices.map(({ key, name }) => el("option", { value: key }, name)));
     }
+    this.few.mark(chosen);
+    this.many.value = chosen;
   }
 
-  /** @param {string} name */
-  #tab(name) {
-    return /** @type {HTMLElement | undefined} */ (this.list.children[this.names.indexOf(name)]);
-  }
-
-  /** @param {KeyboardEvent} event */
-  #onKey(event) {
-    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!way) return;
-    const next = /** @type {string} */ (this.names[(this.names.indexOf(this.current) + way + this.names.length) % this.names.length]);
-    this.open(next);
-    this.#tab(next)?.focus();
-    event.preventDefault();
+  /**
+   * Whose lines can be shown alone.
+   * @param {Group | undefined} group
+   * @returns {[string, Tab[]]}
+   */
+  #choices(group) {
+    if (group && isRanked(group.key) && this.ranks) {
+      const each = Array.from({ length: this.ranks }, (_, rank) => {
+        return { key: String(rank), label: String(rank), name: `rank ${rank}`, colour: rankColour(rank) };
+      });
+      return ["ranks", [{ key: ALL, label: "all", name: "all ranks" }, ...each]];
+    }
+    if (!group || group.files.length < 2) return ["", []];
+    const tabs = group.files.map((file) => {
+      const name = ownerOf(file);
+      return { key: file, label: name.replace(/^node /, ""), name, title: file };
+    });
+    return ["nodes", tabs];
   }
 }

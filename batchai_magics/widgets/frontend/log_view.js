@@ -179,7 +179,10 @@ export class LogView {
   #paint() {
     const { rows } = this.log;
     const height = this.box.clientHeight;
-    if (!height) return;
+    if (!height) {
+      this.knownHeight = 0; // out of the page: what it comes back with is no move of the reader's
+      return;
+    }
     this.#noticeScroll(); // its event may still be on the way
     this.#lay();
     const { layout } = this;
