@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from batchai_magics import cell_options
 from batchai_magics.commands.catalog import COMMANDS
+from batchai_magics.commands.dialect import modern, old_flags, old_words
 from batchai_magics.commands.options import options_of
 from batchai_magics.commands.tree import Live, Option, Takes, below, leading
 
@@ -24,20 +25,28 @@ _CELL_LIVE = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What fits: `words`, and names of the kind `live`; `given` is what the line says so far."""
+    """What fits: `words`, and names of the kind `live`; `given` is what the line says so far.
+
+    `old` are words of 2017, for those who have begun to write one.
+    """
 
     words: tuple[str, ...] = ()
     live: Live = Live.NOTHING
     given: Namespace = field(default_factory=Namespace)
+    old: tuple[str, ...] = ()
 
 
 def expected_in_line(words: Sequence[str]) -> Expected:
     """What may follow these words of a `batchai` line."""
+    flags = old_flags(words)
+    words = modern(words).words
     path = leading(words, COMMANDS)
     command = next((c for c in COMMANDS if c.parts == path), None)
     if command:
-        return _expected(words[len(path) :], options_of(command))
-    return Expected(below(path, COMMANDS)) if len(path) == len(words) else Expected()
+        found = _expected(words[len(path) :], options_of(command))
+        left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
+        return replace(found, old=tuple(left))
+    return Expected(below(path, COMMANDS), old=old_words(path)) if len(path) == len(words) else Expected()
 
 
 def expected_in_cell(words: Sequence[str]) -> Expected:

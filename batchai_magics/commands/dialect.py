@@ -59,6 +59,19 @@ class Reading:
     changed: tuple[str, ...] = ()
 
 
+def old_words(path: Sequence[str]) -> tuple[str, ...]:
+    """The words of 2017 that could follow a group's: `list-files` after `job`."""
+    parts = [command.split() for command in _COMMANDS]
+    return tuple(word for *group, word in parts if group == list(path))
+
+
+def old_flags(words: Sequence[str]) -> Mapping[str, str]:
+    """The options that this line's command had in 2017, and what they are called now; empty is not at all."""
+    if " ".join(words[:2]) in _COMMANDS:
+        return _COMMANDS[" ".join(words[:2])][1]
+    return _names(" ".join(words[:2]), words) or _names(" ".join(words[:3]), words)
+
+
 def modern(words: Sequence[str]) -> Reading:
     """The line as one would write it today."""
     old = " ".join(words[:2])

@@ -29,7 +29,8 @@ class Session(Protocol):
 
 def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> list[str]:
     """What TAB offers: all that fits and begins with what is written."""
-    found = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ())]
+    old = expected.old if fragment.strip("-") else ()
+    found = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ()), *old]
     return [word for word in dict.fromkeys(found) if word.startswith(fragment)]
 
 

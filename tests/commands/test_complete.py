@@ -36,6 +36,31 @@ def test_words_options_and_values_are_offered(text, offers):
     assert line(text)[0] == offers
 
 
+@pytest.mark.parametrize(
+    ("text", "offers"),
+    [
+        ("job list-", ["list-files", "list-nodes"]),
+        ("job str", ["stream-file"]),
+        ("cluster li", ["list", "list-nodes", "list-files"]),
+        ("job create --cluster-n", ["--cluster-name"]),
+        ("job create --cluster-name nc6 --cl", ["--cluster-resource-group"]),
+        ("job create --conf", ["--config-file", "--config"]),
+        ("cluster create --container-m", ["--container-mount-path"]),
+        ("job stream-file --job-name x --output", ["--output-directory-id", "--output"]),
+        ("job file list --job-n", ["--job-name"]),
+        ("job list-files --exp", ["--expiry", "--experiment"]),
+        ("job nonsense", []),
+    ],
+)
+def test_words_of_2017_are_offered_to_those_who_begin_one(text, offers):
+    assert sorted(line(text)[0]) == sorted(offers)
+
+
+def test_words_of_2017_are_in_nobodys_way():
+    assert "list-files" not in line("job ")[0]
+    assert "--cluster-name" not in line("job create --")[0]
+
+
 def test_an_option_is_offered_once():
     assert "--name" not in line("job show --name x ")[0]
     assert "--name" not in line("job show -n x ")[0]
@@ -50,6 +75,10 @@ def test_an_option_is_offered_once():
         ("cluster delete --name ", Live.CLUSTER),
         ("cluster create -n ", Live.NOTHING),
         ("job file stream -j x -f ", Live.OUTPUT),
+        ("job list-files -n ", Live.JOB),
+        ("job stream-file --job-name x --name ", Live.OUTPUT),
+        ("job create --cluster-name ", Live.CLUSTER),
+        ("cluster list-nodes -n ", Live.CLUSTER),
         ("metrics read ", Live.PATH),
         ("metrics read a.log ", Live.PATH),
     ],
