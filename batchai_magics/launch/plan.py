@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
+from batchai_magics.launch.directories import directories, expand
 from batchai_magics.launch.toolkits import TOPOLOGIES
-from batchai_magics.launch.values import JobPlace, LaunchPlan, NodeShare
+from batchai_magics.launch.values import Directory, JobPlace, LaunchPlan, NodeShare
 from batchai_magics.models.job import JobSpec
 
 
@@ -16,6 +17,7 @@ def plan(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> LaunchPl
         launcher=launcher,
         processes=tuple(processes),
         node_env=tuple(environment(spec, node, place) for node in nodes),
+        directories=tuple(tuple(_directories(spec, node, place)) for node in nodes),
         preparation=spec.job_preparation.command_line if spec.job_preparation else None,
     )
 
@@ -23,6 +25,21 @@ def plan(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> LaunchPl
 def environment(spec: JobSpec, node: NodeShare, place: JobPlace) -> dict[str, str]:
     """The variables of every process on `node`, secrets left out; later ones may refer to earlier ones."""
     base = {
+        **_own(node, place),
+        **{found.variable: found.path for found in _directories(spec, node, place)},
+    }
+    for variable in spec.environment_variables or ():
+        base[variable.name] = expand(variable.value, base)
+    return base
+
+
+def _directories(spec: JobSpec, node: NodeShare, place: JobPlace) -> Iterator[Directory]:
+    return directories(spec, _own(node, place), place.output_segment)
+
+
+def _own(node: NodeShare, place: JobPlace) -> dict[str, str]:
+    """What a node tells each of its processes."""
+    return {
         "AZ_BATCHAI_MOUNT_ROOT": node.mount_root,
         "AZ_BATCHAI_JOB_MOUNT_ROOT": node.job_mount_root,
         "AZ_BATCHAI_STDOUTERR_DIR": place.stdouterr,
@@ -33,19 +50,3 @@ def environment(spec: JobSpec, node: NodeShare, place: JobPlace) -> dict[str, st
         "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, node.devices)),
     }
-    for directory in spec.input_directories or ():
-        base[f"AZ_BATCHAI_INPUT_{directory.id}"] = expand(directory.path, base)
-    for output in spec.output_directories or ():
-        prefix = expand(output.path_prefix, base).rstrip("/")
-        parts = (prefix, place.output_segment, "outputs", output.path_suffix or "")
-        base[f"AZ_BATCHAI_OUTPUT_{output.id}"] = "/".join(part for part in parts if part)
-    for variable in spec.environment_variables or ():
-        base[variable.name] = expand(variable.value, base)
-    return base
-
-
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`$NAME` and `${NAME}` of the variables that are known; anything else stays as it is."""
-    for name in sorted(variables, key=len, reverse=True):
-        text = text.replace("${" + name + "}", variables[name]).replace("$" + name, variables[name])
-    return text

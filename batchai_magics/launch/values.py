@@ -59,6 +59,23 @@ class Process:
     env: Mapping[str, str] = field(default_factory=dict)
 
 
+class Need(enum.Enum):
+    """What a directory of a job needs before the job starts."""
+
+    NOTHING = "nothing"
+    MAKE = "make"  # it is made unless it is there
+    FIND = "find"  # the job fails unless it is there
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory of a job on one node: the variable that tells its path, the path, what it needs."""
+
+    variable: str
+    path: str
+    need: Need
+
+
 @dataclass(frozen=True)
 class LaunchPlan:
     """All that runs: `preparation` once on each node, then `processes` by `launcher`."""
@@ -66,4 +83,5 @@ class LaunchPlan:
     launcher: Launcher
     processes: tuple[Process, ...]
     node_env: tuple[Mapping[str, str], ...]
+    directories: tuple[tuple[Directory, ...], ...]  # of each node
     preparation: str | None = None

@@ -102,9 +102,10 @@ class VirtualMachineConfiguration(WireModel):
 
 
 class SetupTask(WireModel):
-    """A command run on every node before it takes jobs."""
+    """A command run on every node before it takes jobs; as root where `runElevated` asks for it."""
 
     command_line: Text
+    run_elevated: bool | None = None
     environment_variables: tuple[EnvironmentVariable, ...] | None = None
     secrets: tuple[SecretVariable, ...] | None = None
     std_out_err_path_prefix: Text

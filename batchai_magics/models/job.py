@@ -60,18 +60,27 @@ class JobPreparation(WireModel):
 
 
 class InputDirectory(WireModel):
-    """A folder the job reads, known to it as `$AZ_BATCHAI_INPUT_<id>`."""
+    """A folder the job reads, known to it as `$AZ_BATCHAI_INPUT_<id>`.
+
+    `createNew`: true makes it before the job starts, false fails the job when it is not there.
+    """
 
     id: IdSuffix
     path: Text
+    create_new: bool | None = None
 
 
 class OutputDirectory(WireModel):
-    """A folder the job writes, made for it and known to it as `$AZ_BATCHAI_OUTPUT_<id>`."""
+    """A folder the job writes, made for it and known to it as `$AZ_BATCHAI_OUTPUT_<id>`.
+
+    With `createNew` false it is no folder of the job's own but prefix and suffix as they stand, and has to
+    be there.
+    """
 
     id: IdSuffix
     path_prefix: Text
     path_suffix: InsidePath | None = None
+    create_new: bool | None = None
 
 
 class JobConstraints(WireModel):

@@ -65,7 +65,6 @@ OLD: dict[str, dict[str, Old]] = {
         "nodestatecounts": Old(),
         **_TOLD_BY_THE_SERVICE,
     },
-    "OutputDirectory": {"type": Old(), "createnew": Old()},
-    "SetupTask": {"runelevated": Old()},
+    "OutputDirectory": {"type": Old()},
     "ResourceRef": {"resourcegroup": Old()},
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
+
 from pydantic import SecretStr, model_validator
 from typing_extensions import Self
 
@@ -66,7 +68,7 @@ class FileServerMount(WireModel):
 
 
 class UnmanagedFileSystem(WireModel):
-    """Anything that a mount command mounts."""
+    """Anything that a mount command mounts; the path to mount at is added to the command's end."""
 
     mount_command: Text
     relative_mount_path: MountPath
@@ -99,6 +101,10 @@ class MountVolumes(WireModel):
         twice = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
         if twice:
             raise ValueError(f"more than one volume is mounted at {', '.join(twice)}")
+        for place in (PurePosixPath(item.relative_mount_path) for item in self.unmanaged_file_systems or ()):
+            for other in (PurePosixPath(mount.relative_mount_path) for mount in self.all):
+                if place != other and (place in other.parents or other in place.parents):
+                    raise ValueError(f"{place} and {other} are mounted one inside the other; put them apart")
         return self
 
 

@@ -59,13 +59,13 @@ def test_a_job_file_of_2017_is_taken():
         outputDirectories=[{"id": "A", "pathPrefix": "x", "type": "model", "createNew": True}],
     )
     spec = JobSpec.from_wire({"location": "eastus", "tags": {"a": "b"}, **body})
-    assert spec.output_directories[0].id == "A"
+    assert (spec.output_directories[0].id, spec.output_directories[0].create_new) == ("A", True)
 
 
 def test_a_cluster_file_of_2017_is_taken():
     task = {"commandLine": "true", "stdOutErrPathPrefix": "x", "runElevated": True}
     spec = ClusterSpec.from_wire({"location": "eastus", **cluster_body(nodeSetup={"setupTask": task})})
-    assert spec.node_setup.setup_task.command_line == "true"
+    assert spec.node_setup.setup_task.run_elevated is True
 
 
 def test_a_resource_of_a_template_is_taken():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import subprocess
 import threading
@@ -32,6 +31,7 @@ from batchai_magics.backends.local import (
     rows,
     step,
     stopping,
+    unmanaged,
     usage,
 )
 from batchai_magics.backends.local.accounts import LocalAccounts, LocalGroups
@@ -113,8 +113,8 @@ class LocalBackend:
             self.terminate(job)
         stopping.wait_for_end(self.store, jobs, settle=self._settle)
         for guid in creation.forget(self.store, inner):
-            shutil.rmtree(self.layout.job(guid).root, ignore_errors=True)
-            shutil.rmtree(self.layout.cluster(guid), ignore_errors=True)
+            unmanaged.remove_job(self.layout, guid)
+            unmanaged.remove_cluster(self.layout, guid)
         self._settle(force=True)
 
     def terminate(self, job: ResourceId) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.backends.local import registry
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec
 
@@ -55,7 +56,25 @@ def boxed(plan: dict[str, Any], spec: JobSpec, folders: Sequence[Path]) -> dict[
         box = Box(plan["engine"], spec.container_settings, name, folders, variables)
         processes.append({**process, "command": box.command(process["command"])})
         removals.append(box.removal)
-    return {**plan, "processes": processes, "removals": [command for command in removals if command]}
+    kept = [command for command in removals if command]
+    return {**plan, "processes": processes, "removals": kept, "pull": pull(spec.container_settings)}
+
+
+def pull(settings: ContainerSettings) -> dict[str, str] | None:
+    """What the supervisor pulls, and as whom, before anything starts; None for an image that all may have."""
+    who = settings.image_source_registry.credentials
+    return {"image": image_of(settings), "username": who.username} if who else None
+
+
+def image_of(settings: ContainerSettings) -> str:
+    """The image's full name."""
+    source = settings.image_source_registry
+    return registry.image_name(source.server_url or "", source.image)
+
+
+def is_apptainer(engine: Sequence[str]) -> bool:
+    """Whether apptainer runs the containers: processes of its own, with no daemon behind them."""
+    return "apptainer" in Path(engine[0]).name
 
 
 @dataclass(frozen=True)
@@ -68,29 +87,23 @@ class Box:
     folders: Sequence[Path]
     variables: Iterable[str]
 
-    @property
-    def image(self) -> str:
-        """The image's full name."""
-        source = self.settings.image_source_registry
-        server = (source.server_url or "").removeprefix("https://").rstrip("/")
-        return f"{server}/{source.image}" if server else source.image
-
     def command(self, command: str) -> str:
         """The shell command that runs `command` in the container, in the folder it is started in."""
-        if "apptainer" in Path(self.engine[0]).name:
+        image = image_of(self.settings)
+        if is_apptainer(self.engine):
             binds = [word for folder in self.folders for word in ("--bind", str(folder))]
-            words = [*self.engine, "exec", *binds, f"docker://{self.image}"]
+            words = [*self.engine, "exec", *binds, f"docker://{image}"]
             return f"exec {shlex.join(words)} /bin/bash -c {shlex.quote(command)}"
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
         passed = [f"--env={name}" for name in sorted({*self.variables, *PASSED_ON})]
         shared = [f"--shm-size={self.settings.shm_size}"] if self.settings.shm_size else []
         where = ["--rm", "--network=host", f"--name={self.name}", *shared, *mounts, *passed]
-        inside = f"{shlex.quote(self.image)} /bin/bash -c {shlex.quote(command)}"
+        inside = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
         return f'exec {shlex.join([*self.engine, "run", *where])} --workdir="$PWD" {inside}'
 
     @property
     def removal(self) -> list[str]:
         """The command that ends the container, whatever it does; empty where processes are its whole life."""
-        if "apptainer" in Path(self.engine[0]).name:
+        if is_apptainer(self.engine):
             return []
         return [*self.engine, "rm", "--force", self.name]

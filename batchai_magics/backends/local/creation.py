@@ -13,11 +13,12 @@ from batchai_magics.backends.base import Spec, WorkspaceSpec
 from batchai_magics.backends.local import cluster_rows, containers, job_rows, refusals, scheduler
 from batchai_magics.backends.local.accounts import ensure_group
 from batchai_magics.backends.local.catalog import fingerprint, is_there, not_found, parent_key, wire_text
+from batchai_magics.backends.local.job_secrets import JobSecrets
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.outcome import failed_with
 from batchai_magics.backends.local.store import Store
 from batchai_magics.backends.local.verdict import OPEN, record
-from batchai_magics.errors import ConflictError
+from batchai_magics.errors import ConflictError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobSpec
@@ -41,6 +42,8 @@ def create(
     store.make_reserve()
     guid = str(uuid.uuid4())
     run = job_rows.Run(guid, containers.engine(limits.container_command) if _is_boxed(spec) else ())
+    if isinstance(spec, JobSpec):
+        refusals.check_engine(spec, run.engine)
     if isinstance(spec, ClusterSpec):
         spec = cluster_rows.with_setup_suffix(spec, id, guid)
         cluster_rows.check_setup(layout, spec)
@@ -54,8 +57,22 @@ def create(
         if not isinstance(spec, JobSpec):
             return Created(is_new=True)
         row = job_rows.insert(db, layout, id, spec, run)
-    secrets = job_rows.secrets_of(spec)
-    return Created(True, scheduler.spawn(store, layout, row, secrets=secrets) if secrets else None)
+    return Created(True, _holder(store, layout, row, job_rows.secrets_of(spec)))
+
+
+def _holder(
+    store: Store, layout: Layout, row: sqlite3.Row, secrets: JobSecrets
+) -> subprocess.Popen[bytes] | None:
+    """The supervisor that waits with a job's secrets for its nodes; a job without any gets its own later."""
+    try:
+        return scheduler.spawn(store, layout, row, secrets=secrets) if secrets else None
+    except OSError as error:
+        with store.write() as db:
+            for table in ("job", "resource"):
+                db.execute(f"DELETE FROM {table} WHERE key = ?", (row["key"],))
+        raise ServiceError(
+            f"The job's supervisor could not be started: {error}", code="JobLaunchFailed"
+        ) from error
 
 
 def _is_boxed(spec: Spec) -> bool:

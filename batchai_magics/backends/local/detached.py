@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PACKAGE_ROOT = str(Path(__file__).parents[3])
 # Of the variables of whoever starts a job only these reach it: what one notebook exports is no other job's
@@ -40,7 +41,7 @@ class Detached(subprocess.Popen[bytes]):
         """Says nothing, where `Popen` warns of a child that still runs."""
 
 
-def start(program: Program, *, secrets: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Starts the program in a session of its own; it gets the secrets as JSON on its standard input."""
     program.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     code = START.format(module=program.module)

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.local import mounts, scheduler
+from batchai_magics.backends.local import mounts, process, scheduler
 from batchai_magics.backends.local.catalog import not_found
+from batchai_magics.backends.local.job_secrets import JobSecrets
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 from batchai_magics.errors import NotFoundError, Problem, SpecError
@@ -42,8 +43,8 @@ def insert(db: sqlite3.Connection, layout: Layout, id: ResourceId, spec: JobSpec
     python = scheduler.python_of_this_process()
     db.execute(
         "INSERT INTO job (key, guid, cluster, node_count, priority, state, changed, output_root, python,"
-        " needs_secrets, engine)"
-        " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
+        " needs_secrets, engine, spawner)"
+        " VALUES (?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?)",
         (
             *(
                 id.key,
@@ -53,7 +54,7 @@ def insert(db: sqlite3.Connection, layout: Layout, id: ResourceId, spec: JobSpec
                 _PRIORITY[spec.scheduling_priority],
                 time.time(),
             ),
-            *(str(root), python, bool(secrets_of(spec)), json.dumps(run.engine)),
+            *(str(root), python, bool(secrets_of(spec)), json.dumps(run.engine), process.own_identity()),
         ),
     )
     row: sqlite3.Row = db.execute("SELECT * FROM job WHERE key = ?", (id.key,)).fetchone()
@@ -85,14 +86,20 @@ def output_folder(layout: Layout, store: Store, job: ResourceId, directory_id: s
         row = db.execute(
             "SELECT spec FROM resource WHERE key = ?", (ResourceId.parse(spec.cluster.id).key,)
         ).fetchone()
-    for output in spec.output_directories or ():
-        if output.id.lower() == directory_id.lower() and row:
-            mounted = _mounted(layout, spec, ClusterSpec.from_wire(json.loads(row["spec"])))
-            base = mounts.resolve(layout, output.path_prefix.rstrip("/"), mounted)
-            return base / segment / "outputs" / (output.path_suffix or "")
+    outputs = {output.id.lower(): output for output in spec.output_directories or ()}
+    output = outputs.get(directory_id.lower())
     text = f"The specified outputDirectoryId {directory_id} is not present on a mount root"
-    known = ["stdouterr", *(output.id for output in spec.output_directories or ())]
-    raise NotFoundError(text, code="OutputDirectoryNotFound", hint=f"This job has: {', '.join(known)}.")
+    if not (output and row):
+        known = ["stdouterr", *(known.id for known in outputs.values())]
+        raise NotFoundError(text, code="OutputDirectoryNotFound", hint=f"This job has: {', '.join(known)}.")
+    mounted = _mounted(layout, spec, ClusterSpec.from_wire(json.loads(row["spec"])))
+    try:
+        base = mounts.resolve(layout, output.path_prefix.rstrip("/"), mounted)
+    except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
+        hint = f"It is at {output.path_prefix} on the job's nodes."
+        raise NotFoundError(text, code="OutputDirectoryNotFound", hint=hint) from error
+    own = Path(segment, "outputs") if output.create_new is not False else Path()
+    return base / own / (output.path_suffix or "")
 
 
 def _mounted(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dict[str, dict[str, Path]]:
@@ -103,9 +110,11 @@ def _mounted(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dict[str, d
     }
 
 
-def secrets_of(spec: JobSpec) -> dict[str, str]:
-    """The secret variables of a job, for its supervisor's memory alone."""
-    return values_of(spec.secrets)
+def secrets_of(spec: JobSpec) -> JobSecrets:
+    """The secrets of a job, for its supervisor's memory alone."""
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    password = source.credentials.password if source and source.credentials else None
+    return JobSecrets(values_of(spec.secrets), password.get_secret_value() if password else "")
 
 
 def values_of(secrets: Sequence[SecretVariable] | None) -> dict[str, str]:

@@ -34,9 +34,19 @@ class Layout:
         """The folder that a file server exports."""
         return self.home / "fileservers" / id.group.lower() / id.workspace.lower() / id.name.lower()
 
+    @property
+    def clusters(self) -> Path:
+        """The folders of all clusters."""
+        return self.home / "clusters"
+
+    @property
+    def jobs(self) -> Path:
+        """The folders of all runs of jobs."""
+        return self.home / "jobs"
+
     def cluster(self, guid: str) -> Path:
         """All of a cluster."""
-        return self.home / "clusters" / guid
+        return self.clusters / guid
 
     def mounts(self, guid: str) -> Path:
         """`$AZ_BATCHAI_MOUNT_ROOT` of a cluster's nodes: links to shares."""
@@ -48,7 +58,7 @@ class Layout:
 
     def job(self, guid: str) -> JobLayout:
         """A job's own files."""
-        return JobLayout(self.home / "jobs" / guid)
+        return JobLayout(self.jobs / guid)
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,16 @@ class JobLayout:
     def bin(self) -> Path:
         """Programs that come first on the job's PATH; only there when the job needs it."""
         return self.root / "bin"
+
+    @property
+    def registry(self) -> Path:
+        """What docker and podman are signed in with while they pull the job's image; only there meanwhile."""
+        return self.root / "registry"
+
+    @property
+    def tool_log(self) -> Path:
+        """What the program that pulls its image, or mounts something for it, had to say."""
+        return self.root / "tool.log"
 
     @property
     def exits(self) -> Path:

@@ -9,7 +9,7 @@ from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT, Layout
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.storage import AzureFileShare, MountVolumes
+from batchai_magics.models.storage import AzureFileShare, FileServerMount, MountVolumes
 
 DEFAULT_SHARE = "batchaishare"
 DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
@@ -23,27 +23,41 @@ def share_url(share: str, account: str = DEFAULT_ACCOUNT) -> str:
 
 
 def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
-    """The folder behind each relative mount path."""
-    found: dict[str, Path] = {}
-    for share in (volumes.azure_file_shares if volumes else None) or ():
-        found[share.relative_mount_path] = layout.share(
-            share.account_name or _account(share), _share_name(share)
-        )
-    for blob in (volumes.azure_blob_file_systems if volumes else None) or ():
-        found[blob.relative_mount_path] = layout.container(blob.account_name, blob.container_name)
-    for server in (volumes.file_servers if volumes else None) or ():
-        exported = layout.file_server(ResourceId.parse(server.file_server.id))
-        source = (server.source_directory or "").strip("/").removeprefix("data").strip("/")
-        found[server.relative_mount_path] = exported / source
-    return found
+    """The folder behind each relative mount path; unmanaged file systems have none."""
+    if volumes is None:
+        return {}
+    shares = {
+        share.relative_mount_path: layout.share(share.account_name or _account(share), _share_name(share))
+        for share in volumes.azure_file_shares or ()
+    }
+    containers = {
+        blob.relative_mount_path: layout.container(blob.account_name, blob.container_name)
+        for blob in volumes.azure_blob_file_systems or ()
+    }
+    servers = {server.relative_mount_path: _exported(layout, server) for server in volumes.file_servers or ()}
+    return {**shares, **containers, **servers}
+
+
+def _exported(layout: Layout, server: FileServerMount) -> Path:
+    folder = layout.file_server(ResourceId.parse(server.file_server.id))
+    return folder / (server.source_directory or "").strip("/").removeprefix("data").strip("/")
+
+
+def commands(volumes: MountVolumes | None) -> list[dict[str, str]]:
+    """The mount command of each unmanaged file system, and its path below the mount root."""
+    found = (volumes.unmanaged_file_systems if volumes else None) or ()
+    return [{"command": item.mount_command, "path": item.relative_mount_path} for item in found]
 
 
 def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
     """The same, with the default share and container at their usual places, unless they are taken."""
-    found = targets(layout, volumes)
-    found.setdefault(DEFAULT_MOUNT, layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE))
-    found.setdefault(CONTAINER_MOUNT, layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER))
-    return found
+    usual = {
+        DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
+        CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
+    }
+    taken = {item["path"].strip("/").partition("/")[0] for item in commands(volumes)}
+    free = {relative: folder for relative, folder in usual.items() if relative not in taken}
+    return {**free, **targets(layout, volumes)}
 
 
 def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
@@ -92,7 +106,8 @@ def _below(rest: str, mounted: dict[str, Path], field: str) -> Path:
                 break
             return target / inner
     fix = f"mounted are: {', '.join(sorted(mounted)) or 'none'}"
-    raise SpecError([Problem(field, f"{rest!r} is on no mount", fix)])
+    text = f"{rest!r} is on no share, container or file server"
+    raise SpecError([Problem(field, text, fix)])
 
 
 def _account(share: AzureFileShare) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import sqlite3
 import time
 from datetime import datetime, timezone
 
+from batchai_magics.backends.local import trees
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 from batchai_magics.errors import NotFoundError
@@ -78,12 +78,13 @@ def cluster_guid(store: Store, node_id: str) -> str:
 
 def sweep_folders(store: Store, layout: Layout, guid: str) -> None:
     """Deletes the folders of nodes that have left."""
-    with store.read() as db:
-        present = {id for (id,) in db.execute("SELECT id FROM node")}
     folder = layout.cluster(guid) / "nodes"
-    for path in folder.iterdir() if folder.exists() else ():
+    found = list(folder.iterdir()) if folder.exists() else []
+    with store.read() as db:  # after the look at the folders: a node is written down before it gets one
+        present = {id for (id,) in db.execute("SELECT id FROM node")}
+    for path in found:
         if path.name not in present:
-            shutil.rmtree(path, ignore_errors=True)
+            trees.remove(path)
 
 
 def counts(db: sqlite3.Connection, key: str) -> NodeStateCounts:

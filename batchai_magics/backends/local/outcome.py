@@ -89,9 +89,9 @@ def stopped(reason: str) -> Outcome:
     return failed_with("JobTerminated", reason)
 
 
-def failed_with(code: str, message: str) -> Outcome:
+def failed_with(code: str, message: str, **details: object) -> Outcome:
     """A failure that no process caused."""
-    return Outcome(None, (_error(code, message),))
+    return Outcome(None, (_error(code, message, _details(**details)),))
 
 
 def _failed(rank: dict[str, Any], notes: Sequence[str]) -> Outcome:

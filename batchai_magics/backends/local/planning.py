@@ -47,7 +47,6 @@ def write(store: Store, layout: Layout, row: sqlite3.Row) -> None:
     shares = [_node_share(layout, job, node, len(nodes)) for node in nodes]
     place = _place(row, job, segment, spec)
     plan = launch.plan(spec, shares, place)
-    _make_outputs(plan, spec)
     body = _body(plan, spec, shares, place, row)
     seen = (layout.home, Path(RUN_SCRIPT))
     if plan.preparation:
@@ -94,11 +93,6 @@ def _place(row: sqlite3.Row, job: JobLayout, segment: str, spec: JobSpec) -> lau
     )
 
 
-def _make_outputs(plan: launch.LaunchPlan, spec: JobSpec) -> None:
-    for output in spec.output_directories or ():
-        Path(plan.node_env[0][f"AZ_BATCHAI_OUTPUT_{output.id}"]).mkdir(parents=True, exist_ok=True)
-
-
 def _body(
     plan: launch.LaunchPlan,
     spec: JobSpec,
@@ -121,6 +115,8 @@ def _body(
         "engine": json.loads(row["engine"]),
         "notes": [*notes(spec, row), *told],
         "removals": [],
+        "pull": None,
+        "mounts": mounts.commands(spec.mount_volumes),
         "max_wall": max_wall,
         "max_wall_s": duration(max_wall).total_seconds(),
         "disk_grace_s": float(os.environ.get("BATCHAI_DISK_GRACE_S", DISK_GRACE_S)),
@@ -155,8 +151,13 @@ def _nodes(
             "env": _threads({**env, **extra}, shares, count),
             "cwd": share.temp,
             "tmp": _tmp(share),
+            "directories": [
+                {"variable": item.variable, "path": item.path, "need": item.need.value}
+                for item in directories
+                if item.need is not launch.Need.NOTHING
+            ],
         }
-        for share, env in zip(shares, plan.node_env, strict=True)
+        for share, env, directories in zip(shares, plan.node_env, plan.directories, strict=True)
     ]
 
 

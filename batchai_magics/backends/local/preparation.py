@@ -1,4 +1,4 @@
-"""Nodes are made ready: their folder and mounts at once, a setup task by a process of its own."""
+"""Nodes are made ready: folder and links at once, mount commands and setup task by a process of their own."""
 
 from __future__ import annotations
 
@@ -25,22 +25,27 @@ QUERY = (
 def prepare(
     store: Store, layout: Layout, *, secrets: Mapping[str, str] | None = None
 ) -> list[subprocess.Popen[bytes]]:
-    """Makes ready every node that is not yet; gives the processes that run setup tasks."""
+    """Makes ready every node that is not yet; gives the processes that run setup tasks and mount commands."""
     with store.read() as db:
         rows = db.execute(QUERY).fetchall()
-    started = []
-    for row in rows:
-        spec = ClusterSpec.from_wire(json.loads(row["spec"]))
-        setup = spec.node_setup
-        (layout.node(row["guid"], row["id"]) / "tmp").mkdir(parents=True, exist_ok=True)
-        mounts.link(layout, layout.mounts(row["guid"]), setup.mount_volumes if setup else None)
-        if not (setup and setup.setup_task):
-            settle(store, row["id"], "")
-        elif row["preparer"] and not process.is_alive(row["preparer"]):
-            settle(store, row["id"], "The process that ran the setup task disappeared")
-        elif not row["preparer"]:
-            started += _start(store, layout, row, secrets or {})
-    return started
+    return [child for row in rows for child in _prepare(store, layout, row, secrets or {})]
+
+
+def _prepare(
+    store: Store, layout: Layout, row: sqlite3.Row, secrets: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
+    spec = ClusterSpec.from_wire(json.loads(row["spec"]))
+    volumes = spec.node_setup.mount_volumes if spec.node_setup else None
+    (layout.node(row["guid"], row["id"]) / "tmp").mkdir(parents=True, exist_ok=True)
+    mounts.link(layout, layout.mounts(row["guid"]), volumes)
+    has_task = spec.node_setup is not None and spec.node_setup.setup_task is not None
+    if not (has_task or mounts.commands(volumes)):
+        settle(store, row["id"], "")
+    elif not row["preparer"]:
+        return _start(store, layout, row, secrets)
+    elif not process.is_alive(row["preparer"]):
+        settle(store, row["id"], "The process that prepared the node disappeared")
+    return []
 
 
 def settle(store: Store, node: str, problem: str) -> None:

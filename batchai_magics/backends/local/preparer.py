@@ -1,4 +1,4 @@
-"""The process that runs the setup task of one node, and outlives the one that made the cluster."""
+"""The process that mounts for one node and runs its setup task; it outlives the one that made the cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.local import detached, process, step
+from batchai_magics.backends.local import detached, process, step, unmanaged
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.preparation import QUERY, settle
 from batchai_magics.backends.local.store import Store
@@ -17,7 +17,7 @@ RANK = str(Path(__file__).with_name("rank.py"))
 
 
 def main() -> None:
-    """Runs the setup task of one node (`HOME NODE`), then lets waiting jobs have the node."""
+    """Prepares one node (`HOME NODE`), then lets waiting jobs have it."""
     layout, node = Layout(Path(sys.argv[1])), sys.argv[2]
     secrets: dict[str, str] = json.load(sys.stdin)
     store = Store(layout.database)
@@ -27,11 +27,21 @@ def main() -> None:
         return
     plan_file = layout.node(row["guid"], node) / "setup.json"
     plan: dict[str, Any] = json.loads(plan_file.read_text(encoding="utf-8"))
+    problem = unmanaged.mount_for_node(store, layout, row, plan["mounts"])
+    if plan["processes"] and not problem:
+        problem = _run_task(plan_file, plan, secrets)
+    settle(store, node, problem)
+    step.settle(store, layout)
+
+
+def _run_task(plan_file: Path, plan: dict[str, Any], secrets: dict[str, str]) -> str:
+    """Runs the setup task; gives why the node cannot be used when it failed."""
+    if plan["warning"]:
+        with Path(plan["stderr"]).open("a", encoding="utf-8") as log:
+            log.write(f"warning: {plan['warning']}\n")
     env = {**detached.clean_environment(sys.executable), **secrets}
     code = subprocess.run(
         [sys.executable, "-I", "-S", RANK, str(plan_file), "0"], env=env, check=False
     ).returncode
     process.end(lambda: process.marked(plan["guid"]))
-    problem = f"The setup task ended with exit code {code}; its output is in {plan['stderr']}" if code else ""
-    settle(store, node, problem)
-    step.settle(store, layout)
+    return f"The setup task ended with exit code {code}; its output is in {plan['stderr']}" if code else ""

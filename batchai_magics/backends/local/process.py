@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
 import psutil
+
+from batchai_magics.backends.local.rank import die_with_parent
 
 MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
 GRACE_S = 1.2  # between SIGTERM and SIGKILL: a job is gone within two seconds
@@ -62,6 +65,30 @@ def kill(find: Callable[[], Iterable[psutil.Process]]) -> None:
             return
         _send(left, signal.SIGKILL)
         psutil.wait_procs(left, timeout=0.1)
+
+
+def wake_on_signals() -> int:
+    """A descriptor that becomes readable when a child ends or somebody asks this process to stop."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    return reader
+
+
+def adopt_orphans() -> None:
+    """What this process's children leave behind becomes a child of it, so that it can be ended (Linux)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+def die_with_starter() -> None:
+    """In a child, before its program: it is killed when this process goes away (Linux)."""
+    die_with_parent(signal.SIGKILL)
 
 
 def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from batchai_magics.backends.local import process, scheduler
+from batchai_magics.backends.local import process, registry, scheduler
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.outcome import Outcome, failed_with, stopped
 from batchai_magics.backends.local.store import Store
@@ -15,7 +15,8 @@ def recover(store: Store, layout: Layout) -> bool:
     """Finds open jobs that nobody watches over and ends or re-queues them; True when there were any."""
     with store.read() as db:
         rows = db.execute(
-            f"SELECT * FROM job WHERE state IN {OPEN} AND (supervisor != '' OR is_assigned = 1)"
+            f"SELECT * FROM job WHERE state IN {OPEN}"
+            " AND (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
         ).fetchall()
     orphans = [row for row in rows if not _is_watched(row)]
     for row in orphans:
@@ -32,6 +33,7 @@ def _is_watched(row: sqlite3.Row) -> bool:
 def _settle(store: Store, layout: Layout, row: sqlite3.Row) -> None:
     guid = row["guid"]
     process.kill(lambda: process.marked(guid))
+    registry.forget(layout.job(guid).registry)
     with store.write() as db:
         now = db.execute(f"SELECT * FROM job WHERE guid = ? AND state IN {OPEN}", (guid,)).fetchone()
         if now is None or now["supervisor"] != row["supervisor"] or _is_watched(now):
@@ -42,13 +44,13 @@ def _settle(store: Store, layout: Layout, row: sqlite3.Row) -> None:
 def _outcome(layout: Layout, row: sqlite3.Row) -> Outcome:
     if row["stop"]:
         return stopped(row["stop"])
-    if not row["supervisor"]:
-        return stopped("requeue")  # whoever gave it its nodes died before starting it
     if row["state"] != "queued":
         text = "The process that watched over the job disappeared (killed, or the machine was restarted)"
         return failed_with("JobSupervisorLost", text)
-    if row["needs_secrets"] and not row["is_assigned"]:
-        text = "Its supervisor disappeared while the job was queued, and its secrets were never saved"
-        return failed_with("JobSecretsLost", f"{text}: submit it again")
     tail = scheduler.supervisor_tail(layout, row["guid"])
+    if row["needs_secrets"] and not tail:
+        text = "The process that held its secrets disappeared while the job was queued; they were never saved"
+        return failed_with("JobSecretsLost", f"{text}: submit it again")
+    if not row["supervisor"]:
+        return stopped("requeue")  # whoever gave it its nodes died before starting it
     return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail or 'no message'}")

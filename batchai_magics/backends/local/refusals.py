@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from batchai_magics.backends.base import Spec
-from batchai_magics.errors import CapabilityError
+from batchai_magics.backends.local import containers
+from batchai_magics.errors import CapabilityError, Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.storage import MountVolumes
 from batchai_magics.models.vm_sizes import lookup
+
+CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
 
 
 def check(spec: Spec) -> None:
     """Raises a CapabilityError that names the first field this backend cannot honour."""
     if isinstance(spec, ClusterSpec):
         lookup(spec.vm_size)
-        setup = spec.node_setup
-        _check_mounts("nodeSetup.mountVolumes", setup.mount_volumes if setup else None)
     elif isinstance(spec, JobSpec):
-        source = spec.container_settings.image_source_registry if spec.container_settings else None
-        _refuse("containerSettings.imageSourceRegistry.credentials", source and source.credentials)
+        _check_credentials(spec)
         _refuse("secrets[].valueSecretReference", any(s.value_secret_reference for s in spec.secrets or ()))
-        _check_mounts("mountVolumes", spec.mount_volumes)
 
 
-def _check_mounts(path: str, volumes: MountVolumes | None) -> None:
-    hint = "Mount it on this machine, and name its path in an input directory."
-    _refuse(f"{path}.unmanagedFileSystems", volumes and volumes.unmanaged_file_systems, hint)
+def _check_credentials(spec: JobSpec) -> None:
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    credentials = source.credentials if source else None
+    if credentials and not credentials.password_secret_reference and not credentials.password:
+        path = f"properties.{CREDENTIALS}.password"
+        raise SpecError([Problem(path, "this field is required", "it is kept nowhere: give it each time")])
+    _refuse(f"{CREDENTIALS}.passwordSecretReference", credentials and credentials.password_secret_reference)
+
+
+def check_engine(spec: JobSpec, engine: Sequence[str]) -> None:
+    """Raises a CapabilityError for a private image where what runs containers cannot be signed in."""
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    if source and engine and containers.is_apptainer(engine):
+        _refuse(CREDENTIALS, source.credentials, "Docker and podman can pull private images.")
 
 
 def _refuse(path: str, value: object, hint: str = "Leave it out; nothing was written.") -> None:

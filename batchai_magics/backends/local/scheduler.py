@@ -10,9 +10,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 
 from batchai_magics.backends.local import detached, process
+from batchai_magics.backends.local.job_secrets import JobSecrets
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.outcome import failed_with
 from batchai_magics.backends.local.store import Store
@@ -25,21 +25,20 @@ def step(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:
     for row in _assign_all(store):
         try:
             _write_plan(store, layout, row)
-            if not process.is_alive(row["supervisor"]):
-                started.append(spawn(store, layout, row, secrets={}))
+            if not row["supervisor"]:  # one that died with the job's secrets is recovery's business
+                started.append(spawn(store, layout, row, secrets=JobSecrets()))
         except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
             with store.write() as db:
                 record(db, row["key"], row["guid"], failed_with("JobLaunchFailed", str(error)))
     return started
 
 
-def spawn(
-    store: Store, layout: Layout, row: sqlite3.Row, *, secrets: Mapping[str, str]
-) -> subprocess.Popen[bytes]:
+def spawn(store: Store, layout: Layout, row: sqlite3.Row, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
     """Starts a job's supervisor in a session of its own, so that it outlives this process."""
     log = layout.job(row["guid"]).supervisor_log
     arguments = (str(layout.home), row["key"], row["guid"])
-    child = detached.start(detached.Program("supervisor", arguments, row["python"], log), secrets=secrets)
+    program = detached.Program("supervisor", arguments, row["python"], log)
+    child = detached.start(program, secrets=secrets.to_message())
     with store.write() as db:
         db.execute(
             "UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND supervisor = ''",
@@ -63,7 +62,8 @@ def _assign_all(store: Store) -> list[sqlite3.Row]:
 def _assign(db: sqlite3.Connection, cluster: str) -> list[sqlite3.Row]:
     queue = db.execute(
         "SELECT job.* FROM job JOIN resource USING (key) WHERE cluster = ? AND state = 'queued'"
-        " AND is_assigned = 0 ORDER BY priority DESC, seq",
+        # One whose secrets nobody holds is being made just now, or lost: see recovery.
+        " AND is_assigned = 0 AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, seq",
         (cluster,),
     ).fetchall()
     started = []

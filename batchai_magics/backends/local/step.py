@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
-from batchai_magics.backends.local import autoscale, preparation, scheduler
+from batchai_magics.backends.local import autoscale, preparation, scheduler, unmanaged
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 
@@ -13,7 +13,9 @@ from batchai_magics.backends.local.store import Store
 def settle(
     store: Store, layout: Layout, *, setup_secrets: Mapping[str, str] | None = None
 ) -> list[subprocess.Popen[bytes]]:
-    """Scales, prepares nodes, starts jobs; gives the processes that it started (for reaping)."""
+    """Scales, prepares nodes, starts jobs, unmounts; gives the processes that it started (for reaping)."""
     autoscale.adjust(store)
     started = preparation.prepare(store, layout, secrets=setup_secrets)
-    return started + scheduler.step(store, layout)
+    started += scheduler.step(store, layout)
+    unmanaged.sweep(store, layout)
+    return started

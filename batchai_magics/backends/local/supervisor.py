@@ -7,24 +7,24 @@ processes, and tells the store how they ended; then it starts the next queued jo
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
-from batchai_magics.backends.local import process
+from batchai_magics.backends.local import groundwork, process, unmanaged
 from batchai_magics.backends.local.execution_log import ExecutionLog
+from batchai_magics.backends.local.job_secrets import JobSecrets
 from batchai_magics.backends.local.layout import JobLayout, Layout
 from batchai_magics.backends.local.outcome import Outcome, failed_with, of_preparation, of_ranks, stopped
-from batchai_magics.backends.local.rank import die_with_parent
 from batchai_magics.backends.local.store import Store
 from batchai_magics.backends.local.verdict import Verdicts
 
@@ -44,25 +44,50 @@ MPI_ENV = {
 class Supervisor:
     """Runs one job from its assignment to its end."""
 
-    def __init__(self, store: Store, layout: JobLayout, verdicts: Verdicts, secrets: dict[str, str]) -> None:
+    def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> None:
         self._verdicts = verdicts
         self._layout = layout
         self._plan: dict[str, Any] = json.loads(layout.plan.read_text(encoding="utf-8"))
-        self._env = {**os.environ, **MPI_ENV, **secrets}
+        self._env = {**os.environ, **MPI_ENV, **secrets.variables}
+        self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan["execution_logs"])
         self._deadline = time.monotonic() + self._plan["max_wall_s"]
         self._children: list[subprocess.Popen[bytes]] = []
-        self._wakeup = _wake_on_signals()
+        self._wakeup = process.wake_on_signals()
 
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and leaves none of them behind."""
         try:
-            outcome = self._prepare() or self._run_ranks()
+            outcome = self._lay_ground() or self._prepare() or self._run_ranks()
         finally:
             self._end_all()
             self._remove_containers()
+            if self._plan["mounts"]:
+                unmanaged.unmount(self._layout.root)
         self._log.write(outcome.sentence)
         return outcome
+
+    def _lay_ground(self) -> Outcome | None:
+        """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
+        tools = groundwork.tools(self._plan, self._layout, password=self._password)
+        with contextlib.closing(tools):
+            ends = (self._use(tool) for tool in tools)
+            failed = next((end for end in ends if end), None)
+        return failed or groundwork.directories(self._plan)
+
+    def _use(self, tool: groundwork.Tool) -> Outcome | None:
+        log = self._layout.tool_log
+        with log.open("wb") as output:
+            child = self._popen(tool.argv, {**os.environ, **tool.env}, output)
+        self._children = [child]
+        interrupted = self._watch(Path(self._plan["exits"]))
+        if interrupted:
+            process.kill(lambda: process.marked(unmanaged.mark(self._plan["guid"])))
+            return interrupted
+        words = log.read_text(encoding="utf-8", errors="replace")
+        for line in words.splitlines():
+            self._log.write(line)
+        return tool.outcome(child.wait(), words)
 
     def _prepare(self) -> Outcome | None:
         if not self._plan["preparation"]:
@@ -97,7 +122,8 @@ class Supervisor:
             subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
     def _start_one(self, plan: Path, index: int) -> subprocess.Popen[bytes]:
-        return self._popen([self._plan["python"], "-I", "-S", RANK, str(plan), str(index)])
+        argv = [self._plan["python"], "-I", "-S", RANK, str(plan), str(index)]
+        return self._popen(argv, self._env, self._log.file)
 
     def _start_mpi(self) -> subprocess.Popen[bytes]:
         plan = self._plan
@@ -106,16 +132,19 @@ class Supervisor:
         port = ["-pmi-port"] if plan["engine"] else []
         how = [*port, "-launcher", "fork", "-iface", self._env["FI_TCP_IFACE"], "-localhost", "127.0.0.1"]
         command = [plan["python"], "-I", "-S", RANK, str(self._layout.plan)]
-        return self._popen([plan["mpiexec"], *how, *where, "-n", str(len(plan["processes"])), *command])
+        argv = [plan["mpiexec"], *how, *where, "-n", str(len(plan["processes"])), *command]
+        return self._popen(argv, self._env, self._log.file)
 
-    def _popen(self, argv: list[str]) -> subprocess.Popen[bytes]:
+    def _popen(
+        self, argv: Sequence[str], env: Mapping[str, str], output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             argv,
-            env=self._env,
+            env=env,
             stdin=subprocess.DEVNULL,
-            stdout=self._log.file,
-            stderr=self._log.file,
-            preexec_fn=_die_with_supervisor,
+            stdout=output,
+            stderr=output,
+            preexec_fn=process.die_with_starter,
         )
 
     def _watch(self, exits: Path) -> Outcome | None:
@@ -151,31 +180,46 @@ class Supervisor:
         """Ends the job's processes kindly, then everything below this process surely."""
         guid = self._plan["guid"]
         process.end(lambda: process.marked(guid))
-        process.kill(lambda: [*process.marked(guid), *psutil.Process().children(recursive=True)])
+        process.kill(lambda: [*process.marked(guid), *self._descendants()])
         for child in self._children:
             child.wait()
+
+    def _descendants(self) -> list[psutil.Process]:
+        """All below this process, but for what serves its mounts: that ends by itself, unmounted."""
+        serving = process.marked(unmanaged.mark(self._plan["guid"])) if self._plan["mounts"] else []
+        return [child for child in psutil.Process().children(recursive=True) if child not in serving]
 
 
 def main() -> None:
     """Waits until the job has its nodes, runs it, records the outcome, starts the next one."""
     home, key, guid = sys.argv[1:4]
-    secrets: dict[str, str] = json.load(sys.stdin)
+    secrets = JobSecrets.from_message(json.load(sys.stdin))
     layout = Layout(Path(home))
     store = Store(layout.database)
     verdicts = Verdicts(store, key, guid)
-    _adopt_orphans()
-    if not verdicts.claim() or not _wait_for_nodes(verdicts, layout.job(guid)):
+    process.adopt_orphans()
+    if not verdicts.claim():
         return
-    if verdicts.begin():
-        try:
-            outcome = Supervisor(store, layout.job(guid), verdicts, secrets).run()
-        except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
-            outcome = failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
-        verdicts.finish(outcome)
-    # The next job needs the models, which this one did not: they are imported when it has ended.
-    from batchai_magics.backends.local import step
+    while _wait_for_nodes(verdicts, layout.job(guid)):
+        is_again = verdicts.begin() and _run(layout.job(guid), verdicts, secrets)
+        # The next job needs the models, which this one did not: they are imported when it has ended.
+        from batchai_magics.backends.local import step
 
-    step.settle(store, layout)
+        step.settle(store, layout)
+        if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
+            return
+
+
+def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
+    """Runs the job and records its end; whether it is queued again."""
+    try:
+        outcome = Supervisor(job, verdicts, secrets).run()
+    except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+        outcome = failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
+    if outcome.is_requeued:
+        job.plan.unlink(missing_ok=True)  # other nodes, another plan
+    verdicts.finish(outcome)
+    return outcome.is_requeued
 
 
 def _wait_for_nodes(verdicts: Verdicts, job: JobLayout) -> bool:
@@ -192,29 +236,6 @@ def _exit_codes(exits: Path) -> Iterator[tuple[int, int]]:
         if file.suffix != ".part":
             body = json.loads(file.read_text(encoding="utf-8"))
             yield body["rank"], body["exit_code"]
-
-
-def _wake_on_signals() -> int:
-    """A descriptor that becomes readable when a child ends or somebody asks this process to stop."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    return reader
-
-
-def _die_with_supervisor() -> None:
-    die_with_parent(signal.SIGKILL)
-
-
-def _adopt_orphans() -> None:
-    """What the job's processes leave behind becomes a child of this one, so that it can be ended (Linux)."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 
 if __name__ == "__main__":

@@ -82,8 +82,10 @@ def record(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> Non
     now = time.time()
     if outcome.is_requeued:
         db.execute(
-            "UPDATE job SET state = 'queued', changed = ?, started = NULL, is_assigned = 0, supervisor = '',"
-            f" spawner = '', stop = '' WHERE key = ? AND guid = ? AND state IN {OPEN}",
+            "UPDATE job SET state = 'queued', changed = ?, started = NULL, is_assigned = 0, spawner = '',"
+            # A supervisor that knows the job's secrets waits with them for its next nodes.
+            " supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END, stop = ''"
+            f" WHERE key = ? AND guid = ? AND state IN {OPEN}",
             (now, key, guid),
         )
     else:

@@ -1,0 +1,52 @@
+"""Running something as root: as it is for root, through `sudo -n` for whoever may without a password."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+
+_SUDO = ("sudo", "-n", "-E", "--")
+PROBE_S = 10.0
+
+
+def elevated(argv: Sequence[str]) -> list[str]:
+    """The program as root would run it, if this user can; else as it is."""
+    return [*argv] if is_root() or not has_sudo() else [*_SUDO, *argv]
+
+
+def elevated_command(command: str) -> tuple[str, str]:
+    """The same for a shell command, and a warning when it will not run as root."""
+    if is_root():
+        return command, ""
+    if has_sudo():
+        return f"exec {shlex.join([*_SUDO, '/bin/bash', '-c', command])}", ""
+    return command, f"runElevated: {_user()} has no sudo without a password; the task runs without being root"
+
+
+def is_root() -> bool:
+    """Whether this process is root already."""
+    return os.geteuid() == 0
+
+
+@cache
+def has_sudo() -> bool:
+    """Whether sudo works without a password."""
+    try:
+        done = subprocess.run(
+            [*_SUDO, "true"], stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return not done.returncode
+
+
+def _user() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return f"user {os.geteuid()}"

@@ -1,0 +1,191 @@
+"""Private images: pulled by a real podman from a real registry that wants a password, which nothing keeps."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.local import registry
+from batchai_magics.errors import CapabilityError, SpecError
+from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.models.job import ExecutionState
+from tests.backends.local.boxes import IMAGE, submit
+from tests.world import PATIENCE_S, World, until
+
+USER, PASSWORD = "me", "hush-hush"
+# What `htpasswd -B` makes of the two.
+HTPASSWD = "me:$2y$05$Z4cJJyhqUWaAudDNOFktteEURuYiTvSrKnwnu1syonF3l7MvqkNSu"
+CONFIG = """
+version: 0.1
+log: {{level: error}}
+storage: {{filesystem: {{rootdirectory: {folder}/images}}}}
+http: {{addr: 127.0.0.1:{port}}}
+auth: {{htpasswd: {{realm: ours, path: {folder}/htpasswd}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A registry on this machine, and the podman that jobs use."""
+
+    server: str
+    podman: list[str]
+
+    @property
+    def image(self) -> str:
+        return f"{self.server}/team/ours:1"
+
+    def settings(self, password: str = PASSWORD) -> dict[str, object]:
+        credentials = {"username": USER, "password": password}
+        source = {"serverUrl": f"http://{self.server}", "image": "team/ours:1", "credentials": credentials}
+        return {"imageSourceRegistry": source}
+
+    def forget(self) -> None:
+        """Makes the next job pull the image."""
+        subprocess.run([*self.podman, "rmi", "--force", self.image], capture_output=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def served(podman: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A registry that holds a private image."""
+    program = shutil.which("docker-registry")
+    if not program:
+        pytest.skip("docker-registry is not installed")
+    folder = tmp_path_factory.mktemp("registry")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "htpasswd").write_text(HTPASSWD + "\n")
+    (folder / "config.yml").write_text(CONFIG.format(folder=folder, port=port))
+    log = (folder / "log").open("wb")
+    with subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=log, stderr=log) as child:
+        made = Registry(f"127.0.0.1:{port}", podman.split())
+        until(lambda: answers(port) or child.poll() is not None)
+        push = [*made.podman, "push", "--tls-verify=false", f"--creds={USER}:{PASSWORD}", IMAGE, made.image]
+        done = subprocess.run(push, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        yield made
+        child.terminate()
+    log.close()
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def holders(home: Path, secret: str) -> list[Path]:
+    """The files of a home that hold a secret."""
+    return [path for path in home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+@pytest.mark.slow
+def test_a_private_image_is_pulled_with_its_credentials(boxes: World, served: Registry) -> None:
+    served.forget()
+    job = submit(boxes, "cat /in-the-image; env", containerSettings=served.settings()).wait(PATIENCE_S)
+    assert job.state is ExecutionState.SUCCEEDED, job.log(file="execution.log")
+    assert job.log().startswith("yes\n")
+    assert not holders(boxes.settings.home, PASSWORD)  # nor any variable of the job, which it printed
+    assert not list(boxes.settings.home.rglob("config.json"))
+    shown = json.dumps(job.show().to_wire())
+    assert (USER in shown, PASSWORD in shown, PASSWORD in repr(job.show())) == (True, False, False)
+
+
+@pytest.mark.slow
+def test_a_wrong_password_fails_the_job_by_the_services_code(boxes: World, served: Registry) -> None:
+    served.forget()
+    job = submit(boxes, "true", containerSettings=served.settings("guessed-it")).wait(PATIENCE_S)
+    (error,) = job.show().execution.errors
+    assert (error.code, error.details[0].value) == ("FailedStartingContainer", served.image)
+    assert "could not be pulled" in error.message
+    assert not holders(boxes.settings.home, "guessed-it")
+
+
+@pytest.mark.slow
+def test_a_job_that_waits_keeps_the_password_in_memory_alone(boxes: World, served: Registry) -> None:
+    served.forget()
+    resize(boxes, 0)
+    job = submit(boxes, "cat /in-the-image", containerSettings=served.settings())
+    until(lambda: boxes.supervisor(job).is_running())
+    words = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    assert not [line for line in words if PASSWORD in line]
+    assert not holders(boxes.settings.home, PASSWORD)
+    boxes.backend.close()  # what submitted it goes away; another process gives it its nodes
+    resize(boxes, 1)
+    assert job.wait(PATIENCE_S).log() == "yes\n", job.log(file="execution.log")
+
+
+@pytest.mark.slow
+def test_a_sign_in_that_a_killed_supervisor_left_is_gone_with_the_job(world: World) -> None:
+    job = submit(world, "echo up; sleep 1000", containerSettings=None)
+    until(lambda: job.log() == "up\n")
+    left = world.backend.layout.job(world.guid(job)).registry
+    left.mkdir()
+    (left / "config.json").write_text("{}")
+    world.supervisor(job).kill()
+    until(lambda: job.is_done)
+    assert not left.exists()
+
+
+def resize(world: World, count: int) -> None:
+    scale = {"scaleSettings": {"manual": {"targetNodeCount": count}}}
+    world.backend.update(world.cluster, ClusterPatch.from_wire({"properties": scale}))
+
+
+def test_credentials_without_a_password_are_refused_before_anything_is_written(world: World) -> None:
+    source = {"image": "x", "credentials": {"username": "me"}}
+    with pytest.raises(SpecError, match=r"credentials\.password"):
+        submit(world, "true", containerSettings={"imageSourceRegistry": source})
+    vault = {"sourceVault": {"id": "v"}, "secretUrl": "https://v/secrets/a"}
+    source = {"image": "x", "credentials": {"username": "me", "passwordSecretReference": vault}}
+    with pytest.raises(CapabilityError, match="passwordSecretReference"):
+        submit(world, "true", containerSettings={"imageSourceRegistry": source})
+
+
+# -- the sign-in ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("server", "image", "full", "signed_in_at"),
+    [
+        ("https://me.azurecr.io/", "tf:1", "me.azurecr.io/tf:1", "me.azurecr.io"),
+        ("me.azurecr.io", "me.azurecr.io/tf:1", "me.azurecr.io/tf:1", "me.azurecr.io"),
+        ("", "me.azurecr.io/tf:1", "me.azurecr.io/tf:1", "me.azurecr.io"),
+        ("http://127.0.0.1:5000", "a/b", "127.0.0.1:5000/a/b", "127.0.0.1:5000"),
+        ("https://index.docker.io/v1/", "me/tf", "docker.io/me/tf", registry.HUB),
+        ("", "me/tf:1", "me/tf:1", registry.HUB),
+    ],
+)
+def test_the_registry_of_an_image_is_known(server: str, image: str, full: str, signed_in_at: str) -> None:
+    assert registry.image_name(server, image) == full
+    assert registry.server_of(full) == signed_in_at
+
+
+def test_a_sign_in_is_for_this_user_and_this_pull_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "registry"
+    with registry.signed_in(folder, "me.azurecr.io/tf", username="me", password=PASSWORD) as env:
+        file = Path(env["REGISTRY_AUTH_FILE"])
+        assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
+        assert list(json.loads(file.read_text())["auths"]) == ["me.azurecr.io"]
+        assert "CONTAINERS_REGISTRIES_CONF" not in env  # plain HTTP is for this machine alone
+    assert not folder.exists()
+
+
+def test_a_sign_in_leaves_docker_the_engine_that_its_user_chose(tmp_path: Path, monkeypatch) -> None:
+    own = tmp_path / "own"
+    (own / "contexts").mkdir(parents=True)
+    (own / "config.json").write_text('{"currentContext": "rootless", "auths": {"other": {"auth": "x"}}}')
+    monkeypatch.setenv("DOCKER_CONFIG", str(own))
+    with registry.signed_in(tmp_path / "r", "me.azurecr.io/tf", username="me", password="x") as env:
+        body = json.loads(Path(env["REGISTRY_AUTH_FILE"]).read_text())
+        assert (body["currentContext"], list(body["auths"])) == ("rootless", ["me.azurecr.io"])
+        assert Path(env["DOCKER_CONFIG"], "contexts").resolve() == own / "contexts"
