@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from itertools import islice
+from dataclasses import dataclass, field, fields
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,13 +49,15 @@ class StepColumns:
         """Some rows, in the order asked for."""
         return StepColumns(**{name: column[rows] for name, column in self.arrays().items()})
 
-    def records(self) -> Iterator[StepRecord]:
-        """The rows as records."""
+    def records(self, wall_times: Mapping[int, float] = {}) -> Iterator[StepRecord]:
+        """The rows as records, with the times of the rows that have one."""
         ranks = [None if rank == NO_RANK else rank for rank in self.rank.tolist()]
         numbers = (self.images_per_sec, self.uncertainty, self.jitter, self.loss)
         top_1, top_5 = (_or_none(column, self.has_accuracy) for column in (self.top_1, self.top_5))
         lists = (column.tolist() for column in numbers)
-        return map(StepRecord, self.step.tolist(), ranks, *lists, top_1, top_5, self.offset.tolist())
+        times = map(wall_times.get, range(len(self))) if wall_times else repeat(None)
+        rows = zip(self.step.tolist(), ranks, *lists, top_1, top_5, self.offset.tolist(), times, strict=False)
+        return map(StepRecord._make, rows)
 
     @classmethod
     def of(cls, records: Sequence[StepRecord]) -> StepColumns:
@@ -86,14 +88,18 @@ _FLOATS = ("images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
 
 @dataclass(frozen=True)
 class Columns:
-    """All records of a log: its steps, and each other record with the number of steps before it."""
+    """All records of a log: its steps, and each other record with the number of steps before it.
+
+    Few logs tell times: they are kept only for the steps that have one, by row.
+    """
 
     steps: StepColumns
     others: Sequence[tuple[int, Record]]
+    wall_times: Mapping[int, float] = field(default_factory=dict)
 
     def records(self) -> Iterator[Record]:
         """All records in file order."""
-        steps = self.steps.records()
+        steps = self.steps.records(self.wall_times)
         done = 0
         for place, record in self.others:
             yield from islice(steps, place - done)

@@ -16,10 +16,10 @@ from batchai_magics.metrics.bulk_tags import NAMES
 from batchai_magics.metrics.formats import LITERALS
 from batchai_magics.metrics.header import HINTS, OPENINGS
 from batchai_magics.metrics.pace import Pace
-from batchai_magics.metrics.parser import Source
 from batchai_magics.metrics.patterns import Patterns
 from batchai_magics.metrics.prefixes import last_tag
 from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.source import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,6 +48,7 @@ class BulkLines:
         self._parts: list[StepColumns] = []
         self._count = 0  # of all steps
         self._others: list[tuple[int, Record]] = []
+        self._wall_times: dict[int, float] = {}
         self._parsed: list[StepRecord] = []  # of the block in hand …
         self._rows: list[Array] = []  # … and its rows, in file order; the parsed steps come behind its own
 
@@ -75,7 +76,7 @@ class BulkLines:
         self._parse(MARGIN_BYTES, end)
         self._add(self._source.finish(), 0)
         self._keep(StepColumns.of([]))
-        return Columns(StepColumns.concatenated(self._parts), self._others)
+        return Columns(StepColumns.concatenated(self._parts), self._others, self._wall_times)
 
     def _walk(self, block: Block, start: int, end: int) -> int:
         at, is_in_header = start, self._source.is_in_header
@@ -108,6 +109,8 @@ class BulkLines:
         known = len(self._parsed)
         for record in records:
             if isinstance(record, StepRecord):
+                if record.wall_time is not None:
+                    self._wall_times[self._count] = record.wall_time
                 self._parsed.append(record)
                 self._count += 1
             else:

@@ -14,14 +14,14 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, repeat
 from operator import itemgetter
+from typing import NamedTuple
 
 from batchai_magics.metrics.formats_caffe import CAFFE
 from batchai_magics.metrics.formats_chainer import CHAINER, TABLE_OPENINGS
 from batchai_magics.metrics.formats_cntk import CNTK
-from batchai_magics.metrics.formats_gate import Gate, spelled_out, stem
+from batchai_magics.metrics.formats_gate import SHORTEST, Gate, spelled_out, stem
 from batchai_magics.metrics.formats_horovod import HOROVOD
 from batchai_magics.metrics.formats_json import DLLOGGER, JSON_LINES
 from batchai_magics.metrics.formats_keras import KERAS
@@ -33,7 +33,7 @@ from batchai_magics.metrics.formats_tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats_tf import TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.formats_torch import PYTORCH
 from batchai_magics.metrics.formats_view import View
-from batchai_magics.metrics.header import OPENINGS
+from batchai_magics.metrics.header import HINTS, OPENINGS
 from batchai_magics.metrics.record import Record
 
 LINE_FORMATS: tuple[LineFormat, ...] = (
@@ -58,35 +58,41 @@ _LINE_STEMS = tuple(stem(literal) for literal in _LINE_LITERALS)
 _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
 _RATE, _EVALUATION = TENSORFLOW_BENCHMARKS[0], TENSORFLOW_BENCHMARKS[1:]
 _OPENINGS_END = len(_EVALUATION) + len(_OPENINGS)
-_GATE = Gate((*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS))
+_SOUGHT = (*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS)
+_HINTS_BEGIN = len(_SOUGHT)
+_GATE = Gate(_SOUGHT)
+_HEADER_GATE = Gate((*_SOUGHT, *(b"^" * (len(hint) < SHORTEST) + hint for hint in HINTS)))
 
 _Read = Callable[[View, re.Match[bytes]], Record | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a look at some lines has found: all that may be in them."""
+class Found(NamedTuple):
+    """What a look at some lines has found: all that may be in them.
+
+    Each line that matters holds one of the `marks`.
+    """
 
     glued: Sequence[GluedFormat]
     stems: Sequence[bytes]  # of the line formats
-    is_opening: bool  # a header or a table begins, so that lines without any literal matter
+    marks: Sequence[bytes]
+    is_opening: bool = False  # a header or a table begins, so that lines without any mark matter
 
 
-_NOTHING = Found((), (), False)
-_ONLY_RATE = Found((_RATE,), (), False)
+_NOTHING = Found((), (), ())
+_ONLY_RATE = Found((_RATE,), (), (_RATE.literal,))
 
 
-def look(data: bytes) -> Found:
-    """Which formats these lines may hold; never misses one."""
+def look(data: bytes, *, is_in_header: bool = False) -> Found:
+    """Which formats these lines may hold, or which of the header's lines; never misses one."""
     has_rate = _RATE.literal in data  # so usual that it is quickest to search for
-    is_there = _GATE.open_for(data)
+    is_there = (_HEADER_GATE if is_in_header else _GATE).open_for(data)
     if is_there is None:
         return _ONLY_RATE if has_rate else _NOTHING
-    return Found(
-        [*([_RATE] if has_rate else []), *compress(_EVALUATION, is_there)],
-        list(compress(_LINE_STEMS, is_there[_OPENINGS_END:])),
-        any(is_there[len(_EVALUATION) : _OPENINGS_END]),
-    )
+    glued = [*([_RATE] if has_rate else []), *compress(_EVALUATION, is_there)]
+    stems = list(compress(_LINE_STEMS, is_there[_OPENINGS_END:]))
+    hints = compress(HINTS, is_there[_HINTS_BEGIN:])
+    is_opening = any(is_there[len(_EVALUATION) : _OPENINGS_END])
+    return Found(glued, stems, [*(row.literal for row in glued), *stems, *hints], is_opening)
 
 
 def read_records(view: View, found: Found) -> Iterator[Record]:

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_WINDOW = 7  # the shortest string that covers an aligned word of four bytes at any place
+SHORTEST = 7
+"""The shortest string that covers an aligned word of four bytes at any place."""
+
 _TABLE_BITS = 16
 _MULTIPLIERS = range(2654435761, 2654435761 + 4000, 2)
 _CLASSES = {
@@ -107,7 +109,7 @@ class _Words:
 
 def _words(text: bytes) -> list[int]:
     """The words in the most unusual window of a string; one of them is aligned wherever the string is."""
-    windows = [text[i : i + _WINDOW] for i in range(len(text) - _WINDOW + 1)]
+    windows = [text[i : i + SHORTEST] for i in range(len(text) - SHORTEST + 1)]
     window = min(windows, key=lambda window: sum(window[i : i + 4] in _COMMON for i in range(4)))
     return [int.from_bytes(window[i : i + 4], "little") for i in range(4)]
 

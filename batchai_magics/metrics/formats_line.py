@@ -7,13 +7,15 @@ from collections.abc import Sequence
 
 from batchai_magics.metrics.formats_row import Line, LineFormat
 from batchai_magics.metrics.formats_view import View
+from batchai_magics.metrics.memory import Memory
 from batchai_magics.metrics.prefixes import PREFIX, rank_of
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.times import SHORTEST_BYTES, Stamp, month_of_glog, stamp_in, stamp_of_glog
 
 _MOST_BYTES = 16 * 1024  # longer lines are no line of any program here
 _LEVEL = rb"(?:DEBUG|INFO|WARNING)"
 _LEAD = re.compile(
-    rb"(?:[IW]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] +"  # glog and absl
+    rb"(?:[IW](?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] +"  # glog and absl
     rb"|" + _LEVEL + rb":[\w.]*: ?"  # Python's logging
     rb"|(?:- )?(?:[\w.]+ - )?" + _LEVEL + rb" - "
     rb"|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d: +)?"  # CNTK's BrainScript
@@ -43,8 +45,18 @@ def line_at(view: View, start: int) -> tuple[Line, bool] | None:
     begin = prefix.end() if prefix else 0
     lead = _LEAD.match(text, begin)
     rank = rank_of(prefix) if view.rank is None else view.rank
-    line = Line(text[lead.end() if lead else begin :], rank, view.end_offset(start), view.memories.of(rank))
-    return line, newline >= 0
+    memory = view.memories.of(rank)
+    body = text[lead.end() if lead else begin :]
+    stamp = _stamp(text[:begin], lead[0] if lead else b"", memory) or view.tag_stamp
+    return Line(body, rank, view.end_offset(start), memory, view.told, stamp), newline >= 0
+
+
+def _stamp(prefix: bytes, lead: bytes, memory: Memory) -> Stamp | None:
+    """When a line was printed, by what stands in front of it."""
+    stamp = stamp_in(prefix) if len(prefix) > SHORTEST_BYTES else None
+    if stamp or len(lead) < SHORTEST_BYTES:
+        return stamp
+    return stamp_of_glog(lead, memory.year_of(month_of_glog(lead))) or stamp_in(lead)
 
 
 def read_line(view: View, start: int, rows: Sequence[LineFormat]) -> list[Record]:

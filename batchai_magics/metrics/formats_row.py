@@ -11,6 +11,7 @@ from batchai_magics.metrics.formats_gate import stem
 from batchai_magics.metrics.formats_view import View
 from batchai_magics.metrics.memory import Memory
 from batchai_magics.metrics.record import Record, ValueRecord
+from batchai_magics.metrics.times import Stamp, wall_time
 
 NUMBER = rb"[-+]?(?:(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?|nan|inf)"
 """A number as Python and C print it; bounded, as all repeated parts, so that no line takes long."""
@@ -65,18 +66,30 @@ class GluedFormat(Format):
 
 @dataclass(slots=True)
 class Line:
-    """A whole line, without tag and prefix, while it is read; `offset` is that of its end."""
+    """A whole line, without tag and prefix, while it is read; `offset` is that of its end.
+
+    `stamp` is the time that it tells, `told` the one that is known otherwise.
+    """
 
     text: bytes
     rank: int | None
     offset: int
     memory: Memory
+    told: float | None = None
+    stamp: Stamp | None = None
+
+    @property
+    def wall_time(self) -> float | None:
+        """When the line was printed."""
+        return wall_time(self.stamp, self.told)
 
     def value(
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: int | None = None
     ) -> ValueRecord:
         """The record of a number on this line."""
-        return ValueRecord(field.name, float(number), field.unit, step, epoch, self.rank, self.offset)
+        return ValueRecord(
+            field.name, float(number), field.unit, step, epoch, self.rank, self.offset, self.wall_time
+        )
 
 
 def read_fields(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:

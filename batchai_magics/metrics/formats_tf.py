@@ -53,6 +53,7 @@ def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
         None if top_1 is None else float(top_1),
         None if top_5 is None else float(top_5),
         view.end_offset(end),
+        view.wall_time(view.begun),
     )
 
 
@@ -79,7 +80,10 @@ def _read_total(view: View, match: re.Match[bytes]) -> Record | None:
     if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(view.data, match.end()):
         return None
     view.begun = match.start() - len(b"total ")
-    return TotalRecord(float(match[7]), view.rank_at(before), view.end_offset(match.end()))
+    end = match.end()
+    return TotalRecord(
+        float(match[7]), view.rank_at(before), view.end_offset(end), view.wall_time(view.begun)
+    )
 
 
 def _ends_here(data: bytes, end: int) -> bool:
@@ -94,8 +98,13 @@ def _read_examples(view: View, match: re.Match[bytes]) -> Record | None:
         return None
     view.begun = match.start() - len(left) + found.start()
     rank = view.rank_at(left[: found.start()])
-    offset = view.end_offset(match.end())
-    return EvalRecord(rank, step=int(found[1]), examples_per_sec=float(found[2]), offset=offset)
+    return EvalRecord(
+        rank,
+        step=int(found[1]),
+        examples_per_sec=float(found[2]),
+        offset=view.end_offset(match.end()),
+        wall_time=view.wall_time(view.begun),
+    )
 
 
 def _read_accuracy(view: View, match: re.Match[bytes]) -> Record | None:
@@ -106,6 +115,7 @@ def _read_accuracy(view: View, match: re.Match[bytes]) -> Record | None:
         top_5=float(match[2]),
         examples=int(match[3]),
         offset=view.end_offset(match.end()),
+        wall_time=view.wall_time(view.begun),
     )
 
 

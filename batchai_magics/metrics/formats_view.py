@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from batchai_magics.metrics.memory import Memories
 from batchai_magics.metrics.pace import Pace
-from batchai_magics.metrics.prefixes import LABEL, PLAIN_TAG, rank_of
+from batchai_magics.metrics.prefixes import LABEL, PLAIN_TAG, PREFIX, rank_of
+from batchai_magics.metrics.times import SHORTEST_BYTES, Stamp, stamp_in, wall_time
 
 
 @dataclass(slots=True)
@@ -24,6 +25,9 @@ class View:
     first: int | None = None  # … and the first one
     is_tagged: bool = False  # each line begins with a plain tag, which tells its rank
     is_continued: bool = False  # the first line begins in the middle of one that was too long
+    told: float | None = None  # when the lines were written, where they do not tell a better time
+    tag_stamp: Stamp | None = None  # of the tag that was taken off
+    _stamp: tuple[int, Stamp | None] = (-1, None)  # the last line that was asked for one, and its answer
 
     def end_offset(self, position: int) -> int:
         """The byte offset of the end of the line at a position."""
@@ -52,3 +56,18 @@ class View:
         if self.rank is None and before:
             return rank_of(LABEL.search(before))
         return self.rank
+
+    def wall_time(self, position: int) -> float | None:
+        """When the line was printed on which a record begins here."""
+        start = self.data.rfind(b"\n", 0, position) + 1
+        if position - start <= SHORTEST_BYTES:
+            return wall_time(self.tag_stamp, self.told)
+        if start != self._stamp[0]:
+            self._stamp = start, self._stamp_at(start)
+        return wall_time(self._stamp[1] or self.tag_stamp, self.told)
+
+    def _stamp_at(self, start: int) -> Stamp | None:
+        tag = PLAIN_TAG.match(self.data, start) if self.is_tagged else None
+        prefix = PREFIX.match(self.data, tag.end() if tag else start)
+        is_long = prefix is not None and prefix.end() - prefix.start() > SHORTEST_BYTES
+        return stamp_in(prefix[0]) if prefix and is_long else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024
 """A line without an end is cut here, so that a stream without newlines costs no memory."""
@@ -11,8 +11,7 @@ MAX_LINE_BYTES = 64 * 1024
 _DIGITS = b"0123456789"
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """Whole lines, each ended by a newline, at a byte offset of their stream.
 
     Only the piece of an overlong line, and a stream's last line, may lack the newline.
@@ -39,6 +38,10 @@ class LineCutter:
         """Whether the last line has not ended yet."""
         return bool(self._carry)
 
+    def move_to(self, offset: int) -> None:
+        """The next bytes stand at this offset of their file."""
+        self.offset = offset - len(self._carry)
+
     def feed(self, data: bytes) -> Iterator[Block]:
         """The blocks of whole lines that these bytes complete; take all of them before feeding again."""
         buffer = self._carry + data.replace(b"\r", b"\n")
@@ -54,6 +57,14 @@ class LineCutter:
         block = Block(self._carry, self.offset)
         self._carry, self.offset = b"", block.end
         return block if block.data else None
+
+
+def lines_of(block: Block) -> Iterator[Block]:
+    """Each line of a block; the last one may lack its newline."""
+    offset = block.offset
+    for line in block.data.splitlines(keepends=True):
+        yield Block(line, offset)
+        offset += len(line)
 
 
 def _cut(buffer: bytes, start: int) -> int:

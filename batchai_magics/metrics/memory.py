@@ -18,6 +18,8 @@ class Memory:
     times: dict[int, tuple[float, int]] = field(default_factory=dict)  # of each worker: when, at which step
     columns: tuple[str, ...] = ()  # of a table
     lines_left: int = 0  # before the table is given up
+    year: int | None = None  # of glog's stamps, which tell none …
+    month: int = 0  # … and the month of the last one
     _seen: dict[object, None] = field(default_factory=dict)
 
     def is_new(self, key: object) -> bool:
@@ -28,6 +30,15 @@ class Memory:
         if len(self._seen) > _MOST_SEEN:
             del self._seen[next(iter(self._seen))]
         return True
+
+    def year_of(self, month: int) -> int | None:
+        """The year of a stamp in this month, close to the last one; None while no year was told."""
+        months_back = self.month - month
+        if self.year is None or not self.month or months_back < -6:  # not in order, at the turn of a year
+            return self.year and self.month and self.year - 1
+        self.year += months_back > 6
+        self.month = month
+        return self.year
 
     def moves_to(self, epoch: int | None, step: int | None) -> None:
         """Forget what was shown if this is another step."""

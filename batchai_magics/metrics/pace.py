@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import gcd
 
 from batchai_magics.metrics.prefixes import PREFIX
+from batchai_magics.metrics.record import StepRecord
 
 _MAX_DIGITS = 18
 _DEFAULT_EVERY = 10  # --display_every, while no two steps were seen
@@ -25,6 +27,13 @@ class Pace:
         self.has_accuracy = self.has_accuracy or has_accuracy
         if step > 1 and self.every != 1:
             self.every = gcd(self.every, step)
+
+    def see_all(self, records: Sequence[StepRecord]) -> None:
+        """Learn from some step lines at once, all with accuracies if one of them has any."""
+        if records:
+            self.has_accuracy = self.has_accuracy or records[0].top_1 is not None
+            if self.every != 1:
+                self.every = gcd(self.every, *(record.step for record in records if record.step > 1))
 
     def step(self, digits: bytes, before: bytes) -> int | None:
         """The step in these digits, or None when no part of them can be one.

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from batchai_magics.metrics.times import Stamp, stamp_in
+
 _CTIME = rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
 _ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{0,9})?(?:Z|[+-]\d\d:?\d\d)?"
 
@@ -60,6 +62,7 @@ class Piece:
 
     key: StreamKey | None
     text: bytes
+    stamp: Stamp | None = None  # of the tag, or of the line
 
 
 def rank_of(match: re.Match[bytes] | None) -> int | None:
@@ -96,7 +99,7 @@ def split_tags(line: bytes) -> list[Piece]:
 
 
 def _pieces(line: bytes) -> Iterator[Piece]:
-    key: StreamKey | None = None
+    key, stamp, line_stamp = None, None, None
     start = 0
     for tag in _TAG.finditer(line):
         floor = max(start, tag.start() - _TAG_HEAD_BYTES)
@@ -105,7 +108,10 @@ def _pieces(line: bytes) -> Iterator[Piece]:
             continue  # `<stdout>:` in somebody's text
         text = line[start : head.start()]
         if text and not (start == 0 and PREFIX.fullmatch(text)):
-            yield Piece(key, text)
+            yield Piece(key, text, stamp)
+        elif text:
+            line_stamp = stamp_in(text)
         key = StreamKey(int(head["rank"]) if head["rank"] else None, tag[1])
+        stamp = stamp_in(head[0]) or line_stamp
         start = tag.end()
-    yield Piece(key, line[start:])
+    yield Piece(key, line[start:], stamp)

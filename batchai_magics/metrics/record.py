@@ -1,4 +1,7 @@
-"""What a training log says, as values."""
+"""What a training log says, as values.
+
+`wall_time` is when the line was printed, in seconds since 1970; None where nothing tells.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ class StepRecord(NamedTuple):
     top_1: float | None = None
     top_5: float | None = None
     offset: int = 0
+    wall_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class TotalRecord:
     images_per_sec: float
     rank: int | None
     offset: int = 0
+    wall_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class EvalRecord:
     top_5: float | None = None
     examples: int | None = None
     offset: int = 0
+    wall_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class PatternRecord:
     step: int | None
     rank: int | None
     offset: int = 0
+    wall_time: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,7 @@ class ValueRecord:
     epoch: int | None = None
     rank: int | None = None
     offset: int = 0
+    wall_time: float | None = None
 
 
 Record = StepRecord | TotalRecord | EvalRecord | HeaderRecord | PatternRecord | ValueRecord

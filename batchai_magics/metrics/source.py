@@ -1,0 +1,220 @@
+"""One file or pipe of a log: its lines, each in the stream of the process that wrote it, become records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from batchai_magics.metrics.formats import Found, look, read_records
+from batchai_magics.metrics.formats_chainer import read_table_row
+from batchai_magics.metrics.formats_line import line_at
+from batchai_magics.metrics.formats_view import View
+from batchai_magics.metrics.header import HeaderWindow
+from batchai_magics.metrics.lines import Block, LineCutter, lines_of
+from batchai_magics.metrics.memory import Memories
+from batchai_magics.metrics.pace import Pace
+from batchai_magics.metrics.patterns import Patterns
+from batchai_magics.metrics.plain_steps import Gap, PlainSteps, read_plain_steps
+from batchai_magics.metrics.prefixes import (
+    PREFIX,
+    StreamKey,
+    has_tag,
+    is_evenly_tagged,
+    last_tag,
+    rank_of,
+)
+from batchai_magics.metrics.record import HeaderRecord, PatternRecord, Record, ValueRecord
+from batchai_magics.metrics.streams import StreamLine, Streams
+
+_CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~])?|[\0\b]+")
+
+
+class Source:
+    """One file or pipe, in which the streams of several processes may be mixed."""
+
+    def __init__(self, rank: int | None, patterns: Patterns) -> None:
+        self.pace = Pace()
+        self._rank = rank
+        self._patterns = patterns
+        self._lines = LineCutter()
+        self._header = HeaderWindow()
+        self._memories = Memories()
+        self._streams = Streams(rank)
+        self._told: float | None = None
+
+    def feed(
+        self, data: bytes, *, offset: int | None = None, wall_time: float | None = None
+    ) -> Iterable[Record]:
+        """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
+        self._told = wall_time
+        if offset is not None:
+            self._lines.move_to(offset)
+        return chain.from_iterable(map(self._read_block, self._lines.feed(data)))
+
+    def finish(self) -> Iterator[Record]:
+        """The records of full shape on lines that nothing ended."""
+        last = self._lines.finish()
+        if last:
+            yield from self._read_block(last)
+        for line in self._streams.finish(self._lines.offset):
+            yield from self._read_line(line)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next line is read by itself."""
+        is_within_line = self._streams.is_any_within_line or self._lines.is_within_line
+        return not (is_within_line or self._patterns or self._memories.has_table)
+
+    @property
+    def is_in_header(self) -> bool:
+        """Whether lines with one of the header's HINTS are looked at."""
+        return self._header.is_open
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of text that has no tag."""
+        return self._streams.rank
+
+    def skip(self, size_bytes: int, *, lines: int, last_key: StreamKey | None = None) -> None:
+        """Pass whole lines that somebody else has read; the last tag in them was that of `last_key`."""
+        self._lines.offset += size_bytes
+        self._header.skip(lines)
+        if last_key:
+            self._streams.switch_to(last_key)
+
+    def _read_block(self, block: Block) -> Iterable[Record]:
+        """Read lines all at once, where each belongs to one process and is read by itself."""
+        is_tagged = has_tag(block.data)
+        if not self._is_even(block, is_tagged=is_tagged):
+            return self._untangle(block)
+        if self._is_plain(block.data):
+            steps = read_plain_steps(
+                block,
+                is_tagged=is_tagged,
+                has_accuracy=self.pace.has_accuracy,
+                rank=self.rank,
+                wall_time=self._told,
+            )
+            found = look(steps.rest, is_in_header=self._header.is_open)
+            if not found.is_opening:
+                return self._read_at_once(block, steps, found, is_tagged=is_tagged)
+        return self._untangle(block) if is_tagged else self._read_singly(block)
+
+    def _is_even(self, block: Block, *, is_tagged: bool) -> bool:
+        """Whether no line is spread over several blocks or over several tags' pieces."""
+        if block.data[-1:] != b"\n":
+            return False
+        if is_tagged:
+            is_between_lines = self._rank is None and not self._streams.is_any_within_line
+            return is_between_lines and is_evenly_tagged(block.data)
+        return not self._streams.is_within_line
+
+    def _is_plain(self, data: bytes) -> bool:
+        """Whether only lines that hold the literal of a format have to be read."""
+        is_clean = b"\x1b" not in data and b"\0" not in data and b"\b" not in data
+        return is_clean and not self._patterns and not self._memories.has_table
+
+    def _read_at_once(
+        self, block: Block, steps: PlainSteps, found: Found, *, is_tagged: bool
+    ) -> Iterable[Record]:
+        key = last_tag(block.data) if is_tagged else None
+        if self._header.is_open or (found.marks and steps.records):
+            return self._read_around(block, steps, found, key)
+        rank = self.rank
+        if key:
+            self._streams.switch_to(key)
+        if found.marks:
+            return self._read_gap(Gap(*block, 0), found, rank, is_tagged=is_tagged)
+        self.pace.see_all(steps.records)
+        return steps.records
+
+    def _read_around(
+        self, block: Block, steps: PlainSteps, found: Found, key: StreamKey | None
+    ) -> Iterator[Record]:
+        """The steps, with the records of the gaps in their places."""
+        rank = self.rank
+        done, row = block.offset, 0
+        for gap in chain(steps.gaps_with(found.marks), [Gap(b"", block.end, len(steps.records))]):
+            self.pace.see_all(steps.records[row : gap.row])
+            yield from steps.records[row : gap.row]
+            if self._header.is_open:
+                self._header.skip(block.data.count(b"\n", done - block.offset, gap.offset - block.offset))
+            if gap.data:
+                yield from self._read_gap(gap, found, rank, is_tagged=key is not None)
+            done, row = gap.offset + len(gap.data), gap.row
+        if key:
+            self._streams.switch_to(key)
+
+    def _read_gap(self, gap: Gap, found: Found, rank: int | None, *, is_tagged: bool) -> Iterable[Record]:
+        if self._header.is_open:
+            return self._read_in_header(gap, found.marks)
+        rank = None if is_tagged else rank
+        view = View(
+            gap.data, rank, gap.offset, None, self.pace, self._memories, is_tagged=is_tagged, told=self._told
+        )
+        return read_records(view, found)
+
+    def _read_in_header(self, gap: Gap, marks: Sequence[bytes]) -> Iterator[Record]:
+        for line in lines_of(Block(gap.data, gap.offset)):
+            if any(mark in line.data for mark in marks):
+                yield from self._untangle(line)
+            else:
+                self._header.skip(1)
+
+    def _read_singly(self, block: Block) -> Iterator[Record]:
+        for line in lines_of(block):
+            yield from self._read_line(StreamLine(line.data, line.end, self.rank))
+
+    def _untangle(self, block: Block) -> Iterator[Record]:
+        for line in self._streams.untangle(block):
+            yield from self._read_line(line)
+
+    def _read_line(self, line: StreamLine) -> Iterator[Record]:
+        text = _CONTROL.sub(b"", line.text)
+        view = View(
+            text,
+            line.rank,
+            line.end - len(line.text),
+            line.end,
+            self.pace,
+            self._memories,
+            is_continued=line.is_continued,
+            told=self._told,
+            tag_stamp=line.stamp,
+        )
+        records = list(read_records(view, look(text))) or self._read_row(view)
+        yield from self._read_header(text[: view.first], line.end, line.rank)
+        yield from records
+        if self._patterns:
+            yield from self._read_patterns(view, line.end, without=_json_names(text, records))
+
+    def _read_row(self, view: View) -> list[Record]:
+        """The numbers of a line that is a row of a table, if one is open."""
+        found = line_at(view, 0) if self._memories.has_table else None
+        is_row = found and found[1] and found[0].memory.lines_left
+        return [*read_table_row(found[0])] if found and is_row else []
+
+    def _read_patterns(self, view: View, end: int, *, without: set[str]) -> Iterator[Record]:
+        rank = _rank_of_line(view.data) if view.rank is None else view.rank
+        wall_time = view.wall_time(len(view.data) - 1)
+        for found in self._patterns.read(view.data.rstrip(b"\n")):
+            if found.name not in without:
+                yield PatternRecord(found.name, found.value, found.step, rank, end, wall_time)
+
+    def _read_header(self, text: bytes, end: int, rank: int | None) -> Iterator[Record]:
+        for entry in self._header.read(text):
+            if entry.key == "num_batches":
+                self.pace.num_batches = int(entry.value)
+            yield HeaderRecord(entry.key, entry.value, _rank_of_line(text) if rank is None else rank, end)
+
+
+def _rank_of_line(text: bytes) -> int | None:
+    return rank_of(PREFIX.match(text))
+
+
+def _json_names(text: bytes, records: list[Record]) -> set[str]:
+    """The names that a JSON line gave to its numbers: it wins over patterns."""
+    if text.rstrip()[-1:] != b"}":
+        return set()
+    return {record.name for record in records if isinstance(record, ValueRecord)}

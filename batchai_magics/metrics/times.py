@@ -1,0 +1,98 @@
+"""When a line was printed, as far as the line says so itself.
+
+Many stamps tell no time zone: Open MPI's, Airflow's, DLLogger's, CNTK's, glog's. They are taken as UTC, which
+is what machines in the cloud and containers run on, and give way to a time that is known in another way.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import NamedTuple
+
+_CLOCK = rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{0,9}))?"
+_ISO = re.compile(
+    rb"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)[T ]" + _CLOCK + rb"(?P<zone>Z|[+-]\d\d:?\d\d)?"
+)
+_CTIME = re.compile(rb"(?P<month>[A-Z][a-z]{2}) (?P<day>[ \d]\d) " + _CLOCK + rb" (?P<year>\d{4})")
+_SLASHES = re.compile(rb"(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{4}) " + _CLOCK)  # CNTK's BrainScript
+_KINDS = (_ISO, _CTIME, _SLASHES)
+_GLOG = re.compile(rb"[IW](?P<year>\d{4})?(?P<month>\d\d)(?P<day>\d\d) " + _CLOCK)
+_MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
+SHORTEST_BYTES = 19
+"""No stamp but glog's is shorter."""
+
+_EARLIEST_S = 1e8  # 1973: smaller numbers count from the start of the program
+_UNITS = (1.0, 1e3, 1e6, 1e9)  # a second in s, ms, µs, ns
+_NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,12})?")
+
+
+class Stamp(NamedTuple):
+    """A time that a line tells, in seconds since 1970; `is_exact` says that it told the zone too."""
+
+    seconds: float
+    is_exact: bool = True
+
+
+def wall_time(stamp: Stamp | None, told: float | None) -> float | None:
+    """The time of a line by its stamp and by what is known otherwise; the better one of both."""
+    if stamp is None or (told is not None and not stamp.is_exact):
+        return told
+    return stamp.seconds
+
+
+def stamp_in(text: bytes) -> Stamp | None:
+    """The first stamp in a prefix or a tag, None without one."""
+    for kind in _KINDS:
+        found = kind.search(text)
+        if found:
+            return _stamp(found, int(found["year"]))
+    return None
+
+
+def stamp_of_glog(text: bytes, year: int | None) -> Stamp | None:
+    """The stamp at the start of glog's and absl's lines, whose year the file's first line may have told."""
+    found = _GLOG.match(text)
+    if found is None or (found["year"] is None and year is None):
+        return None
+    return _stamp(found, int(found["year"] or year or 0))
+
+
+def month_of_glog(text: bytes) -> int:
+    """The month of a line of glog's, 0 for other text."""
+    found = _GLOG.match(text)
+    return int(found["month"]) if found else 0
+
+
+def moment(value: object) -> Stamp | None:
+    """The time in a field of JSON: seconds since 1970 or a thousandth part of them, or an ISO 8601 text."""
+    if isinstance(value, str):
+        if _NUMBER.fullmatch(value):
+            return moment(float(value))
+        return stamp_in(value[:64].encode()) if len(value) >= SHORTEST_BYTES else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    for unit in _UNITS:
+        if _EARLIEST_S * unit <= value < _EARLIEST_S * unit * 1000:
+            return Stamp(value / unit)
+    return None
+
+
+def _stamp(found: re.Match[bytes], year: int) -> Stamp | None:
+    groups = found.groupdict()
+    name, zone = groups["month"], groups.get("zone")
+    fraction_s = float(b"0.%b" % (groups["fraction"] or b"0"))
+    try:
+        month = int(name) if name.isdigit() else _MONTHS.index(name) + 1
+        day, hour, minute, second = (int(groups[part]) for part in ("day", "hour", "minute", "second"))
+        time = datetime(year, month, day, hour, minute, second, tzinfo=_zone(zone))
+    except (ValueError, OverflowError):  # no day of any calendar
+        return None
+    return Stamp(time.timestamp() + fraction_s, zone is not None)
+
+
+def _zone(text: bytes | None) -> timezone:
+    if text is None or text == b"Z":
+        return timezone.utc
+    offset = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
+    return timezone(-offset if text[:1] == b"-" else offset)
