@@ -76,7 +76,7 @@ def _generate(public: Path) -> None:
     private = public.with_suffix("")
     public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if private.exists():
-        found = form.load_ssh_private_key(private.read_bytes(), password=None)
+        found = _private_key(private)
     else:
         found = rsa.generate_private_key(public_exponent=65537, key_size=3072)
         text = found.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
@@ -84,3 +84,17 @@ def _generate(public: Path) -> None:
         private.write_bytes(text)
     shared = found.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
     public.write_bytes(shared + b"\n")
+
+
+def _private_key(path: Path) -> Any:
+    """The private key in a file, as ssh-keygen or `az` wrote it."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    data = read_file(path).encode()
+    load = load_ssh_private_key if "BEGIN OPENSSH" in data.decode() else load_pem_private_key
+    try:
+        return load(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        hint = f"Make its public key with `ssh-keygen -y -f {path} > {path}.pub`, or use -k or -p."
+        raise refusal(f"The private key {path} cannot be read: {error}", hint=hint) from None

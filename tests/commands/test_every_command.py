@@ -149,17 +149,6 @@ def test_a_refused_cluster_makes_no_auto_storage(do):
     assert len(do("storage account list")) == 0
 
 
-def test_ssh_keys_are_made_once(do, monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    made = do("cluster create -n one -s Standard_D2 -t 0 --generate-ssh-keys")
-    key = (tmp_path / ".ssh/id_rsa.pub").read_text().strip()
-    assert made.notes[0].startswith("Attempted to find or generate SSH key files id_rsa and id_rsa.pub")
-    assert made.data["userAccountSettings"]["adminUserSshPublicKey"] == key
-    assert (tmp_path / ".ssh/id_rsa").stat().st_mode & 0o077 == 0
-    do("cluster create -n two -s Standard_D2 -t 0 --generate-ssh-keys")
-    assert (tmp_path / ".ssh/id_rsa.pub").read_text().strip() == key
-
-
 def test_a_file_server_has_the_columns_of_az(do):
     line = "-s Standard_D2 --disk-count 2 --disk-size 10 --storage-sku Premium_LRS --caching-type readonly"
     made = do(f"file-server create -n srv {line} --no-wait")
