@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from batchai_magics.commands.text import Text
-from batchai_magics.errors import JobFailedError
 from batchai_magics.magics_completion import offers, warming_up, written
 
 if TYPE_CHECKING:
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.live_result import LiveResult
     from batchai_magics.commands.result import Result
     from batchai_magics.jobs.handle import Job
+    from batchai_magics.metrics import Comparison, Scaling
 
 _CELL = "%%batchai_job"
 
@@ -108,6 +107,13 @@ class BatchAIMagics(Magics):
 
         show_board(result, ui=self.context.settings.ui)
 
+    def show_runs(self, value: Comparison | Scaling) -> None:
+        """Shows runs side by side beneath the cell, live while a job of them runs."""
+        from batchai_magics.magics_side_by_side import show_runs
+
+        assert self.shell is not None, "magics belong to a shell"
+        show_runs(self.shell, value, ui=self.context.settings.ui)
+
     def complete(self, context: CompletionContext) -> dict[str, Any]:
         """What TAB offers on a magic line; nothing anywhere else."""
         line = context.line_with_cursor[: context.cursor_position]
@@ -168,18 +174,10 @@ class BatchAIMagics(Magics):
 
     def _wait(self, job: Job) -> None:
         """Shows the job and blocks until it has ended; fails the cell if the job failed."""
-        from batchai_magics.commands.stream import Ended
-        from batchai_magics.commands.waiting import waiting
-        from batchai_magics.magics_following import detached
+        from batchai_magics.magics_following import wait
+        from batchai_magics.widgets import is_text
 
-        try:
-            self.show(job)
-            ended = [part for part in waiting(job.backend, job.id) if isinstance(part, Ended)]
-        except KeyboardInterrupt:
-            raise detached(job) from None
-        if ended and ended[-1].exit_code:
-            hint = f"What it wrote: %batchai job file stream -j {job.name} -f stderr.txt"
-            raise JobFailedError(ended[-1].text, exit_code=ended[-1].exit_code, hint=hint)
+        wait(job, self.show, is_told=is_text(self.context.settings.ui))
 
 
 def load(ip: InteractiveShell) -> None:
@@ -190,7 +188,7 @@ def load(ip: InteractiveShell) -> None:
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
     _displays(ip).for_type_by_name(*_BOARD_TYPE, magics.show_board)
     for type_name in _CHARTED_TYPES:
-        _displays(ip).for_type_by_name(*type_name, partial(_show_charted, ip))
+        _displays(ip).for_type_by_name(*type_name, magics.show_runs)
 
     def matcher(context: CompletionContext) -> dict[str, Any]:
         return magics.complete(context)
@@ -236,16 +234,6 @@ def _settle_views(result: object = None) -> None:
     """Without a page (nbclient) an ended job's card reaches the notebook only while a cell still runs."""
     if _WIDGETS in sys.modules:
         sys.modules[_WIDGETS].settle()
-
-
-def _show_charted(ip: InteractiveShell, value: Any) -> None:
-    """Shows runs side by side: the table, and below it the chart where pictures can be shown."""
-    from IPython.display import display
-
-    table = {"text/html": value._repr_html_(), "text/plain": repr(value)}
-    display(table, raw=True)  # type: ignore[no-untyped-call]  # IPython has no annotation here
-    if ip.display_formatter is not None and "image/png" in ip.display_formatter.active_types:
-        display(value.plot())  # type: ignore[no-untyped-call]  # the same
 
 
 def _displays(ip: InteractiveShell) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from batchai_magics.commands.refusal import interrupted
-from batchai_magics.commands.stream import Ended, Logged, Said, Stream
+from batchai_magics.commands.stream import Ended, Logged, Parts, Said, Stream
+from batchai_magics.commands.waiting import ERR, OUT, waiting
 from batchai_magics.errors import BatchAIError, JobFailedError
 
 if TYPE_CHECKING:
@@ -30,20 +31,39 @@ def follow(stream: Stream) -> None:
 
     A command on a node ends then.
     """
-    new_decoder = codecs.getincrementaldecoder("utf-8")
-    failed: Ended | None = None
-    decoders = {False: new_decoder("replace"), True: new_decoder("replace")}
     try:
-        with closing(stream.parts) as parts:
-            for part in parts:
-                if isinstance(part, Ended):
-                    failed = failed or (part if part.exit_code else None)
-                else:
-                    _print(part, decoders)
+        failed = _printed(stream.parts)
     except KeyboardInterrupt:
         raise interrupted(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
     if failed:
         raise JobFailedError(failed.text, exit_code=failed.exit_code)
+
+
+def wait(job: Job, show: Callable[[Job], None], *, is_told: bool) -> None:
+    """Shows a job, and prints what it does and its log if `is_told`, until it has ended."""
+    parts = waiting(job.backend, job.id, logs=(OUT, ERR) if is_told else ())
+    try:
+        show(job)
+        failed = _printed(parts if is_told else (part for part in parts if isinstance(part, Ended)))
+    except KeyboardInterrupt:
+        raise _detached(job) from None
+    if failed:
+        hint = "" if is_told else f"What it wrote: %batchai job file stream -j {job.name} -f {ERR}"
+        raise JobFailedError(failed.text, exit_code=failed.exit_code, hint=hint)
+
+
+def _printed(parts: Parts) -> Ended | None:
+    """Prints what is told, to the end; how it failed, if it did."""
+    new_decoder = codecs.getincrementaldecoder("utf-8")
+    failed: Ended | None = None
+    decoders = {False: new_decoder("replace"), True: new_decoder("replace")}
+    with closing(parts):
+        for part in parts:
+            if isinstance(part, Ended):
+                failed = failed or (part if part.exit_code else None)
+            else:
+                _print(part, decoders)
+    return failed
 
 
 def _print(part: Said | Logged, decoders: Mapping[bool, codecs.IncrementalDecoder]) -> None:
@@ -54,7 +74,7 @@ def _print(part: Said | Logged, decoders: Mapping[bool, codecs.IncrementalDecode
     target.write(decoders[part.is_error].decode(part.data))
 
 
-def detached(job: Job) -> BatchAIError:
+def _detached(job: Job) -> BatchAIError:
     """What an interrupted wait comes to: detached, or the job ended when a second interrupt follows."""
     back = f"%batchai job show -n {job.name}"
     print(

@@ -184,9 +184,12 @@ def test_a_name_that_holds_something_else_is_left_alone(run, shell, capsys):
 
 
 @pytest.mark.slow
-def test_wait_ends_with_the_job(run, fail, shell):
+def test_wait_ends_with_the_job(run, fail, shell, capsys):
     assert run("%%batchai_job good --wait\nprint('hi')") is None
     assert shell.user_ns["job"].is_done
+    told = capsys.readouterr()
+    assert told.out.endswith("\nhi\n")  # a terminal shows no view: it gets the log
+    assert "Job state: succeeded" in told.err
     told = fail("%%batchai_job bad --wait\nraise SystemExit(3)")
     assert 'JobFailedError: the job "bad" failed with exit code 3' in told
     assert "Traceback" not in told

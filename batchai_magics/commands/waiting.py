@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime, timezone
 
-from batchai_magics.backends.base import Backend
-from batchai_magics.commands.stream import Ended, Parts, Said
-from batchai_magics.follow import StateChanged, events
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.commands.stream import Ended, Logged, Parts, Said
+from batchai_magics.follow import LogBytes, StateChanged, events
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import ErrorDetail, Job
 
+OUT, ERR = "stdout.txt", "stderr.txt"
 _NO_EXIT_CODE = 255
 
 
-def waiting(backend: Backend, id: ResourceId) -> Parts:
-    """The lines of a wait, and the job's exit code at its end."""
+def waiting(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> Parts:
+    """The lines of a wait, what is written to the files of `logs`, and the job's exit code at its end."""
     last: Job | None = None
-    for event in events(backend, id, files=()):
-        if isinstance(event, StateChanged):
+    for event in events(backend, id, files=[FileRef(id, name) for name in logs]):
+        if isinstance(event, LogBytes):
+            yield Logged(event.chunk.data, is_error=event.file.path == ERR)
+        elif isinstance(event, StateChanged):
             yield from (Said(line) for line in _news(last, event.job))
             last = event.job
     if last is not None:

@@ -1,7 +1,7 @@
 """The live views: anywidget models here, plain ES modules in `frontend/`.
 
-`show` displays a job beneath the running cell, `show_board` a cluster or a list of jobs: as a live view, as
-HTML that is refreshed, or as plain text.
+`show` displays a job beneath the running cell, `show_board` a cluster or a list of jobs, `show_comparison`
+runs side by side: as a live view, as HTML that is refreshed, or as plain text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
+    from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.widgets.boards import Subject
     from batchai_magics.widgets.feed import Feed
     from batchai_magics.widgets.publisher import Publisher
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 TIERS = ("auto", "widget", "html", "text")
 
-__all__ = ["TIERS", "close_all", "settle", "show", "show_board"]
+__all__ = ["TIERS", "close_all", "is_text", "settle", "show", "show_board", "show_comparison"]
 
 
 def show(job: Job, *, ui: str = "auto") -> None:
@@ -30,10 +31,7 @@ def show(job: Job, *, ui: str = "auto") -> None:
     (a card as it stands now) or `auto`: a live view while the job goes on, which becomes a card when it has
     ended; text where nothing can be shown but text. Raises UsageError for any other word.
     """
-    _check(ui)
-    from batchai_magics.widgets import display
-
-    if ui == "text" or (ui == "auto" and not display.has_frontend()):
+    if is_text(ui):
         _show_text(job)
         return
     from batchai_magics.widgets.showing import LiveShowing, Showing
@@ -52,13 +50,37 @@ def show_board(subject: Subject, *, ui: str = "auto") -> None:
 
     It is kept up to date while a page shows it, and becomes a still picture when nothing happens for long.
     """
-    _check(ui)
-    from batchai_magics.widgets import boards, display
+    from batchai_magics.widgets import boards
 
-    if ui == "text" or (ui == "auto" and not display.has_frontend()):
+    if is_text(ui):
         boards.show_text(subject)
     else:
         boards.show(subject, _publisher(), _open_inside, ui=ui)
+
+
+def is_text(ui: str) -> bool:
+    """Whether `ui` comes to plain text here. Raises UsageError for a word that is no tier."""
+    if ui not in TIERS:
+        hint = did_you_mean(ui, TIERS) or f"one of {TIERS}"
+        raise UsageError(f"ui: {ui!r} is no way to show anything", hint=hint)
+    from batchai_magics.widgets import display
+
+    return ui == "text" or (ui == "auto" and not display.has_frontend())
+
+
+def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
+    """Shows runs side by side, some of which go on, and follows them to their ends; `ui` as for a job.
+
+    It becomes a table and a figure when all have ended. As text it is the table, replaced by the final one
+    where an output can be replaced.
+    """
+    from batchai_magics.widgets import comparison_board, display
+
+    tier = "text" if is_text(ui) else ui
+    if tier == "text" and not display.has_frontend():
+        display.show(comparison_board.text_of(value), "")
+    else:
+        comparison_board.show(value, _publisher(), ui=tier)
 
 
 def settle(job: Job | None = None, *, timeout_s: float = 5.0) -> None:
@@ -107,12 +129,6 @@ def _open_inside(job: Job) -> str:
     opened = OpenedJob(job, publisher.feed(job.id.key, lambda: _open(job)), work=publisher.do)
     publisher.add(opened)
     return str(opened.view.model_id)
-
-
-def _check(ui: str) -> None:
-    if ui not in TIERS:
-        hint = did_you_mean(ui, TIERS) or f"one of {TIERS}"
-        raise UsageError(f"ui: {ui!r} is no way to show anything", hint=hint)
 
 
 def _show_text(job: Job) -> None:
