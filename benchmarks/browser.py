@@ -65,12 +65,17 @@ def against(stream: Stream, ours: Seen, name: str, theirs: Seen) -> Iterator[Row
 
 def measures(ours: Seen, theirs: Seen) -> Iterator[tuple[str, str, float, float | None]]:
     """What else is measured, its unit, and both values."""
-    yield "lines to be read after it", "", ours.readable or 0, theirs.readable
+    yield "lines that can be read", "", ours.readable or 0, theirs.readable
     yield "long tasks", "", len(ours.long_tasks_ms), len(theirs.long_tasks_ms)
-    yield "long tasks in all", "ms", sum(ours.long_tasks_ms), sum(theirs.long_tasks_ms)
-    yield "longest task", "ms", max(ours.long_tasks_ms, default=0), max(theirs.long_tasks_ms, default=0)
-    yield "page's main thread", "s", ours.busy_s or nan, theirs.busy_s
-    yield "page's JS heap", "MB", ours.heap_mb or nan, theirs.heap_mb
+    yield "long tasks, total", "ms", sum(ours.long_tasks_ms), sum(theirs.long_tasks_ms)
+    yield (
+        "long tasks, longest",
+        "ms",
+        max(ours.long_tasks_ms, default=0),
+        max(theirs.long_tasks_ms, default=0),
+    )
+    yield "CPU of the page's main thread", "s", ours.cpu_s or nan, theirs.cpu_s
+    yield "JS heap", "MB", ours.heap_mb or nan, theirs.heap_mb
     yield "messages", "", ours.messages, theirs.messages
     yield "received", "MB", ours.received_mb, theirs.received_mb
     yield "kernel memory", "MB", ours.kernel_mb, theirs.kernel_mb

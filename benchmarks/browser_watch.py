@@ -14,6 +14,7 @@ from playwright.sync_api import Browser
 from tests.widgets import lab as jupyter
 
 LIMIT_S = 60.0  # after the start of a stream: what a page does not show by then is given up
+CALM_S = 1.5  # without a long task before a stream begins: JupyterLab has opened the notebook
 QUIET_S = 8.0  # without a new line after the cell has ended: what is missing is lost
 ANSWER_S = 20.0  # for a page that is locked up
 PAGING_S = 120.0
@@ -31,7 +32,7 @@ class Seen:
     messages: int = 0
     received_mb: float = 0.0
     kernel_mb: float = 0.0
-    busy_s: float | None = None  # of the page's main thread
+    cpu_s: float | None = None  # of the page's main thread
     heap_mb: float | None = None
     readable: int | None = None
     notebook_mb: float | None = None
@@ -65,7 +66,7 @@ class Watch:
         self.lab = jupyter.Lab(self.page, server)
         self.seen = Seen()
         self._devtools = self.page.context.new_cdp_session(self.page)
-        self._devtools.send("Performance.enable")
+        self._devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
         self._told: dict[str, Any] = {"messages": 0, "bytes": 0, "isDone": False}
         self._told_at = 0.0
 
@@ -76,7 +77,7 @@ class Watch:
         self.lab.open(way.file, SETUP, way.cell(stream, str(stamps)))
         self.lab.run(0)
         kernel = psutil.Process(int((self.lab.root / KERNEL).read_text()))
-        self.wait(1.0)  # for what opening the notebook has left to do
+        self._until_calm()
         self.seen, before = Seen(), {**self._told, **self._costs()}
         self.lab.run(1, wait=False)
         self._until_first_line()
@@ -89,9 +90,10 @@ class Watch:
         self.seen.messages = self._told["messages"] - before["messages"]
         self.seen.received_mb = (self._told["bytes"] - before["bytes"]) / MB
         self.seen.written_at = [float(line) for line in stamps.read_text().split()]
+        seen, self.seen = self.seen, Seen()  # what comes now is of the looking
         if self.answers():
-            self._look(way, stream, before)
-        return self.seen
+            self._look(seen, way, stream, before)
+        return seen
 
     def answers(self) -> bool:
         """Whether the page says something within some time."""
@@ -114,6 +116,13 @@ class Watch:
         self.seen.shown += [(when, number) for when, number in news["lines"]]
         self.seen.long_tasks_ms += news["longTasksMs"]
 
+    def _until_calm(self) -> None:
+        deadline, count, since = time.monotonic() + LIMIT_S, -1, 0.0
+        while time.monotonic() - since < CALM_S and time.monotonic() < deadline:
+            if len(self.seen.long_tasks_ms) != count:
+                count, since = len(self.seen.long_tasks_ms), time.monotonic()
+            self.wait(0.1)
+
     def _until_first_line(self) -> None:
         deadline = time.monotonic() + LIMIT_S
         while not self.seen.shown and time.monotonic() < deadline:
@@ -134,23 +143,23 @@ class Watch:
         """Whether the page is locked up, or the stream is still being written."""
         return time.monotonic() - self._told_at > 1.0 or not self._told["isDone"]
 
-    def _look(self, way: Way, stream: Stream, before: dict[str, float]) -> None:
+    def _look(self, seen: Seen, way: Way, stream: Stream, before: dict[str, float]) -> None:
         """What can only be asked of a page that answers."""
         costs = self._costs()
-        self.seen.busy_s = costs["busy_s"] - before["busy_s"]
-        self.seen.heap_mb = costs["heap_mb"] - before["heap_mb"]
+        seen.cpu_s = costs["cpu_s"] - before["cpu_s"]
+        seen.heap_mb = costs["heap_mb"] - before["heap_mb"]
         if way.holds:
-            self.seen.readable = self.page.evaluate(
+            seen.readable = self.page.evaluate(
                 "([count, s]) => linesByPaging(count, s)", [stream.lines, PAGING_S]
             )
             self.page.mouse.move(1, 1)
             self.page.locator(way.holds).wait_for(state="detached")
         else:
-            self.seen.readable = self.page.evaluate("() => linesInOutputs()")
+            seen.readable = self.page.evaluate("() => linesInOutputs()")
         self.lab.save()
-        self.seen.notebook_mb = self.lab.path.stat().st_size / MB
+        seen.notebook_mb = self.lab.path.stat().st_size / MB
 
     def _costs(self) -> dict[str, float]:
         self._devtools.send("HeapProfiler.collectGarbage")
         metrics = {m["name"]: m["value"] for m in self._devtools.send("Performance.getMetrics")["metrics"]}
-        return {"busy_s": metrics["TaskDuration"], "heap_mb": metrics["JSHeapUsedSize"] / MB}
+        return {"cpu_s": metrics["TaskDuration"], "heap_mb": metrics["JSHeapUsedSize"] / MB}

@@ -19,14 +19,14 @@ stamps = open({stamps!r}, "w")
 due = time.monotonic()
 for tick in range({ticks}):
     lines = [
-        f"{{number:06}}@{{time.time():.3f}} " + "x" * 98
+        f"{{number:06}}@{{time.time():.3f}} " + "x" * 97
         for number in range(tick * {lines_a_tick}, (tick + 1) * {lines_a_tick})
     ]
 {show}
-    print(*(line[7:20] for line in lines), sep="\\n", file=stamps, flush=True)
+    print(*(line[7:21] for line in lines), sep="\\n", file=stamps, flush=True)
     due += {tick_s}
     time.sleep(max(0, due - time.monotonic()))
-"""
+{end}"""
 PRINT = """\
     for line in lines:
         print(line)"""
@@ -38,6 +38,8 @@ REFRESH = """\
     if time.monotonic() >= refresh_at:
         handle.update(HTML("<pre>" + "\\n".join(last) + "</pre>"))
         refresh_at = time.monotonic() + 0.09"""
+LAST = """\
+handle.update(HTML("<pre>" + "\\n".join(last) + "</pre>"))"""
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ class Stream:
 
 @dataclass(frozen=True)
 class Way:
-    """What a cell begins with, and what it does with the lines of a tick."""
+    """What a cell begins with, what it does with the lines of a tick, and what at the end."""
 
     name: str
     begin: str
     show: str
+    end: str = ""
     holds: str = ""  # what the mouse has to be on for it to stay live when all has been said
 
     @property
@@ -76,15 +79,16 @@ class Way:
     def cell(self, stream: Stream, stamps: str) -> str:
         """The cell's text. It writes the time of each line to the file `stamps`."""
         how = {"ticks": stream.ticks, "tick_s": stream.tick_s, "lines_a_tick": stream.lines_a_tick}
-        return self.begin + STREAM.format(**how, show=self.show, stamps=stamps)
+        return self.begin + STREAM.format(**how, show=self.show, end=self.end, stamps=stamps)
 
 
-OURS = Way("the live view of a job", "%%batchai_job stream --toolkit custom --new\n", PRINT, ".ba-log")
+OURS = Way("the live view of a job", "%%batchai_job stream --toolkit custom --new\n", PRINT, holds=".ba-log")
 PRINTED = Way("print", "", PRINT)
 APPENDED = Way("Output.append_stdout", "output = ipywidgets.Output()\ndisplay(output)\n", APPEND)
 REFRESHED = Way(
     "HTML, refreshed",
     "last = collections.deque(maxlen=1000)\nhandle = display(HTML(''), display_id=True)\nrefresh_at = 0\n",
     REFRESH,
+    LAST,
 )
 RIVALS = (PRINTED, APPENDED, REFRESHED)
