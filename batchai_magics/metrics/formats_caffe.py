@@ -1,5 +1,9 @@
 r"""Caffe, whose lines begin with glog's time and place, and Caffe2's resnet50_trainer.
 
+glog's stamps have no year before version 0.6. Its files tell it in their first line; elsewhere the time of a
+line stays unknown.
+
+'Log file created at: 2018/06/08 01:25:29'
 'Iteration 100 (271.09 iter/s, 0.368881s/100 iters), loss = 0.224091'
 'Iteration 100, loss = 0.22'                                                   older
 '    Train net output #0: loss = 0.22 (* 1 = 0.22 loss)'
@@ -26,6 +30,11 @@ from batchai_magics.metrics.record import Record
 _ITERATION = rb"Iteration (?P<step>" + COUNT + rb")"
 
 
+def _read_year(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    line.memory.year, line.memory.month = int(match["year"]), int(match["month"])
+    yield from ()
+
+
 def _read_iteration(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     line.memory.moves_to(None, int(match["step"]))
     yield from read_fields(line, row, match)
@@ -47,6 +56,14 @@ def _read_caffe2_loss(line: Line, row: LineFormat, match: re.Match[bytes]) -> It
 
 
 CAFFE = (
+    LineFormat(
+        name="glog file",
+        literals=(b"Log file created at: ",),
+        pattern=line_pattern(rb"Log file created at: (?P<year>\d{4})/(?P<month>\d\d)/\d\d \d\d:\d\d:\d\d"),
+        fields=(),
+        sample="Log file created at: 2018/06/08 01:25:29",
+        read=_read_year,
+    ),
     LineFormat(
         name="Caffe iteration",
         literals=(b", loss = ",),

@@ -20,9 +20,11 @@ from typing import Any
 from batchai_magics.metrics.formats_row import COUNT, NUMBER, Field, Line, LineFormat, line_pattern
 from batchai_magics.metrics.parameters import parameters, read_named_parameter
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.times import moment, stamp_in
 
 JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
-JSON_PLACE_KEYS = {*JSON_STEP_KEYS, "epoch", "rank", "timestamp", "time", "ts", "pid", "version"}
+JSON_TIME_KEYS = ("timestamp", "time", "ts")
+JSON_PLACE_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
 _NESTED_KEYS = ("metrics", "data")
 _OBJECT = rb"(?P<object>\{.*\})"
 _LARGEST_COUNT = 10**18
@@ -45,6 +47,7 @@ def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
         return
     if line.rank is None:
         line.rank = _count(values.get("rank"))
+    line.stamp = next(filter(None, (moment(values.get(key)) for key in JSON_TIME_KEYS)), line.stamp)
     for field, number in _numbers(values):
         yield line.value(field, number, step=step, epoch=epoch)
 
@@ -70,6 +73,7 @@ def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Itera
     if values.get("step") == "PARAMETER":
         yield from parameters(line, data.items())
         return
+    line.stamp = moment(values.get("timestamp")) or moment(values.get("datetime")) or line.stamp
     step, epoch = _dllogger_place(values.get("step"))
     for name, value in data.items():
         number = _number(value)
@@ -93,6 +97,7 @@ _DLL_PLACE = re.compile(
 
 
 def _read_dllogger_text(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    line.stamp = stamp_in(match["time"]) or line.stamp
     place = _DLL_PLACE.match(match["place"])
     step = place and (place["step"] or place["step_"])
     epoch = place and (place["epoch"] or place["epoch_"])
@@ -107,6 +112,7 @@ def _read_mlperf(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
     places = {**(metadata if isinstance(metadata, dict) else {}), **value}
     number = _number(value.get("value"))
     if number is not None and key and line.memory.is_new((key, time)):
+        line.stamp = moment(time) or line.stamp
         epoch = _count(places.get("epoch", places.get("epoch_num")))
         yield line.value(Field(key), number, step=_count(places.get("step")), epoch=epoch)
 
@@ -179,7 +185,7 @@ DLLOGGER = (
         name="DLLogger",
         literals=(b"^DLL 20", b"DLLL 20"),
         pattern=line_pattern(
-            rb"DLLL? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? - "
+            rb"DLLL? (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) - "
             rb"(?P<place>(?:Epoch: \d+(?: [A-Z]\w+: \d+)*|\([\d, ]*\))?) *"
             rb"(?P<metrics>(?:[A-Za-z_][\w./@-]{0,80} : \S{1,80}(?: [^\s:]{1,20})?(?: {1,4}|\Z)){1,200})"
         ),

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats_json import JSON_PLACE_KEYS, JSON_STEP_KEYS
+from batchai_magics.metrics.formats_json import JSON_PLACE_KEYS, JSON_STEP_KEYS, JSON_TIME_KEYS
 from batchai_magics.metrics.formats_row import COUNT, NUMBER, Field, Line, LineFormat, line_pattern
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.times import moment
 
 _NAME = rb"[A-Za-z_][\w./@-]{0,80}"
 _PAIRS = rb"(?:" + _NAME + rb"=[^\s=,;|]{1,80}(?:[ \t]{0,8}[,;|][ \t]{0,8}|[ \t]{1,8}|\Z)){2,64}"
 _PAIR = re.compile(rb"(" + _NAME + rb")=(" + NUMBER + rb")(%?)(?=[\s,;|]|\Z)")
+_TIME = re.compile(rb"\b(?:" + "|".join(JSON_TIME_KEYS).encode() + rb")=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _COUNT = re.compile(COUNT)
 
 
@@ -29,6 +31,8 @@ def _read_pairs(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
         return
     if line.rank is None:
         line.rank = counts.get("rank")
+    told = _TIME.search(line.text)
+    line.stamp = (moment(told[1].decode()) if told else None) or line.stamp
     for name, (number, percent) in pairs.items():
         if name not in JSON_PLACE_KEYS:
             yield line.value(Field(name, "%" if percent else ""), number, step=step, epoch=epoch)

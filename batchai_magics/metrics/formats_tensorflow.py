@@ -24,6 +24,7 @@ from batchai_magics.metrics.formats_row import (
     read_fields,
 )
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.times import moment
 
 _PAIR = re.compile(rb"([\w./-]{1,80}) = (" + NUMBER + rb")(?=,|\Z)")
 _STEPS_PER_SEC = Field("steps_per_sec", "steps/sec")
@@ -38,6 +39,7 @@ def _read_saved(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
 def _read_worker(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     """The global step, and the speed since the worker's last line: its time is in front."""
     worker, step, time = int(match["worker"]), int(match["step"]), float(match["time"])
+    line.stamp = moment(time) or line.stamp
     if line.rank is None:
         line.rank = worker
     yield from read_fields(line, row, match)

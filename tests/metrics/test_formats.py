@@ -12,7 +12,7 @@ from batchai_magics.metrics.pace import Pace
 from batchai_magics.metrics.record import ValueRecord
 
 SAMPLES = {row.name: row.sample for row in FORMATS}
-SILENT = {"Keras epoch", "Caffe testing"}  # they tell of what the lines after them are
+SILENT = {"Keras epoch", "Caffe testing", "glog file"}  # they tell of what the lines after them are
 HEADERS = {
     "DLLogger parameter": ("batch_size_per_device", "64"),
     "Horovod benchmark model": ("model", "ResNet50"),
