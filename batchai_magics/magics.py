@@ -109,10 +109,9 @@ class BatchAIMagics(Magics):
 
     def show_runs(self, value: Comparison | Scaling) -> None:
         """Shows runs side by side beneath the cell, live while a job of them runs."""
-        from batchai_magics.magics_side_by_side import show_runs
+        from batchai_magics.widgets import show_comparison
 
-        assert self.shell is not None, "magics belong to a shell"
-        show_runs(self.shell, value, ui=self.context.settings.ui)
+        show_comparison(value, ui=self.context.settings.ui)
 
     def complete(self, context: CompletionContext) -> dict[str, Any]:
         """What TAB offers on a magic line; nothing anywhere else."""

@@ -52,6 +52,11 @@ def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axe
     return panels[0]
 
 
+def is_drawable(records: Iterable[Record]) -> bool:
+    """Whether `plot` has anything to draw of these records."""
+    return bool(_panels(runs(records)[-1]))
+
+
 def _drawn_on(ax: Axes, draws: Sequence[_Draw]) -> Axes:
     if not draws:
         say(ax, NOTHING)

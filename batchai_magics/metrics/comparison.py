@@ -25,6 +25,9 @@ COLUMNS = (
 """What is told of each run, in the order of the table."""
 
 
+_RATIOS = ("speedup", "skew", "first_loss", "last_loss")
+
+
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Several runs, in the order in which they were given; it shows itself as a table."""
@@ -65,11 +68,20 @@ class Comparison:
         return save_figure(self.plot(over=over), path)
 
     def __repr__(self) -> str:
-        return self.frame().T.to_string()
+        return self._shown().to_string()
 
     def _repr_html_(self) -> str:
-        table: str = self.frame().T.dropna(how="all").to_html(na_rep="", float_format="{:,.2f}".format)
+        table: str = self._shown().to_html()
         return table
+
+    def _shown(self) -> DataFrame:
+        """A column a run, as people read it; what no log tells is left out."""
+        import pandas as pd
+
+        rows = self.rows()
+        texts = {name: [_text(name, row[name]) for row in rows] for name in COLUMNS}
+        told = {name: cells for name, cells in texts.items() if any(cells)}
+        return pd.DataFrame.from_dict(told, orient="index", columns=[row["run"] for row in rows])
 
 
 def compare(runs: Sources) -> Comparison:
@@ -79,6 +91,17 @@ def compare(runs: Sources) -> Comparison:
     last one counts. UsageError where one cannot be read.
     """
     return Comparison(read_runs(runs))
+
+
+def _text(name: str, value: Any) -> str:
+    """A cell for people: counts are whole, losses and ratios have three decimals, speeds one."""
+    if value is None or (name == "has_nan" and not value):
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "seen" if value is True else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.3f}" if name in _RATIOS else f"{value:,.1f}"
 
 
 def _row(run: Run, base: float | None) -> Mapping[str, Any]:

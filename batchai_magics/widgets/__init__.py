@@ -69,18 +69,22 @@ def is_text(ui: str) -> bool:
 
 
 def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
-    """Shows runs side by side, some of which go on, and follows them to their ends; `ui` as for a job.
+    """Shows runs side by side: a table and a figure; `ui` as for a job.
 
-    It becomes a table and a figure when all have ended. As text it is the table, replaced by the final one
-    where an output can be replaced.
+    While jobs among them run it follows these to their ends, live, and becomes table and figure then. As text
+    it is the table, replaced by the final one where an output can be replaced.
     """
-    from batchai_magics.widgets import comparison_board, display
+    from batchai_magics.widgets import display
 
     tier = "text" if is_text(ui) else ui
-    if tier == "text" and not display.has_frontend():
-        display.show(comparison_board.text_of(value), "")
-    else:
+    if value.is_running and display.has_frontend():
+        from batchai_magics.widgets import comparison_board
+
         comparison_board.show(value, _publisher(), ui=tier)
+    else:
+        from batchai_magics.widgets.comparison_still import show_still
+
+        show_still(value, ui=tier)
 
 
 def settle(job: Job | None = None, *, timeout_s: float = 5.0) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import html
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 from batchai_magics.jobs.card import Card, to_html, to_text
 from batchai_magics.jobs.numbers import numbers_of
 from batchai_magics.metrics import figure_png, plot
-from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.chart import is_drawable
 from batchai_magics.models.job import ExecutionState
 from batchai_magics.widgets.display import Bundle
 from batchai_magics.widgets.feed import MAIN_LOG, Feed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LAST_LINES = 12
 FAILURE_LINES = 12
@@ -48,15 +52,19 @@ def card_bundle(card: Card, *, snapshot_of: str = "") -> Bundle:
 
 def chart_bundle(feed: Feed) -> Bundle:
     """The charts as a PNG with a text twin; an empty bundle if there is nothing to draw."""
-    if not any(isinstance(record, StepRecord) for record in feed.records):
+    if not is_drawable(feed.records):
         return EMPTY
-    ax = plot(feed.records)
+    name = feed.job.id.name if feed.job else "the job"
+    numbers = ", ".join(f"{label} {text}" for label, text in numbers_of(feed.records).items())
+    return picture_of(plot(feed.records), f"Charts of {name}: {numbers}")
+
+
+def picture_of(ax: Axes, text: str) -> Bundle:
+    """The figure that an Axes belongs to, as a PNG of bounded size with a text twin."""
     png = figure_png(ax)
     if len(png) > MAX_PNG_BYTES:
         png = figure_png(ax, dpi=60)
-    name = feed.job.id.name if feed.job else "the job"
-    numbers = ", ".join(f"{label} {text}" for label, text in numbers_of(feed.records).items())
-    return {"image/png": base64.b64encode(png).decode(), "text/plain": f"Charts of {name}: {numbers}"}
+    return {"image/png": base64.b64encode(png).decode(), "text/plain": text}
 
 
 def _failure_lines(feed: Feed) -> tuple[str, ...]:

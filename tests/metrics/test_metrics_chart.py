@@ -3,7 +3,7 @@ from IPython.core.formatters import DisplayFormatter
 from log_text import run, step
 
 from batchai_magics.metrics import figure_png, frame, plot, read_metrics
-from batchai_magics.metrics.chart import NOTHING
+from batchai_magics.metrics.chart import NOTHING, is_drawable
 
 PNG = b"\x89PNG\r\n"
 
@@ -69,6 +69,7 @@ def test_a_log_with_nothing_to_draw_says_so_in_a_sentence(text):
     ax = plot(records(text))
     assert [words.get_text() for words in ax.texts] == [NOTHING]
     assert not ax.axison
+    assert not is_drawable(records(text))
     assert figure_png(ax).startswith(PNG)
 
 
