@@ -48,7 +48,9 @@ def line_at(view: View, start: int) -> tuple[Line, bool] | None:
     memory = view.memories.of(rank)
     body = text[lead.end() if lead else begin :]
     stamp = _stamp(text[:begin], lead[0] if lead else b"", memory) or view.tag_stamp
-    return Line(body, rank, view.end_offset(start), memory, view.told, stamp), newline >= 0
+    end_offset = view.end_offset(start)
+    told = view.clock.at(end_offset) if view.clock else None
+    return Line(body, rank, end_offset, memory, told, stamp), newline >= 0
 
 
 def _stamp(prefix: bytes, lead: bytes, memory: Memory) -> Stamp | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from batchai_magics.metrics.memory import Memories
 from batchai_magics.metrics.pace import Pace
 from batchai_magics.metrics.prefixes import LABEL, PLAIN_TAG, PREFIX, rank_of
-from batchai_magics.metrics.times import SHORTEST_BYTES, Stamp, stamp_in, wall_time
+from batchai_magics.metrics.times import SHORTEST_BYTES, Clock, Stamp, stamp_in, wall_time
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class View:
     first: int | None = None  # … and the first one
     is_tagged: bool = False  # each line begins with a plain tag, which tells its rank
     is_continued: bool = False  # the first line begins in the middle of one that was too long
-    told: float | None = None  # when the lines were written, where they do not tell a better time
+    clock: Clock | None = None  # for lines that do not tell a better time
     tag_stamp: Stamp | None = None  # of the tag that was taken off
     _stamp: tuple[int, Stamp | None] = (-1, None)  # the last line that was asked for one, and its answer
 
@@ -59,12 +59,13 @@ class View:
 
     def wall_time(self, position: int) -> float | None:
         """When the line was printed on which a record begins here."""
+        told = self.clock.at(self.end_offset(position)) if self.clock else None
         start = self.data.rfind(b"\n", 0, position) + 1
         if position - start <= SHORTEST_BYTES:
-            return wall_time(self.tag_stamp, self.told)
+            return wall_time(self.tag_stamp, told)
         if start != self._stamp[0]:
             self._stamp = start, self._stamp_at(start)
-        return wall_time(self._stamp[1] or self.tag_stamp, self.told)
+        return wall_time(self._stamp[1] or self.tag_stamp, told)
 
     def _stamp_at(self, start: int) -> Stamp | None:
         tag = PLAIN_TAG.match(self.data, start) if self.is_tagged else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from batchai_magics.metrics.patterns import Patterns
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.source import Source
+from batchai_magics.metrics.times import Clock
 
 
 class Parser:
@@ -26,23 +27,18 @@ class Parser:
         self._sources: dict[int | None, Source] = {}
 
     def feed(
-        self,
-        data: bytes,
-        rank: int | None = None,
-        *,
-        offset: int | None = None,
-        wall_time: float | None = None,
+        self, data: bytes, rank: int | None = None, *, offset: int | None = None, clock: Clock | None = None
     ) -> list[Record]:
         """The records that these bytes complete; `rank` is the process that wrote them, if that is known.
 
         `offset` is the place of the bytes in their file, where those of several processes stand in one; by
-        default they follow on those before. `wall_time` is when they were written, in seconds since 1970: the
-        time of lines that do not tell a better one.
+        default they follow on those before. `clock` tells when they were written: the time of lines that do
+        not tell a better one.
         """
         source = self._sources.get(rank)
         if source is None:
             source = self._sources[rank] = Source(rank, self._patterns)
-        return list(source.feed(data, offset=offset, wall_time=wall_time))
+        return list(source.feed(data, offset=offset, clock=clock))
 
     def finish(self) -> list[Record]:
         """The records of full shape on lines that nothing ended; the parser is then ready for new streams."""

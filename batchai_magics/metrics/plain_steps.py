@@ -16,6 +16,7 @@ from typing import NamedTuple, cast
 
 from batchai_magics.metrics.lines import Block
 from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.times import Clock
 
 _LITERAL = b"images/sec: "
 _FEWEST = 4  # fewer ones are read sooner one by one
@@ -75,7 +76,7 @@ class PlainSteps(NamedTuple):
 
 
 def read_plain_steps(
-    block: Block, *, is_tagged: bool, has_accuracy: bool, rank: int | None, wall_time: float | None
+    block: Block, *, is_tagged: bool, has_accuracy: bool, rank: int | None, clock: Clock | None
 ) -> PlainSteps:
     """Take a block of whole lines apart; `rank` is that of lines without tags."""
     text = b"\n" + block.data
@@ -86,6 +87,7 @@ def read_plain_steps(
     width = pattern.groups + 1
     texts, lines, *columns = (pieces[column::width] for column in range(width))
     sizes = map(add, map(len, texts), map(len, lines))
+    offsets = list(map(add, accumulate(sizes), count(block.offset + 1)))
     records = map(
         _make,
         zip(
@@ -93,8 +95,9 @@ def read_plain_steps(
             map(int, columns[0]) if is_tagged else repeat(rank),
             *(map(float, column) for column in columns[is_tagged + 1 : is_tagged + 5]),
             *((map(float, column) for column in columns[-2:]) if has_accuracy else (repeat(None),) * 2),
-            map(add, accumulate(sizes), count(block.offset + 1)),
-            repeat(wall_time),
+            offsets,
+            map(clock.at, offsets) if clock else repeat(None),
+            strict=False,
         ),
     )
     return PlainSteps(list(records), texts, block.offset)

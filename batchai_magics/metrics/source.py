@@ -26,6 +26,7 @@ from batchai_magics.metrics.prefixes import (
 )
 from batchai_magics.metrics.record import HeaderRecord, PatternRecord, Record, ValueRecord
 from batchai_magics.metrics.streams import StreamLine, Streams
+from batchai_magics.metrics.times import Clock
 
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~])?|[\0\b]+")
 
@@ -35,19 +36,16 @@ class Source:
 
     def __init__(self, rank: int | None, patterns: Patterns) -> None:
         self.pace = Pace()
-        self._rank = rank
         self._patterns = patterns
         self._lines = LineCutter()
         self._header = HeaderWindow()
         self._memories = Memories()
         self._streams = Streams(rank)
-        self._told: float | None = None
+        self._clock: Clock | None = None
 
-    def feed(
-        self, data: bytes, *, offset: int | None = None, wall_time: float | None = None
-    ) -> Iterable[Record]:
+    def feed(self, data: bytes, *, offset: int | None = None, clock: Clock | None = None) -> Iterable[Record]:
         """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
-        self._told = wall_time
+        self._clock = clock
         if offset is not None:
             self._lines.move_to(offset)
         return chain.from_iterable(map(self._read_block, self._lines.feed(data)))
@@ -94,7 +92,7 @@ class Source:
                 is_tagged=is_tagged,
                 has_accuracy=self.pace.has_accuracy,
                 rank=self.rank,
-                wall_time=self._told,
+                clock=self._clock,
             )
             found = look(steps.rest, is_in_header=self._header.is_open)
             if not found.is_opening:
@@ -106,8 +104,7 @@ class Source:
         if block.data[-1:] != b"\n":
             return False
         if is_tagged:
-            is_between_lines = self._rank is None and not self._streams.is_any_within_line
-            return is_between_lines and is_evenly_tagged(block.data)
+            return not self._streams.is_any_within_line and is_evenly_tagged(block.data)
         return not self._streams.is_within_line
 
     def _is_plain(self, data: bytes) -> bool:
@@ -151,7 +148,14 @@ class Source:
             return self._read_in_header(gap, found.marks)
         rank = None if is_tagged else rank
         view = View(
-            gap.data, rank, gap.offset, None, self.pace, self._memories, is_tagged=is_tagged, told=self._told
+            gap.data,
+            rank,
+            gap.offset,
+            None,
+            self.pace,
+            self._memories,
+            is_tagged=is_tagged,
+            clock=self._clock,
         )
         return read_records(view, found)
 
@@ -180,7 +184,7 @@ class Source:
             self.pace,
             self._memories,
             is_continued=line.is_continued,
-            told=self._told,
+            clock=self._clock,
             tag_stamp=line.stamp,
         )
         records = list(read_records(view, look(text))) or self._read_row(view)

@@ -41,7 +41,7 @@ class _Stream:
 class Streams:
     """All streams of a file, one of which is the current one: text without a tag belongs to it.
 
-    With a `rank` all of them are that process's, whatever the tags say.
+    `rank` is that of streams whose tags tell none: a process may be a launcher that tags what it passes on.
     """
 
     def __init__(self, rank: int | None) -> None:
@@ -68,7 +68,7 @@ class Streams:
         """Make this stream the current one."""
         stream = self._streams.get(key)
         if stream is None:
-            rank = key.rank if self._rank is None else self._rank
+            rank = self._rank if key.rank is None else key.rank
             stream = self._streams[key] = _Stream(rank)
         self._current = stream
 

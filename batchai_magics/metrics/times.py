@@ -7,6 +7,9 @@ is what machines in the cloud and containers run on, and give way to a time that
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
@@ -32,6 +35,19 @@ class Stamp(NamedTuple):
 
     seconds: float
     is_exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """When the bytes of a file were written: those from each of `starts` on, which ascend, at its time."""
+
+    starts: Sequence[int] = ()
+    times: Sequence[float] = ()
+
+    def at(self, end: int) -> float | None:
+        """When the byte before this offset was written."""
+        place = bisect_left(self.starts, end)
+        return self.times[place - 1] if place else None
 
 
 def wall_time(stamp: Stamp | None, told: float | None) -> float | None:

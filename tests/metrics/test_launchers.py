@@ -147,5 +147,7 @@ def test_even_and_broken_tagging_give_the_same():
     assert found(even) == found(broken) == [(n % 4, m) for n in range(1, 50) for m in (n, n + 1)]
 
 
-def test_the_callers_rank_is_taken_before_a_tag():
-    assert found(f"[1,3]<stdout>:{LINE}\n", rank=7) == [(7, 10)]
+def test_a_tag_tells_more_than_the_caller_who_knows_the_launcher_as_one_process():
+    text = f"{step(1)}\n[1,3]<stdout>:{LINE}\n[1,2]<stdout>:{step(20)}\n"
+    text += f"Sat Nov 21 00:19:42 2026<stdout>:{step(30)}\n"
+    assert found(text, rank=7) == [(7, 1), (3, 10), (2, 20), (7, 30)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from log_text import HEADER, run, step, total
 
 from batchai_magics.metrics import HeaderRecord, Parser, read_metrics, tidy
-from batchai_magics.metrics.times import Stamp, moment, stamp_in
+from batchai_magics.metrics.times import Clock, Stamp, moment, stamp_in
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
 LINE = step(10)
@@ -69,11 +69,11 @@ def test_a_stamp_without_a_zone_is_taken_as_utc(line):
 
 @pytest.mark.parametrize("line", WHOLE_SECONDS.values(), ids=WHOLE_SECONDS)
 def test_what_the_caller_knows_is_better_than_a_stamp_without_a_zone(line):
-    assert set(times(f"{line}\n", wall_time=T + 7)) == {T + 7}
+    assert set(times(f"{line}\n", clock=Clock([0], [T + 7]))) == {T + 7}
 
 
 def test_a_stamp_with_a_zone_is_better_than_what_the_caller_knows():
-    assert times(f"{STAMPED['kubectl']}\n{LINE}\n", wall_time=T + 7) == [T + 0.25, T + 7]
+    assert times(f"{STAMPED['kubectl']}\n{LINE}\n", clock=Clock([0], [T + 7])) == [T + 0.25, T + 7]
 
 
 def test_lines_without_a_time_have_none():
@@ -154,3 +154,38 @@ def test_an_offset_may_be_told_where_processes_share_a_file():
     parser.feed(LINE[:7].encode(), 0, offset=100)
     (record,) = parser.feed(f"{LINE[7:]}\n".encode(), 0, offset=500)
     assert record.offset == 500 + len(LINE) - 7 + 1
+
+
+LINES = [
+    LINE,
+    step(20, accuracies="\t0.125\t0.500"),
+    "48/48 - 1s - loss: 0.7414",
+    "noise",
+    "version 3",
+    total(5),
+]
+PREFIXES = ["", "[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "Sat Mar  2 10:25:35 2019[1,1]<stdout>:"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(PREFIXES), st.sampled_from(LINES), st.sampled_from(["\n", "\n", ""]))),
+    st.lists(st.integers(1, 900), max_size=9),
+    st.integers(1, 400),
+)
+def test_any_chunking_gives_the_times_of_one_chunk(parts, starts, size):
+    log = "".join(map("".join, parts)).encode()
+    clock = Clock(sorted(starts), [T + number for number in range(len(starts))])
+
+    def records(size):
+        parser = Parser({"version": r"version (\d+)"})
+        found = [r for at in range(0, len(log), size) for r in parser.feed(log[at : at + size], clock=clock)]
+        return repr(found + parser.finish())
+
+    assert records(size) == records(len(log) + 1)
+
+
+def test_each_line_has_the_time_at_which_its_end_was_written():
+    log = f"{step(1)}\n{step(10)}\nx".encode() * 9
+    ends = [record.offset for record in Parser().feed(log)]
+    clock = Clock([end - 1 for end in ends], [T + end for end in ends])
+    assert [record.wall_time for record in Parser().feed(log, clock=clock)] == [T + end for end in ends]
