@@ -10,9 +10,7 @@ from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
 from batchai_magics.metrics.series import count_ranks
 from batchai_magics.metrics.values import GLOBAL_RATES, count_devices
 
-_ALL_REDUCE = (
-    "distributed_all_reduce"  # where step lines of tf_cnn_benchmarks tell the rate of all
-)
+_ALL_REDUCE = "distributed_all_reduce"  # where step lines of tf_cnn_benchmarks tell the rate of all
 _QUOTED = re.compile(r"'([^']*)'")
 
 
