@@ -27,7 +27,7 @@ from batchai_magics.models.resources import (
 )
 from batchai_magics.models.wire import duration
 
-_GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)", re.IGNORECASE)
+_GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)/", re.IGNORECASE)
 
 
 def as_json(value: Any) -> Any:

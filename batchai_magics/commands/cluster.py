@@ -28,7 +28,8 @@ def create(context: Context, arguments: Namespace) -> Noted:
     resources.refuse_second(context, id)
     body = _body(context, arguments, id)
     notes = admin.notes(arguments)
-    ClusterSpec.from_wire({"properties": body})  # before anything is made
+    checked = ClusterSpec.from_wire({"properties": body})  # before anything is made
+    workspace.check_size(context, checked.vm_size)
     if arguments.use_auto_storage:
         storage = auto_storage(context.backend, workspace.location(context, id))
         body = _with_volumes(body, mounts.joined(_volumes(body), storage.volumes()))

@@ -46,7 +46,7 @@ def _describe(option: Option) -> str:
     if option.choices:
         parts.append(f"Allowed values: {', '.join(option.choices)}.")
     if option.default is not None and option.takes is not Takes.NOTHING:
-        parts.append(f"Default: {option.default}.")
+        parts.append(f"Default: {option.default}")
     return " ".join(parts)
 
 

@@ -33,28 +33,28 @@ def stream(context: Context, arguments: Namespace) -> Stream:
 
 
 def _streaming(backend: Backend, file: FileRef) -> Parts:
-    is_found = _is_there(backend, file)
-    yield Said(
-        _found(file) if is_found else f'The file "{file.path}" not found. Waiting for the job to generate it.'
-    )
+    found = _find(backend, file)
+    missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
+    yield Said(_told(found) if found else missing)
     for event in events(backend, file.job, files=(file,)):
         if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
-            if not is_found:
-                yield Said(_found(file))
-            is_found = True
+            if not found:
+                found = _find(backend, file) or OutputFile(file.path, False, event.chunk.size)
+                yield Said(_told(found))
             yield Logged(event.chunk.data)
-    if not is_found and not _is_there(backend, file):
+    if not (found or _find(backend, file)):
         yield Said(f'The file "{file.path}" not found for the completed job.')
     yield Ended(0)
 
 
-def _is_there(backend: Backend, file: FileRef) -> bool:
+def _find(backend: Backend, file: FileRef) -> OutputFile | None:
     folder = file.path.rpartition("/")[0]
     try:
-        return any(found.path == file.path for found in backend.files(file.job, file.directory_id, folder))
+        listed = backend.files(file.job, file.directory_id, folder)
     except NotFoundError:
-        return False
+        return None
+    return next((found for found in listed if found.path == file.path), None)
 
 
-def _found(file: FileRef) -> str:
-    return f'File found with URL "{file.directory_id}/{file.path}". Start streaming'
+def _told(found: OutputFile) -> str:
+    return f'File found with URL "{found.download_url or found.path}". Start streaming'

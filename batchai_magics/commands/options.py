@@ -7,10 +7,20 @@ from dataclasses import replace
 
 from batchai_magics.commands.tree import OUTPUTS, Command, Live, Option, Takes
 
-GROUP = Option(("--resource-group", "-g"), "Name of the resource group.", completes=Live.GROUP)
+GROUP = Option(
+    ("--resource-group", "-g"),
+    "Name of the resource group; by default that of `configure --defaults group=NAME`.",
+    completes=Live.GROUP,
+)
 LOCATION = Option(("--location", "-l"), "Location, such as eastus.")
-WORKSPACE = Option(("--workspace", "-w"), "Name of the workspace.", completes=Live.WORKSPACE)
-EXPERIMENT = Option(("--experiment", "-e"), "Name of the experiment.", completes=Live.EXPERIMENT)
+WORKSPACE = Option(
+    ("--workspace", "-w"), "Name of the workspace; by default the configured one.", completes=Live.WORKSPACE
+)
+EXPERIMENT = Option(
+    ("--experiment", "-e"),
+    "Name of the experiment; by default the configured one.",
+    completes=Live.EXPERIMENT,
+)
 CLUSTER = Option(("--cluster", "-c"), "Name or ARM id of the cluster.", completes=Live.CLUSTER)
 JOB = Option(("--job", "-j"), "Name of the job.", is_required=True, completes=Live.JOB)
 IDS = Option(

@@ -11,6 +11,8 @@ from batchai_magics.errors import NotFoundError, did_you_mean
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource
 
+_MOST_NAMES = 10  # of those that there are, the latest
+
 
 def show(context: Context, arguments: Namespace, kind: Kind) -> Resource:
     """The resource that the line names; for a name that is not there, the error guesses."""
@@ -18,7 +20,7 @@ def show(context: Context, arguments: Namespace, kind: Kind) -> Resource:
     try:
         return context.backend.show(id)
     except NotFoundError as error:
-        raise NotFoundError(error.message, code=error.code, hint=_guess(context, id) or error.hint) from None
+        raise NotFoundError(error.message, code=error.code, hint=_guess(context, id, error.hint)) from None
 
 
 def delete(context: Context, arguments: Namespace, kind: Kind) -> None:
@@ -57,10 +59,12 @@ def exists(context: Context, id: ResourceId) -> bool:
     return True
 
 
-def _guess(context: Context, id: ResourceId) -> str:
+def _guess(context: Context, id: ResourceId, known: str) -> str:
+    """What may have been meant: a name that is near, else what is known, else the names that there are."""
     try:
-        return did_you_mean(
-            id.name, [sibling.id.name for sibling in context.backend.list(id.parent, id.kind)]
-        )
+        names = [sibling.id.name for sibling in context.backend.list(id.parent, id.kind)]
     except NotFoundError:
-        return ""
+        return known or _guess(context, id.parent, known)
+    if not names:
+        return f"There is no {id.kind.noun} in {id.parent.kind.noun} {id.parent.name} yet."
+    return did_you_mean(id.name, names) or known or f"There are: {', '.join(names[-_MOST_NAMES:])}."

@@ -13,6 +13,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource, Workspace
+from batchai_magics.models.vm_sizes import lookup
 
 _ANY_GROUP = Settings.resource_group  # the default: nobody has chosen a group
 
@@ -60,6 +61,12 @@ def _group_location(context: Context, group: str) -> str:
         return context.backend.groups.show(group).location
     except NotFoundError:
         return context.settings.location
+
+
+def check_size(context: Context, size: str) -> None:
+    """Refuses an unknown VM size before anything is made, where sizes are known: on this machine."""
+    if context.backend.capabilities.runs_here:
+        lookup(size)
 
 
 def ensure(context: Context, id: ResourceId) -> None:

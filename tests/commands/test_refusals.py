@@ -57,6 +57,11 @@ def refused(do):
         ("-s Standard_D2 -t 1 -u ''", "Please provide admin user name."),
         ("-s Standard_D2 -t 1 -k nonsense", "Incorrect ssh public key value."),
         (
+            "-s Standard_F4s -t 1 --use-auto-storage",
+            "The specified value Standard_F4s for property Cluster.Properties.VMSize is not a supported VM "
+            "size. See additional details for supported VM sizes.",
+        ),
+        (
             "-s Standard_D2 -t 1 -i Foo",
             'Unsupported image alias "Foo", supported aliases are UbuntuLTS, UbuntuDSVM',
         ),
@@ -101,6 +106,7 @@ def test_a_cluster_is_refused(do, refused, options, message):
     assert message in refused(f"cluster create -n small {options}")
     assert len(do("cluster list")) == 0
     assert len(do("workspace list")) == 0
+    assert len(do("group list")) == 0
 
 
 @pytest.mark.parametrize("noun", ["cluster", "file-server"])

@@ -76,27 +76,6 @@ def test_a_second_cluster_of_a_name_is_refused_in_the_words_of_az(do):
     assert caught.value.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("-t 1", "Please provide VM size"),
-        ("-s Standard_D2", "Please provide scale setting for the cluster"),
-        ("-s Standard_D2 --min 1", "You need to either provide both min and max node counts"),
-        (
-            "-s Standard_D2 --min 2 --max 1",
-            "Maximum nodes count must be greater or equal to minimum nodes count",
-        ),
-        ("-s Standard_D2 -t 1 -k nonsense", "Incorrect ssh public key value."),
-        ("-s Standard_D2 -t 1 --afs-name logs", "Please configure Azure Storage account name"),
-    ],
-)
-def test_what_az_refuses_is_refused(do, options, message):
-    with pytest.raises(UsageError, match=message) as caught:
-        do(f"cluster create -n small {options}")
-    assert caught.value.exit_code == 1
-    assert len(do("cluster list")) == 0
-
-
 def test_equal_bounds_are_a_fixed_number(do):
     do("cluster create -n small -s Standard_D2 --min 1 --max 1")
     assert do("cluster show -n small").data["scaleSettings"]["manual"]["targetNodeCount"] == 1
@@ -145,6 +124,17 @@ def test_a_name_that_is_not_there_is_answered_with_a_guess(do):
     with pytest.raises(NotFoundError, match='did you mean "small"') as caught:
         do("cluster show -n smal")
     assert caught.value.exit_code == 3
+
+
+def test_a_name_far_from_all_is_answered_with_those_that_there_are(do):
+    with pytest.raises(NotFoundError, match="WorkspaceNotFound"):
+        do("cluster show -n small")
+    for name in ("one", "two"):
+        do(f"cluster create -n {name} -s Standard_D2 -t 0")
+    with pytest.raises(NotFoundError, match=r"ClusterNotFound.*\nThere are: two, one"):
+        do("cluster show -n whatever")
+    with pytest.raises(NotFoundError, match="There is no file server in workspace default yet"):
+        do("file-server show -n srv")
 
 
 def test_ids_name_several_resources(do):
