@@ -1,6 +1,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +65,15 @@ def test_debug_shows_where(capsys):
 def test_json_is_the_default(capsys):
     assert main(["cluster", "list"]) == 0
     assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_jsonc_has_colours_for_people_only(capsys, monkeypatch, is_terminal):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    assert main(["account", "list", "-o", "jsonc"]) == 0
+    told = capsys.readouterr().out
+    assert ("\x1b[" in told) is is_terminal
+    assert json.loads(re.sub(r"\x1b\[[0-9;]*m", "", told))[0]["isDefault"] is True
 
 
 def test_a_resource_that_is_not_there_has_exit_code_3(capsys):
