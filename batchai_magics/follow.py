@@ -15,6 +15,7 @@ from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.times import Clock
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
@@ -218,15 +219,20 @@ class Follower:
 
 
 def records_in(chunk: Chunk, parser: Parser) -> Iterator[Record]:
-    """Gives a chunk to a parser, telling it which rank wrote what; yields what it read."""
+    """Gives a chunk to a parser, telling it which rank wrote what when; yields what it read."""
+    clock = Clock([written.start for written in chunk.times], [written.time for written in chunk.times])
+    for start, end, rank in _parts(chunk):
+        data = chunk.data[start - chunk.offset : end - chunk.offset]
+        yield from parser.feed(data, rank, offset=start, clock=clock if chunk.times else None)
+
+
+def _parts(chunk: Chunk) -> Iterator[tuple[int, int, int | None]]:
+    """Start, end and rank of each part of a chunk; the rank of what no span covers is not known."""
     at = chunk.offset
     for span in chunk.spans:
-        yield from _part(chunk, at, span.start, parser, None)
-        yield from _part(chunk, span.start, span.end, parser, span.rank)
+        if at < span.start:
+            yield at, span.start, None
+        yield span.start, span.end, span.rank
         at = span.end
-    yield from _part(chunk, at, chunk.end, parser, None)
-
-
-def _part(chunk: Chunk, start: int, end: int, parser: Parser, rank: int | None) -> list[Record]:
-    data = chunk.data[start - chunk.offset : end - chunk.offset]
-    return parser.feed(data, rank) if data else []
+    if at < chunk.end:
+        yield at, chunk.end, None

@@ -32,6 +32,7 @@ from batchai_magics.backends.base.values import (
     StorageAccount,
     Usage,
     WorkspaceSpec,
+    Written,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "StorageAccount",
     "Usage",
     "WorkspaceSpec",
+    "Written",
 ]

@@ -63,11 +63,20 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Written:
+    """The bytes from `start` (an absolute offset) on were written at `time`, in seconds since 1970."""
+
+    start: int
+    time: float
+
+
+@dataclass(frozen=True)
 class Chunk:
     """A piece of a file.
 
     `offset` is where `data` starts; `size` is how long the file is now; `is_complete` says that it will
-    not grow any more. `spans` says which rank wrote which bytes of the piece, where that is known.
+    not grow any more. `spans` says which rank wrote which bytes of the piece, `times` when they were written
+    (to a tenth of a second, each up to the next one), where that is known.
     A file that is not there (yet) is an empty chunk of size 0.
     """
 
@@ -76,6 +85,7 @@ class Chunk:
     size: int
     is_complete: bool
     spans: tuple[Span, ...] = ()
+    times: tuple[Written, ...] = ()
 
     @property
     def end(self) -> int:

@@ -143,7 +143,7 @@ class LocalBackend:
         return outputs.listing(self._directory(job, directory_id)[0], path)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
-        """At most `limit` bytes of a file from `offset`, with the ranks that wrote them."""
+        """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         self._settle()
         folder, row = self._directory(file.job, file.directory_id)
         is_complete = row["state"] in ("succeeded", "failed")  # looked at before the size
@@ -152,8 +152,10 @@ class LocalBackend:
         stream = _STREAMS.get(file.path) if file.directory_id == STDOUTERR else None
         if not stream or not chunk.data:
             return chunk
-        spans = outputs.spans(self.layout.job(row["guid"]).spans(stream), offset, chunk.end)
-        return Chunk(chunk.data, chunk.offset, chunk.size, chunk.is_complete, spans)
+        job = self.layout.job(row["guid"])
+        spans = outputs.spans(job.spans(stream), offset, chunk.end)
+        times = outputs.times(job.times(stream), offset, chunk.end)
+        return Chunk(chunk.data, chunk.offset, chunk.size, chunk.is_complete, spans, times)
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""

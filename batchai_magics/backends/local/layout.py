@@ -115,3 +115,7 @@ class JobLayout:
     def spans(self, stream: str) -> Path:
         """Which rank wrote which bytes of `stdout` or `stderr`."""
         return self.root / f"{stream}.spans"
+
+    def times(self, stream: str) -> Path:
+        """When which bytes of `stdout` or `stderr` were written."""
+        return self.root / f"{stream}.times"

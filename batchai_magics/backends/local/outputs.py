@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from batchai_magics.backends.base import Chunk, OutputFile, Span
-from batchai_magics.backends.local.rank import SPAN
+from batchai_magics.backends.base import Chunk, OutputFile, Span, Written
+from batchai_magics.backends.local.rank import SPAN, STAMP
 from batchai_magics.errors import NotFoundError, StorageError
 
 
@@ -49,28 +55,52 @@ def spans(file: Path, start: int, end: int) -> tuple[Span, ...]:
         return ()
     if not file.exists():  # a lone process needs no record of who wrote what
         return (Span(start, end, 0),)
-    with file.open("rb") as stream:
-        count = os.fstat(stream.fileno()).st_size // SPAN.size
-        first = _first_ending_after(stream.fileno(), count, start)
-        stream.seek(first * SPAN.size)
-        data = stream.read((count - first) * SPAN.size)
     found: list[Span] = []
-    for span_start, span_end, rank in SPAN.iter_unpack(data[: len(data) // SPAN.size * SPAN.size]):
-        if span_start >= end:
-            break
-        if found and found[-1].rank == rank and found[-1].end == span_start:
-            span_start = found.pop().start
-        found.append(Span(max(span_start, start), min(span_end, end), rank))
+    with _Records.of(file, SPAN) as records:
+        first = bisect_right(records, start, key=lambda span: span[1])
+        last = bisect_left(records, end, key=lambda span: span[0])
+        for span_start, span_end, rank in records.between(first, last):
+            if found and found[-1].rank == rank and found[-1].end == span_start:
+                span_start = found.pop().start
+            found.append(Span(max(span_start, start), min(span_end, end), rank))
     return tuple(found)
 
 
-def _first_ending_after(descriptor: int, count: int, offset: int) -> int:
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        _, end, _ = SPAN.unpack(os.pread(descriptor, SPAN.size, middle * SPAN.size))
-        low, high = (low, middle) if end > offset else (middle + 1, high)
-    return low
+def times(file: Path, start: int, end: int) -> tuple[Written, ...]:
+    """When the bytes from `start` to `end` were written; empty where that was not noted."""
+    if start >= end or not file.exists():
+        return ()
+    with _Records.of(file, STAMP) as records:
+        first = bisect_right(records, start, key=lambda stamp: stamp[0])
+        last = bisect_left(records, end, key=lambda stamp: stamp[0])
+        return tuple(Written(*stamp) for stamp in records.between(max(0, first - 1), last))
+
+
+@dataclass(frozen=True)
+class _Records(Sequence[tuple[Any, ...]]):
+    """A file of records of one size, of which only those asked for are read."""
+
+    descriptor: int
+    shape: struct.Struct
+    length: int
+
+    @classmethod
+    @contextmanager
+    def of(cls, file: Path, shape: struct.Struct) -> Iterator[_Records]:
+        """The whole records in the file as it is now."""
+        with file.open("rb") as stream:
+            yield cls(stream.fileno(), shape, os.fstat(stream.fileno()).st_size // shape.size)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, place: Any) -> Any:
+        return next(self.between(place, place + 1))
+
+    def between(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
+        """The records from `first` up to `last`, which is none of them."""
+        size = self.shape.size
+        return self.shape.iter_unpack(os.pread(self.descriptor, max(0, last - first) * size, first * size))
 
 
 def is_inside(folder: Path, item: Path) -> bool:

@@ -133,12 +133,13 @@ def _body(
 
 
 def _streams(folder: Path, job: JobLayout) -> dict[str, str]:
-    """Where stdout and stderr go, and who wrote what of them; the files are there from the start."""
+    """Where stdout and stderr go, and who wrote what of them when; the files are there from the start."""
     streams = {name: folder / f"{name}.txt" for name in ("stdout", "stderr")}
     for path in streams.values():
         path.touch()
-    told = {f"{name}_spans": str(job.spans(name)) for name in streams}
-    return {**{name: str(path) for name, path in streams.items()}, **told}
+    spans = {f"{name}_spans": str(job.spans(name)) for name in streams}
+    times = {f"{name}_times": str(job.times(name)) for name in streams}
+    return {**{name: str(path) for name, path in streams.items()}, **spans, **times}
 
 
 def _nodes(

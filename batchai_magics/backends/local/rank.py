@@ -20,6 +20,8 @@ import time
 from typing import Any, NoReturn
 
 SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
+STAMP = struct.Struct("<Qd")  # start, time: one of a `.times` file, of what stands from there on
+STAMP_S = 0.1  # so exact they are
 PIECE = 1 << 16
 LONGEST_LINE = 16 << 20  # a longer one is cut, with a line end put in
 IDLE_S = 0.2  # a lone process's unfinished line is shown after this
@@ -30,10 +32,14 @@ EX_IOERR = 74
 class Stream:
     """One output stream of the process on its way to a file, in whole lines."""
 
-    def __init__(self, path: str, spans: str, rank: int, *, is_shared: bool, grace_s: float) -> None:
+    def __init__(
+        self, path: str, spans: str, times: str, rank: int, *, is_shared: bool, grace_s: float
+    ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(path, flags, 0o644)
         self._spans = os.open(spans, flags, 0o600) if is_shared else -1
+        self._times = os.open(times, flags, 0o600) if times else -1
+        self._stamped_s = 0.0
         self._rank, self._is_shared, self._grace_s = rank, is_shared, grace_s
         self._pending: list[bytes] = []
         self._pending_size = 0
@@ -71,15 +77,24 @@ class Stream:
         if not data:
             return
         if not self._is_shared:
+            self._stamp(os.lseek(self._file, 0, os.SEEK_END))
             write_all(self._file, data, self._grace_s)
             return
         fcntl.flock(self._file, fcntl.LOCK_EX)
         try:
             start = os.lseek(self._file, 0, os.SEEK_END)
+            self._stamp(start)
             write_all(self._file, data, self._grace_s)
             write_all(self._spans, SPAN.pack(start, start + len(data), self._rank), self._grace_s)
         finally:
             fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _stamp(self, start: int) -> None:
+        """Notes the time of what is about to be written, so that nobody reads it without."""
+        now_s = time.time()
+        if self._times >= 0 and abs(now_s - self._stamped_s) >= STAMP_S:
+            self._stamped_s = now_s
+            write_all(self._times, STAMP.pack(start, now_s), self._grace_s)
 
 
 def write_all(file: int, data: bytes, grace_s: float) -> None:
@@ -107,6 +122,7 @@ def main() -> NoReturn:
         Stream(
             process.get(name, plan[name]),
             plan[f"{name}_spans"],
+            "" if name in process else plan.get(f"{name}_times", ""),
             index,
             is_shared=plan["is_shared"],
             grace_s=plan["disk_grace_s"],

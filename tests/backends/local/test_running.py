@@ -11,6 +11,8 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.local import outputs
+from batchai_magics.backends.local.rank import STAMP
 from batchai_magics.models.job import ExecutionState
 from tests.world import World, below, until
 
@@ -54,6 +56,40 @@ def test_spans_fit_the_piece_that_is_read(world: World) -> None:
     job = world.run("j --processes 2", RANK + "print(str(rank) * 9, flush=True)")
     chunk = job.backend.read(FileRef(job.id, "stdout.txt"), 5, 10)
     assert [(s.start, s.end) for s in chunk.spans] == [(5, 10), (10, 15)]
+
+
+def test_what_is_read_tells_when_it_was_written(world: World) -> None:
+    begun = time.time()
+    job = world.run("j --processes 2", RANK + "print(rank, flush=True)")
+    chunk = job.backend.read(FileRef(job.id, "stdout.txt"))
+    assert chunk.times[0].start == 0
+    assert all(begun <= written.time <= time.time() for written in chunk.times)
+
+
+def test_a_piece_has_the_times_of_its_bytes(tmp_path: Path) -> None:
+    stamps = [(0, 7.5), (10, 8.5), (20, 9.5)]
+    (tmp_path / "times").write_bytes(b"".join(STAMP.pack(*stamp) for stamp in stamps) + b"torn")
+    found = {
+        piece: outputs.times(tmp_path / "times", *piece) for piece in ((0, 5), (10, 11), (15, 25), (30, 99))
+    }
+    expected = {(0, 5): stamps[:1], (10, 11): stamps[1:2], (15, 25): stamps[1:], (30, 99): stamps[2:]}
+    assert {piece: [(w.start, w.time) for w in times] for piece, times in found.items()} == expected
+    assert outputs.times(tmp_path / "missing", 0, 5) == ()
+
+
+def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(world: World) -> None:
+    begun = time.time()
+    job = world.run("j", "for i in range(3): print(f'step={i} loss=0.5', flush=True)")
+    times = job.metrics(tidy=True)["wall_time"]
+    assert len(times) == 3
+    assert all(begun <= moment.timestamp() <= time.time() for moment in times)
+
+
+def test_a_record_of_times_that_is_missing_leaves_them_unknown(world: World) -> None:
+    job = world.run("j", "print('step=1 loss=0.5')")
+    for path in world.settings.home.rglob("stdout.times"):
+        path.unlink()
+    assert job.metrics(tidy=True)["wall_time"].isna().all()
 
 
 def test_the_first_failing_rank_is_named_with_its_code(world: World) -> None:
