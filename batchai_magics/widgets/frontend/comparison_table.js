@@ -17,14 +17,17 @@ const COLUMNS = [
   { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : "–") },
 ];
 
-/** @returns {{element: HTMLElement, update: (rows: RunRow[]) => void}} */
-export function runTable() {
+/**
+ * @param {string} label what the runs are to each other
+ * @returns {{element: HTMLElement, update: (rows: RunRow[]) => void}}
+ */
+export function runTable(label) {
   const body = el("tbody");
   const titles = ["Run", "State", ...COLUMNS.map((column) => column.title)];
   const keys = ["name", "state", ...COLUMNS.map((column) => column.key)];
   const head = el("tr", {}, ...titles.map((title, i) => el("th", { scope: "col", "data-column": keys[i] }, title)));
-  const table = el("table", { class: "ba-table ba-runs", "aria-label": "Runs" }, el("thead", {}, head), body);
-  const element = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Runs" }, table);
+  const table = el("table", { class: "ba-table ba-runs", "aria-label": label }, el("thead", {}, head), body);
+  const element = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": label }, table);
   /** @type {{row: HTMLElement, update: (row: RunRow) => void}[]} */
   let lines = [];
 

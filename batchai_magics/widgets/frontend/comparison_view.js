@@ -28,7 +28,7 @@ export default {
     const line = new BoardLine(model, (isBusy) => setText(note, isBusy ? BUSY : ""));
     const isScaling = model.get("facts").kind === "scaling";
     const head = comparisonHead(isScaling ? "Scaling" : "Comparison", note);
-    const table = runTable();
+    const table = runTable(isScaling ? "Runs of the study" : "Runs compared");
     const charts = isScaling ? scalingCharts(model.get("view_id")) : overlayCharts(model.get("view_id"));
     const sentences = el("div", { class: "ba-sentences" });
     const view = el(
