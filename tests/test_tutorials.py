@@ -113,8 +113,13 @@ def test_the_benchmark_leaves_nothing_behind(horovod):
 
 def test_the_lab_starts_with_no_nodes_and_grows_to_two(cntk):
     row = r"^nc6 +bootcamp +lab +Standard_NC6 +(\w+) +(\d) +(\d) +(\d) +(\d) +(\d)$"
-    found = [re.search(row, cntk.text(cell), re.MULTILINE) for cell in ("cluster", "wait", "scale")]
+    found = [re.search(row, cntk.text(cell), re.MULTILINE) for cell in ("cluster", "submit", "scale")]
     assert [sum(map(int, match.groups()[1:])) for match in found] == [0, 2, 0]
+
+
+def test_the_labs_cluster_gives_its_nodes_back_by_itself(cntk):
+    found = re.findall(r"s after the job: (\d) nodes running, (\d) idle$", cntk.text("wait"), re.MULTILINE)
+    assert found[-1] == ("0", "0")
 
 
 def test_the_lab_learns_digits(cntk):
