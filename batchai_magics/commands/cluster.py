@@ -17,7 +17,7 @@ from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.load import StorageAccount, load_wire
-from batchai_magics.models.resources import Resource
+from batchai_magics.models.resources import Cluster, Resource
 
 _LESS = "Maximum nodes count must be greater or equal to minimum nodes count"
 
@@ -36,7 +36,8 @@ def create(context: Context, arguments: Namespace) -> Noted:
         notes = (*notes, *storage.notes)
     spec = ClusterSpec.from_wire({"properties": body})
     workspace.ensure(context, id)
-    return Noted(context.backend.create(id, spec), notes)
+    made = context.backend.create(id, spec)
+    return Noted(made, (*notes, *made.notes) if isinstance(made, Cluster) else notes)
 
 
 def show(context: Context, arguments: Namespace) -> Resource:

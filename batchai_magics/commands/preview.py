@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 
 from batchai_magics import cell, launch
 from batchai_magics.commands.text import Text
@@ -45,7 +45,7 @@ def _plan(request: cell.CellRequest, gpus: int) -> launch.LaunchPlan:
 def _starts(plan: launch.LaunchPlan) -> Iterator[str]:
     how = "under mpiexec" if plan.launcher is launch.Launcher.MPI else "each by itself"
     nodes = range(len(plan.node_env))
-    yield f"to start: {len(plan.processes)} processes on {len(nodes)} nodes, {how}"
+    yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(nodes, 'node')}, {how}"
     for node in nodes:
         here = [process for process in plan.processes if process.node == node]
         if plan.preparation:
@@ -54,3 +54,7 @@ def _starts(plan: launch.LaunchPlan) -> Iterator[str]:
             yield f"  node {node}  nothing"
         for process in here:
             yield f"  node {node}  {process.role.value} {process.index}  {process.command}"
+
+
+def _count(items: Sized, noun: str, plural: str = "s") -> str:
+    return f"{len(items)} {noun}{plural * (len(items) != 1)}"

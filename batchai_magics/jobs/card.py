@@ -71,7 +71,7 @@ class Card:
             return f"{cluster} · {nodes}"
         each, rest = divmod(self.processes, spec.node_count)
         spread = (
-            f"{nodes}, {self.processes} processes"
+            f"{nodes}, {self.processes} process{'es' * (self.processes != 1)}"
             if rest
             else f"{nodes} × {each} process{'es' * (each != 1)}"
         )

@@ -25,7 +25,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class NodeShare:
-    """A node as a job sees it: its name, its GPUs, and its own paths."""
+    """A node as a job sees it: its name, its GPUs and cores, and its own paths."""
 
     id: str
     gpu_count: int
@@ -33,6 +33,7 @@ class NodeShare:
     job_mount_root: str
     temp: str
     devices: tuple[int, ...] = ()  # GPUs of this machine that belong to the node
+    core_count: int = 1  # cores of this machine that belong to it
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ class Cluster:
     allocation_changed: datetime
     node_states: NodeStateCounts
     errors: tuple[ErrorDetail, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)  # for who made it, once; not on the wire
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON, without any secret."""

@@ -65,3 +65,4 @@ def test_a_waiting_card_says_what_the_nodes_do():
 
 def test_an_odd_number_of_processes_is_not_divided():
     assert "2 nodes, 3 processes" in Card(resource(), NOW, processes=3).title
+    assert Card(resource(), NOW, processes=1).title.endswith("2 nodes, 1 process")

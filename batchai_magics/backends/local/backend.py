@@ -77,7 +77,7 @@ class LocalBackend:
         if created.supervisor:
             self._supervisors.append(created.supervisor)
         self._settle(force=created.is_new, setup_secrets=created.setup_secrets)
-        return self.show(id)
+        return created.noted(self.show(id))
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""

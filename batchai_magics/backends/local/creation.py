@@ -7,10 +7,10 @@ import subprocess
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
-from batchai_magics.backends.local import cluster_rows, containers, job_rows, refusals, scheduler
+from batchai_magics.backends.local import cluster_rows, containers, devices, job_rows, refusals, scheduler
 from batchai_magics.backends.local.accounts import ensure_group
 from batchai_magics.backends.local.catalog import fingerprint, is_there, not_found, parent_key, wire_text
 from batchai_magics.backends.local.job_secrets import JobSecrets
@@ -22,15 +22,21 @@ from batchai_magics.errors import ConflictError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import Cluster, Resource
 
 
 @dataclass(frozen=True)
 class Created:
-    """What creating did: whether the resource is new, and who holds its secrets now."""
+    """What creating did: whether the resource is new, who holds its secrets now, what to say of it."""
 
     is_new: bool
     supervisor: subprocess.Popen[bytes] | None = None
     setup_secrets: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def noted(self, found: Resource) -> Resource:
+        """The resource, with what is to be said to who made it."""
+        return replace(found, notes=self.notes) if isinstance(found, Cluster) else found
 
 
 def create(
@@ -53,7 +59,8 @@ def create(
         _check_servers(db, spec)
         if isinstance(spec, ClusterSpec):
             cluster_rows.insert(db, id, spec, guid=guid, limits=limits)
-            return Created(is_new=True, setup_secrets=cluster_rows.setup_secrets(spec))
+            told = devices.told(spec, devices.machine())
+            return Created(is_new=True, setup_secrets=cluster_rows.setup_secrets(spec), notes=told)
         if not isinstance(spec, JobSpec):
             return Created(is_new=True)
         row = job_rows.insert(db, layout, id, spec, run)

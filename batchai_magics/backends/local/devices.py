@@ -1,10 +1,40 @@
-"""GPUs: how many a node of a VM size has, and which of this machine's belong to it."""
+"""What this machine has for its nodes: cores and GPUs, and how they are shared out."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 
+from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.vm_sizes import lookup
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The cores that this process may use, and the numbers of the machine's NVIDIA GPUs."""
+
+    core_count: int
+    gpus: tuple[int, ...] = ()
+
+    def core_share(self, node_count: int) -> int:
+        """How many cores each of so many nodes has; at least one, which they share when there are too few."""
+        return max(1, self.core_count // max(1, node_count))
+
+    def gpu_share(self, position: int, node_count: int) -> tuple[int, ...]:
+        """The GPUs of the node at a position (from 0); with too few, nodes share them."""
+        own = self.gpus[position % max(1, node_count) :: max(1, node_count)]
+        return own or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
+
+
+def machine() -> Machine:
+    """This machine."""
+    try:
+        core_count = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS tells of no such limit
+        core_count = os.cpu_count() or 1
+    found = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
+    return Machine(core_count, tuple(sorted(int(number) for number in found if number.isdigit())))
 
 
 def gpu_count(size: str) -> int:
@@ -12,10 +42,27 @@ def gpu_count(size: str) -> int:
     return lookup(size).gpus
 
 
-def share_of(ordinal: int, node_count: int) -> tuple[int, ...]:
-    """The numbers of this machine's GPUs that a node may use; with too few, nodes share them."""
-    present = sorted(
-        int(path.name[6:]) for path in Path("/dev").glob("nvidia[0-9]*") if path.name[6:].isdigit()
-    )
-    own = tuple(present[ordinal % node_count :: node_count])
-    return own or tuple(present[ordinal % len(present) :][:1] if present else ())
+def told(spec: ClusterSpec, here: Machine) -> tuple[str, ...]:
+    """What a node of a new cluster really has, in a sentence, where that is not what its size promises."""
+    auto = spec.scale_settings.auto_scale if spec.scale_settings else None
+    count = auto.maximum_node_count if auto else spec.target_node_count
+    size = lookup(spec.vm_size)
+    is_so = here.core_share(count) == size.vcpus and len(here.gpus) == size.gpus * count
+    if not count or is_so:
+        return ()
+    nodes = f"{'up to ' if auto else ''}{count} nodes"
+    who = f"each of {nodes}" if count > 1 else "the node"
+    has = f"This machine has {_count(here.core_count, 'core')} and {_count(len(here.gpus), 'GPU')}"
+    return (f"{has}: {who} of {spec.vm_size} gets {_share(here, count)}.",)
+
+
+def _share(here: Machine, count: int) -> str:
+    cores = _count(here.core_count // count, "core") if here.core_count >= count else "a share of a core"
+    if not here.gpus:
+        return cores
+    gpus = _count(len(here.gpus) // count, "GPU") if len(here.gpus) >= count else "a share of a GPU"
+    return f"{cores} and {gpus}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'s' * (number > 1)}"

@@ -35,16 +35,20 @@ def write(store: Store, layout: Layout, row: sqlite3.Row) -> None:
     with store.read() as db:
         id, wire = db.execute("SELECT id, spec FROM resource WHERE key = ?", (row["key"],)).fetchone()
         nodes = db.execute(
-            "SELECT node.id, node.ordinal, cluster.guid, resource.spec FROM node"
-            " JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
-            " WHERE job = ? ORDER BY ordinal",
+            "SELECT node.id, cluster.guid, resource.spec,"
+            " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
+            " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
+            " AND mate.ordinal < node.ordinal) AS position"
+            " FROM node JOIN cluster ON cluster.key = node.cluster"
+            " JOIN resource ON resource.key = node.cluster WHERE job = ? ORDER BY ordinal",
             (row["guid"],),
         ).fetchall()
     spec = JobSpec.from_wire(json.loads(wire))
     job = layout.job(row["guid"])
     segment = output_segment(ResourceId.parse(id), row["guid"])
     _make_folders(layout, job, spec)
-    shares = [_node_share(layout, job, node, len(nodes)) for node in nodes]
+    here = devices.machine()
+    shares = [_node_share(layout, job, node, here) for node in nodes]
     place = _place(row, job, segment, spec)
     plan = launch.plan(spec, shares, place)
     body = _body(plan, spec, shares, place, row)
@@ -63,7 +67,7 @@ def _make_folders(layout: Layout, job: JobLayout, spec: JobSpec) -> None:
     mounts.link(layout, job.mounts, spec.mount_volumes)
 
 
-def _node_share(layout: Layout, job: JobLayout, node: sqlite3.Row, node_count: int) -> launch.NodeShare:
+def _node_share(layout: Layout, job: JobLayout, node: sqlite3.Row, here: devices.Machine) -> launch.NodeShare:
     cluster_spec = json.loads(node["spec"])["properties"]
     folder = layout.node(node["guid"], node["id"])
     temp = folder / "jobs" / job.root.name
@@ -75,7 +79,8 @@ def _node_share(layout: Layout, job: JobLayout, node: sqlite3.Row, node_count: i
         mount_root=str(layout.mounts(node["guid"])),
         job_mount_root=str(job.mounts),
         temp=str(temp),
-        devices=devices.share_of(node["ordinal"], node_count),
+        devices=here.gpu_share(node["position"], node["mates"]),
+        core_count=here.core_share(node["mates"]),
     )
 
 
@@ -192,8 +197,8 @@ def _preparation(body: dict[str, Any], command: str, job: JobLayout) -> dict[str
 
 
 def _threads(env: Any, shares: list[launch.NodeShare], count: int) -> dict[str, str]:
-    """Each process gets its share of the cores, unless the job says otherwise."""
-    share = max(1, (os.cpu_count() or 1) // max(count, len(shares)))
+    """Each process gets its share of its node's cores, unless the job says otherwise."""
+    share = max(1, shares[0].core_count // math.ceil(count / len(shares)))
     return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(share)), **env}
 
 

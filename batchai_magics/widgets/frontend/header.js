@@ -75,7 +75,7 @@ function describe(facts) {
   const nodes = `${facts.nodes} node${facts.nodes === 1 ? "" : "s"}`;
   const each = facts.processes / facts.nodes;
   const spread = Number.isInteger(each) ? `${nodes} × ${each}` : `${nodes}, ${facts.processes}`;
-  return `${facts.cluster}  ·  ${spread} process${each === 1 ? "" : "es"}`;
+  return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}`;
 }
 
 /** @param {Facts} facts */
