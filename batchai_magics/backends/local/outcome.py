@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,20 +42,26 @@ class Outcome:
         return replace(self, ranks=_ranks(exits, plan))
 
 
-def of_ranks(exits: Path, plan: dict[str, Any], *, launcher_code: int | None) -> Outcome:
-    """The outcome of processes that ended by themselves: the first failure decides."""
+def of_ranks(
+    exits: Path, plan: dict[str, Any], by_themselves: Collection[int], *, launcher_code: int
+) -> Outcome:
+    """The outcome of a job's processes: the first failure of one that ended by itself decides."""
     ranks = _ranks(exits, plan)
-    # A parameter server is ended when the others are done; how it ended then does not count.
-    workers = [rank for rank in ranks if plan["processes"][rank["rank"]]["role"] != "ps"]
+    workers = _workers(ranks, plan)
     if all(rank["exit_code"] == 0 for rank in workers):
         return Outcome(0, ranks=ranks)
-    if ranks[0]["exit_code"]:
+    if ranks[0]["exit_code"] and ranks[0]["rank"] in by_themselves:
         return replace(_failed(ranks[0], plan["notes"]), ranks=ranks)
     if _is_full(plan["stdout"]):
         error = _error("DiskFull", "The disk that holds the job's output is full")
         return Outcome(None, (error,), ranks)
-    silent = [rank["rank"] for rank in workers if rank["exit_code"] is None]
-    return replace(_disappeared(silent, launcher_code or 0), ranks=ranks)
+    silent = [rank["rank"] for rank in workers if rank["rank"] not in by_themselves]
+    return replace(_disappeared(silent, launcher_code), ranks=ranks)
+
+
+def _workers(ranks: Ranks, plan: dict[str, Any]) -> Ranks:
+    """All but parameter servers: those are ended when the others are done, and how does not count."""
+    return tuple(rank for rank in ranks if plan["processes"][rank["rank"]]["role"] != "ps")
 
 
 def _disappeared(silent: Sequence[int], launcher_code: int) -> Outcome:

@@ -112,10 +112,12 @@ class Supervisor:
             self._children = [self._start_mpi()]
         exits = Path(self._plan["exits"])
         interrupted = self._watch(exits)
+        by_themselves = {rank for rank, _ in _exit_codes(exits)}
         self._end_all()
         if interrupted:
             return interrupted.with_ranks(exits, self._plan)
-        return of_ranks(exits, self._plan, launcher_code=self._children[0].poll() if is_mpi else 0)
+        launcher_code = (self._children[0].poll() or 0) if is_mpi else 0
+        return of_ranks(exits, self._plan, by_themselves, launcher_code=launcher_code)
 
     def _remove_containers(self) -> None:
         for command in self._plan["removals"]:
