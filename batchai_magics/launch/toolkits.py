@@ -146,9 +146,7 @@ def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> T
     """Worker 0 is the master. Without counts and on one node there is the master alone."""
     settings = spec.settings
     assert isinstance(settings, TensorFlowSettings)
-    is_single = len(nodes) == 1 and not settings.worker_count and not settings.parameter_server_count
-    worker_count = 1 if is_single else settings.worker_count or len(nodes)
-    server_count = 0 if is_single else settings.parameter_server_count or 1
+    worker_count, server_count = _tensorflow_counts(settings, len(nodes))
     hosts = [f"{MPI_HOST}:{_port(place, i)}" for i in range(worker_count + server_count)]
     workers, servers = hosts[:worker_count], hosts[worker_count:]
     args = {
@@ -156,14 +154,21 @@ def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> T
         Role.WORKER: settings.worker_command_line_args,
         Role.PARAMETER_SERVER: settings.parameter_server_command_line_args,
     }
-    tasks = [(Role.MASTER if i == 0 else Role.WORKER, i, i) for i in range(worker_count)]
-    tasks += [(Role.PARAMETER_SERVER, i, i) for i in range(server_count)]
+    tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
+    tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
     processes = []
-    for position, (role, index, at) in enumerate(tasks):
+    for position, (role, index) in enumerate(tasks):
         command = _script(settings, place, args=args[role])
         env = _tensorflow_env(role, index, workers, servers)
-        processes.append(Process(position, at % len(nodes), command, role, env))
+        processes.append(Process(position, index % len(nodes), command, role, env))
     return Launcher.DIRECT, processes
+
+
+def _tensorflow_counts(settings: TensorFlowSettings, node_count: int) -> tuple[int, int]:
+    """How many workers (the master is one) and parameter servers there are."""
+    if node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
+        return 1, 0
+    return settings.worker_count or node_count, settings.parameter_server_count or 1
 
 
 def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[str]) -> dict[str, str]:

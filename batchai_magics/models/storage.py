@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from pydantic import SecretStr, model_validator
@@ -101,11 +102,17 @@ class MountVolumes(WireModel):
         twice = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
         if twice:
             raise ValueError(f"more than one volume is mounted at {', '.join(twice)}")
-        for place in (PurePosixPath(item.relative_mount_path) for item in self.unmanaged_file_systems or ()):
-            for other in (PurePosixPath(mount.relative_mount_path) for mount in self.all):
-                if place != other and (place in other.parents or other in place.parents):
-                    raise ValueError(f"{place} and {other} are mounted one inside the other; put them apart")
+        own = [item.relative_mount_path for item in self.unmanaged_file_systems or ()]
+        nested = _nested(own, [mount.relative_mount_path for mount in self.all])
+        if nested:
+            raise ValueError(f"{nested} are mounted one inside the other; put them apart")
         return self
+
+
+def _nested(places: Iterable[str], others: Iterable[str]) -> str:
+    """The first two paths of which one is inside the other, or an empty string."""
+    pairs = ((PurePosixPath(a), PurePosixPath(b)) for a in places for b in others)
+    return next((f"{a} and {b}" for a, b in pairs if a in b.parents or b in a.parents), "")
 
 
 class EnvironmentVariable(WireModel):

@@ -17,7 +17,7 @@ from batchai_magics.backends.local.store import Store
 from batchai_magics.errors import NotFoundError, Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.job import JobPriority, JobSpec, OutputDirectory
 from batchai_magics.models.storage import SecretVariable
 
 _PRIORITY = {JobPriority.LOW: 0, JobPriority.NORMAL: 1, JobPriority.HIGH: 2}
@@ -94,10 +94,13 @@ def output_folder(layout: Layout, store: Store, job: ResourceId, directory_id: s
         raise NotFoundError(text, code="OutputDirectoryNotFound", hint=f"This job has: {', '.join(known)}.")
     mounted = _mounted(layout, spec, ClusterSpec.from_wire(json.loads(row["spec"])))
     try:
-        base = mounts.resolve(layout, output.path_prefix.rstrip("/"), mounted)
+        return _inside(mounts.resolve(layout, output.path_prefix.rstrip("/"), mounted), output, segment)
     except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
         hint = f"It is at {output.path_prefix} on the job's nodes."
         raise NotFoundError(text, code="OutputDirectoryNotFound", hint=hint) from error
+
+
+def _inside(base: Path, output: OutputDirectory, segment: str) -> Path:
     own = Path(segment, "outputs") if output.create_new is not False else Path()
     return base / own / (output.path_suffix or "")
 

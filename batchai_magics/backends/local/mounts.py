@@ -9,7 +9,13 @@ from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT, Layout
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.storage import AzureFileShare, FileServerMount, MountVolumes
+from batchai_magics.models.storage import (
+    AzureBlobFileSystem,
+    AzureFileShare,
+    FileServerMount,
+    Mount,
+    MountVolumes,
+)
 
 DEFAULT_SHARE = "batchaishare"
 DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
@@ -24,18 +30,16 @@ def share_url(share: str, account: str = DEFAULT_ACCOUNT) -> str:
 
 def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
     """The folder behind each relative mount path; unmanaged file systems have none."""
-    if volumes is None:
-        return {}
-    shares = {
-        share.relative_mount_path: layout.share(share.account_name or _account(share), _share_name(share))
-        for share in volumes.azure_file_shares or ()
-    }
-    containers = {
-        blob.relative_mount_path: layout.container(blob.account_name, blob.container_name)
-        for blob in volumes.azure_blob_file_systems or ()
-    }
-    servers = {server.relative_mount_path: _exported(layout, server) for server in volumes.file_servers or ()}
-    return {**shares, **containers, **servers}
+    found = [(mount, _folder(layout, mount)) for mount in (volumes.all if volumes else ())]
+    return {mount.relative_mount_path: folder for mount, folder in found if folder}
+
+
+def _folder(layout: Layout, mount: Mount) -> Path | None:
+    if isinstance(mount, AzureFileShare):
+        return layout.share(mount.account_name or _account(mount), _share_name(mount))
+    if isinstance(mount, AzureBlobFileSystem):
+        return layout.container(mount.account_name, mount.container_name)
+    return _exported(layout, mount) if isinstance(mount, FileServerMount) else None
 
 
 def _exported(layout: Layout, server: FileServerMount) -> Path:

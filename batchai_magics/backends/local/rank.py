@@ -169,28 +169,38 @@ def become_own_group() -> None:
 
 def pump(child: subprocess.Popen[bytes], streams: list[Stream]) -> None:
     """Moves output until the process has ended and its pipes are empty."""
-    assert child.stdout
-    assert child.stderr
     parent, quiet_since = os.getppid(), 0.0
-    with selectors.DefaultSelector() as selector:
-        for pipe, stream in zip((child.stdout, child.stderr), streams, strict=True):
-            selector.register(pipe, selectors.EVENT_READ, stream)
+    with pipes_of(child, streams) as selector:
         while selector.get_map():
-            ready = selector.select(IDLE_S)
-            for key, _ in ready:
-                data = os.read(key.fd, PIECE)
-                key.data.feed(data) if data else selector.unregister(key.fileobj)
-            if ready:
+            if move(selector):
                 quiet_since = time.monotonic()
                 continue
+            if os.getppid() != parent:
+                take_down(child)
             for stream in streams:
                 stream.idle()
             if child.poll() is not None and time.monotonic() - quiet_since > IDLE_S:
                 break  # something it left behind holds the pipe open
-            if os.getppid() != parent:
-                take_down(child)
     for stream in streams:
         stream.finish()
+
+
+def pipes_of(child: subprocess.Popen[bytes], streams: list[Stream]) -> selectors.BaseSelector:
+    """The process's pipes, each with the stream that it goes to."""
+    selector = selectors.DefaultSelector()
+    for pipe, stream in zip((child.stdout, child.stderr), streams, strict=True):
+        assert pipe
+        selector.register(pipe, selectors.EVENT_READ, stream)
+    return selector
+
+
+def move(selector: selectors.BaseSelector) -> bool:
+    """Passes on what has come, and lets go of pipes that have ended; whether there was anything."""
+    ready = selector.select(IDLE_S)
+    for key, _ in ready:
+        data = os.read(key.fd, PIECE)
+        key.data.feed(data) if data else selector.unregister(key.fileobj)
+    return bool(ready)
 
 
 def record(plan: dict[str, Any], index: int, node: int, code: int) -> None:
