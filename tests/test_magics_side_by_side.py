@@ -56,3 +56,37 @@ def test_a_plot_is_one_picture(outputs):
 def test_an_output_format_and_a_query_give_text_and_data(outputs):
     assert outputs["text"][0]["text/plain"].startswith("model")
     assert outputs["query"][0]["text/plain"] == "[1.0, 2.0]"
+
+
+RUNNING = """%%batchai_job side --nodes 1 --processes 1
+import time
+from pathlib import Path
+print("10\\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\\t2.000", flush=True)
+while not Path("{flag}").exists():
+    time.sleep(0.05)
+print("20\\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\\t1.250", flush=True)
+"""
+LIVE = {"auto": [{"text/html", "text/plain"}, {"image/png", "text/plain"}], "text": [{"text/plain"}]}
+
+
+@pytest.mark.parametrize("ui", LIVE)
+def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path, monkeypatch, ui):
+    monkeypatch.setenv("BATCHAI_UI", ui)
+    monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
+    (tmp_path / "1.log").write_text(LOG.format(images=8, devices=["horovod/cpu:0"]))
+    touch = f"Path({str(tmp_path / 'enough')!r}).touch()"
+    settle = "from batchai_magics import widgets\nwidgets.settle(timeout_s=60)"
+    ends = f"{touch}\njob.wait(60)\n{settle}"
+    sources = [
+        "%load_ext batchai_magics\nfrom pathlib import Path",
+        RUNNING.format(flag=tmp_path / "enough"),
+        "%batchai compare side ./1.log",
+        ends,
+    ]
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=90, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output["data"] for output in notebook.cells[2].outputs]
+    assert [set(data) for data in outputs] == LIVE[ui]
+    assert "1.250" in outputs[0]["text/plain"]
+    assert "running" not in outputs[0]["text/plain"]

@@ -35,3 +35,64 @@ def test_tidy_metrics_hold_totals_too(world: World) -> None:
     table = world.run("j", BENCHMARK).metrics(tidy=True)
     assert list(table.columns) == ["step", "rank", "metric", "value", "unit", "wall_time", "offset"]
     assert table.set_index("metric").loc["total_images_per_sec", "value"] == 50
+
+
+STRAGGLING = """
+import time
+from mpi4py import MPI
+rank, ranks = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+print("TensorFlow:  1.12")
+print("Model:       lenet")
+print("Dataset:     imagenet (synthetic)")
+print(f"Batch size:  {8 * ranks} global")
+print("             8 per device")
+print(f"Devices:     {[f'horovod/cpu:{each}' for each in range(ranks)]}")
+print("Variables:   horovod")
+print("==========", flush=True)
+began = time.monotonic()
+for step in range(1, 41):
+    time.sleep((0.05 if rank == 2 else 0.002) * (3 if step <= 10 else 1))
+    if step == 1 or step % 2 == 0:
+        rate = 8 * step / (time.monotonic() - began)
+        loss = "nan" if step == 40 else f"{5 - step / 10:.3f}"
+        print(f"{step}\\timages/sec: {rate:.1f} +/- 0.5 (jitter = 1.5)\\t{loss}", flush=True)
+total = MPI.COMM_WORLD.allreduce(8 * 40 / (time.monotonic() - began))
+print(f"total images/sec: {total:.2f}", flush=True)
+"""
+
+
+def test_a_summary_of_real_ranks_tells_all_of_the_run_and_names_the_straggler(world: World) -> None:
+    summary = world.run("straggling --nodes 2 --processes 4", STRAGGLING).summary()
+    assert (summary.model, summary.dataset, summary.variable_update) == (
+        "lenet",
+        "imagenet (synthetic)",
+        "horovod",
+    )
+    assert (summary.batch_size_global, summary.batch_size_per_device) == (32, 8)
+    assert (summary.device_count, summary.ranks, summary.steps) == (4, 4, 40)
+    assert summary.warm_up_steps is not None
+    assert summary.straggler == 2
+    assert summary.skew is not None
+    assert summary.skew > 0.5
+    assert (summary.loss_trend, summary.first_loss, summary.has_nan) == ("falling", 4.9, True)
+    rates = summary.rates or {}
+    assert summary.steady is not None
+    assert summary.steady.images_per_sec == pytest.approx(sum(rates.values()))
+    assert summary.per_device == summary.per_process == pytest.approx(sum(rates.values()) / 4)
+    assert sum((summary.per_node or {}).values()) == pytest.approx(sum(rates.values()))
+    told = dict(line.split("  ", 1) for line in str(summary).splitlines())
+    labels = [
+        "model",
+        "dataset",
+        "batch size",
+        "devices",
+        "processes",
+        "steps",
+        "warm-up",
+        "steady images/sec",
+    ]
+    labels += ["of these", "total images/sec", "by rank", "by node", "skew", "stragglers", "loss"]
+    assert list(told) == [*labels, "NaN or infinite loss"]
+    assert "rank 2 (" in told["stragglers"]
+    assert "±" in told["steady images/sec"]
+    assert "jitter" in told["steady images/sec"]
