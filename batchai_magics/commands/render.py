@@ -15,6 +15,10 @@ class Result(Protocol):
     """What can be rendered."""
 
     @property
+    def query(self) -> str | None:
+        """The line's `--query`."""
+
+    @property
     def value(self) -> Any:
         """None when there is nothing to tell."""
 
@@ -29,6 +33,11 @@ class Result(Protocol):
 
 def _json(result: Result) -> str:
     return "" if result.value is None else json.dumps(result.data, indent=2, ensure_ascii=False)
+
+
+def _table(result: Result) -> str:
+    table = result.table.with_capitals() if result.query else result.table
+    return "" if result.value is None else table.to_text()
 
 
 def _tsv(result: Result) -> str:
@@ -72,7 +81,7 @@ RENDERERS: dict[str, Callable[[Result], str]] = {
     "json": _json,
     "jsonc": _json,
     "none": lambda result: "",
-    "table": lambda result: "" if result.value is None else result.table.to_text(),
+    "table": _table,
     "tsv": _tsv,
     "yaml": _yaml,
     "csv": _csv,

@@ -28,6 +28,10 @@ class Table:
         lines = [list(self.titles), ["-" * width for width in widths], *cells]
         return "\n".join(_line(line, widths, is_number) for line in lines)
 
+    def with_capitals(self) -> Table:
+        """The same with titles that begin with a capital, as `az` prints what a query gives."""
+        return Table(tuple(title[:1].upper() + title[1:] for title in self.titles), self.rows)
+
     def to_html(self) -> str:
         """The table as HTML, escaped."""
         head = "".join(f"<th>{html.escape(title)}</th>" for title in self.titles)
@@ -73,8 +77,8 @@ def _of_lists(rows: Sequence[list[Any]]) -> Table:
 
 
 def _scalars(item: Mapping[str, Any], *, is_query: bool) -> dict[str, Any]:
-    if is_query:
-        return {key: "" if isinstance(value, (dict, list)) else value for key, value in item.items()}
+    if is_query:  # as it was asked for; what has parts of its own has no cell
+        return {key: value for key, value in item.items() if not isinstance(value, (dict, list))}
     scalars = {key: value for key, value in item.items() if not isinstance(value, (dict, list, type(None)))}
     return {key[:1].upper() + key[1:]: value for key, value in sorted(scalars.items()) if key not in _SKIPPED}
 

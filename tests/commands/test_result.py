@@ -34,6 +34,16 @@ def test_a_query_keeps_its_own_columns():
     assert result.to_text("table").splitlines()[0].split() == ["Name", "Here"]
 
 
+def test_the_table_of_a_query_is_that_of_az():
+    data = [{"name": "a", "parts": {"x": 1}, "id": "/x", "none": None}]
+    result = Result(data, "[].{name: name, parts: parts, id: id, none: none}")
+    assert [line.split() for line in result.to_text("table").splitlines()] == [
+        ["Name", "Id", "None"],
+        ["----", "--", "----"],
+        ["a", "/x"],
+    ]
+
+
 def test_a_query_of_lists_has_numbered_columns():
     assert Result(DATA, "[].[name, count]").table.titles == ("Column1", "Column2")
 
