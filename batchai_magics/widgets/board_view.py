@@ -13,10 +13,10 @@ import traitlets
 from batchai_magics.widgets import bundle
 from batchai_magics.widgets.batch import OVERHEAD_BYTES
 from batchai_magics.widgets.display import Bundle
+from batchai_magics.widgets.pages import SILENT_AFTER_S, Pages
 from batchai_magics.widgets.shown import Known
 
 ROW_BYTES = 220
-SILENT_AFTER_S = 75.0  # a page says something every 20 s, a hidden one every 60 s
 
 Work = Callable[[Callable[[], None]], None]
 Clock = Callable[[], float]
@@ -69,6 +69,7 @@ class BoardView(anywidget.AnyWidget):
         self._version = feed.version
         self._clock = clock
         self._heard_at = clock()
+        self._pages = Pages(clock)
         self._is_held = False
         self.is_heard = False  # a page has said hello
         self.is_gone = False  # the page has taken the view out
@@ -131,20 +132,31 @@ class BoardView(anywidget.AnyWidget):
         self._heard_at = self._clock()
         kind = content.get("kind")
         if kind == "ready":
-            self._hello()
+            self._hello(content)
         elif kind == "hold":
             self._is_held = bool(content.get("on"))
         elif kind == "bye":
-            self.is_gone, self.is_heard = True, False
+            self._bye(content)
+        else:
+            self._pages.alive(content)
         if kind in self.requests:
             self._work(lambda: self._reply(getattr(self, f"answer_{kind}")(content)))
         else:
             self._work(lambda: None)
 
-    def _hello(self) -> None:
-        self.is_heard, self.is_gone = True, False
+    def _hello(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            if not self._pages.hello(content):
+                return
+            self.is_heard, self.is_gone = True, False
         self.greet()
         self._reply({"kind": "welcome"})
+
+    def _bye(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            self._pages.bye(content)
+            self.is_gone = not self._pages.is_any_here
+            self.is_heard = self.is_heard and not self.is_gone
 
     def _reply(self, reply: dict[str, Any]) -> None:
         with self._lock:

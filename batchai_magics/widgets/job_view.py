@@ -16,6 +16,7 @@ from batchai_magics.widgets.answers import Answers, answer
 from batchai_magics.widgets.batch import OVERHEAD_BYTES, Batch, Cursor
 from batchai_magics.widgets.feed import Feed, counts_of, facts_of
 from batchai_magics.widgets.listening import Listening, main_loop
+from batchai_magics.widgets.pages import Pages
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
@@ -50,8 +51,10 @@ class JobView(anywidget.AnyWidget):
         self._hello: dict[str, Any] | None = None
         self._version = feed.version
         self._heard_at = 0.0
+        self._pages = Pages(time.monotonic)
         self._is_held = False
         self.is_heard = False  # a page has said hello
+        self.is_greeted = False  # since this was last taken note of
         self.is_detached = False
         self.is_gone = False  # the page has taken the view out
         super().__init__(
@@ -100,6 +103,11 @@ class JobView(anywidget.AnyWidget):
         self._forget_route()
         return reply.size_bytes
 
+    def keep(self) -> None:
+        """Tells a page to keep the view where it is: its output is about to become a still picture."""
+        self.send({"kind": "keep"})
+        self._forget_route()
+
     def _rewind(self, hello: dict[str, Any]) -> None:
         self._cursor.rewind(
             int(hello.get("points", 0)),
@@ -145,13 +153,16 @@ class JobView(anywidget.AnyWidget):
 
     def _on_ready(self, content: dict[str, Any]) -> None:
         with self._lock:
+            if not self._pages.hello(content):
+                return
             self._hello = dict(content.get("have") or {"points": 0})
+            self.is_heard = self.is_greeted = True
+            self.is_gone = False
         self._listening.heard()
-        self.is_heard = True
-        self.is_gone = False
         self._work(lambda: None)
 
     def _on_ack(self, content: dict[str, Any]) -> None:
+        self._pages.alive(content)
         self._listening.heard(int(content.get("seq", 0)))
 
     def _on_detach(self, content: dict[str, Any]) -> None:
@@ -162,9 +173,11 @@ class JobView(anywidget.AnyWidget):
     def _on_hold(self, content: dict[str, Any]) -> None:
         self._is_held = bool(content.get("on"))
 
-    def _on_bye(self, _content: dict[str, Any]) -> None:
-        self.is_gone = True
-        self.is_heard = False
+    def _on_bye(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            self._pages.bye(content)
+            self.is_gone = not self._pages.is_any_here
+            self.is_heard = self.is_heard and not self.is_gone
         self._work(lambda: None)
 
     def _reply(self, reply: Batch) -> None:

@@ -128,7 +128,8 @@ class Publisher:
                 watch.poll(now)
         self._send(showings)
         for showing in frozen:
-            self._budget.spend(showing.republish())
+            if sent := showing.republish():  # what sends nothing must not use up the others' messages
+                self._budget.spend(sent)
         with self._changed:
             self._sort_out()
             self._changed.notify_all()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
 
 LINGER_S = 1.5  # from the last byte to the still picture
+HELLO_S = 20.0  # that a page may take until it says hello
+SERVED_BYTES = 1 << 17  # of one message to a page that keeps the view
+SERVED_MESSAGES = 64  # at once
 SNAPSHOT_S = 30.0  # between two snapshots beside a live view
 REFRESH_S = 2.0  # between two cards where no page shows a live view
 
@@ -37,6 +40,7 @@ class Showing:
         self._freezing = threading.Lock()
         self._shown_at = clock()
         self._shown_version = feed.version
+        self._hidden_by = ""  # the id of the live view in whose place the picture is
         self.is_frozen = False
         self.is_closed = False
 
@@ -101,7 +105,7 @@ class Showing:
         self.is_closed = True
 
     def _freeze(self) -> int:
-        card, chart = self._card(), still.chart_bundle(self.feed)
+        card, chart = self._card(snapshot_of=self._hidden_by), still.chart_bundle(self.feed)
         display.update(card, self.id)
         display.update(chart, self.second_id)
         self.is_frozen = True
@@ -127,14 +131,22 @@ class Showing:
 
 
 class LiveShowing(Showing):
-    """A live view, with a snapshot beside it for the saved notebook; at the end a card and a chart."""
+    """A live view, with a snapshot beside it for the saved notebook; at the end a card and a chart.
+
+    These are what the notebook keeps. A page that shows the view live keeps it too, until it is closed: there
+    the log can still be searched, and what it asks is still answered.
+    """
 
     def __init__(
         self, job: Job, feed: Feed, *, work: Work, is_kept: bool = False, clock: Clock = time.monotonic
     ) -> None:
         super().__init__(job, feed, clock=clock)
         self.view = JobView(job, feed, view_id=self.id, work=work)
+        self._hidden_by = self.id
         self._is_kept = is_kept  # stays live when the job has ended
+        self._is_of_page = display.is_asked_by_page()
+        self._cells = 0  # that have ended since
+        self._opened_at = clock()
         self._over_at: float | None = None
 
     @property
@@ -163,17 +175,35 @@ class LiveShowing(Showing):
         interval_s = SNAPSHOT_S if self.is_watched else REFRESH_S
         return self._refresh_if_due(self.second_id, interval_s, limit_bytes, snapshot_of=self.id)
 
+    def settle(self, wait_for: Callable[[Callable[[], bool]], bool]) -> None:
+        """Becomes a still picture if the job has ended and no page shows it live.
+
+        A page may need a while: it gets the cell after the one that shows the view.
+        """
+        self._cells += 1
+        if self._cells > 1 or not self._is_of_page:
+            super().settle(wait_for)
+
     def republish(self) -> int:
-        """Publishes the still picture again if a page says hello to the live view: it missed the change."""
+        """Serves a page that keeps the view; one that says hello anew gets the still picture, too."""
         if self.view.is_gone:
             self.close()
         if self.is_closed or not self.view.is_heard:
             return 0
-        with self._freezing:
-            return self._freeze()
+        sent = 0
+        if self.view.is_greeted:
+            with self._freezing:
+                sent = self._freeze()
+        for _ in range(SERVED_MESSAGES):
+            size = self.view.send_next(SERVED_BYTES)
+            sent += size
+            if not size:
+                break
+        return sent
 
     def close(self) -> None:
         """Ends the view as it stands, and its model."""
+        self.is_closed = True
         super().close()
         self.view.layout.close()  # a model of its own, which the view's end leaves
         self.view.close()
@@ -184,13 +214,15 @@ class LiveShowing(Showing):
             return True
         if not self.feed.is_over or self._is_kept:
             return False
-        if not self.view.is_heard:
-            return True
         self._over_at = self._over_at or self._clock()
+        if not self.view.is_heard:
+            return not self._is_of_page or self._clock() - self._opened_at >= HELLO_S
         return self.view.has_all and not self.view.is_held and self._clock() - self._over_at >= LINGER_S
 
     def _freeze(self) -> int:
-        self.view.is_heard = False
+        self.view.is_greeted = False
+        if not self.is_closed and not self.view.is_detached:
+            self.view.keep()
         return super()._freeze()
 
 

@@ -46,7 +46,7 @@ class Tail:
 
     @property
     def is_shared(self) -> bool:
-        """Whether several processes are known to have written to the file, so that their lines can be told apart."""
+        """Whether several processes wrote to the file and their lines can be told apart."""
         return len(self._ranks) > 1
 
     def add(self, chunk: Chunk, *, is_restarted: bool = False) -> None:

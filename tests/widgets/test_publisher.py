@@ -185,6 +185,36 @@ def test_a_detached_view_becomes_a_card_and_the_job_runs_on(publisher, backend, 
     assert backend.job.state is ExecutionState.RUNNING
 
 
+def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, clock):
+    backend.write("one\n")
+    backend.finish()
+    for _ in range(3):
+        live(publisher, backend, page, clock)
+    turns(publisher, clock, 2)
+    assert publisher.showings() == []
+    late = live(publisher, backend, page, clock)
+    say(late, kind="ready", have={})
+    turns(publisher, clock, 1)
+    assert [buffers for content, buffers in page.messages if content["kind"] == "batch"] == [[b"one\n"]]
+
+
+def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher, backend, page, clock):
+    backend.write("0123456789")
+    showing = live(publisher, backend, page, clock)
+    say(showing, kind="ready", have={})
+    backend.finish()
+    turns(publisher, clock, 4)
+    assert showing.is_frozen
+    assert page.messages[-1][0] == {"kind": "keep"}
+    assert f'data-batchai-snapshot="{showing.id}"' in page.shown[showing.id]["text/html"]
+    say(showing, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
+    turns(publisher, clock, 1)
+    assert page.messages[-1][1] == [b"3456"]
+    say(showing, kind="bye")
+    turns(publisher, clock, 1)
+    assert showing.is_closed
+
+
 def test_a_view_that_cannot_be_drawn_does_not_end_the_others(publisher, backend, page, clock):
     broken, whole = (live(publisher, backend, page, clock) for _ in range(2))
     broken.send_next = lambda limit: 1 / 0

@@ -22,9 +22,10 @@ export class BoardLine {
     /** @type {(content: any) => void} */
     this.onNews = () => {};
     this.count = 0;
+    this.page = Math.random().toString(36).slice(2); // a name that no other page has
     this.take = (/** @type {any} */ content) => this.#take(content);
     model.on("msg:custom", this.take);
-    this.heartbeat = setInterval(() => this.tell({ kind: "alive" }), HEARTBEAT_MS);
+    this.heartbeat = setInterval(() => this.tell({ kind: "alive", page: this.page }), HEARTBEAT_MS);
     this.#hello(HELLO_MS);
   }
 
@@ -75,7 +76,7 @@ export class BoardLine {
     clearInterval(this.heartbeat);
     clearTimeout(this.greeting);
     for (const { timer } of this.pending.values()) clearTimeout(timer);
-    this.tell({ kind: "bye" });
+    this.tell({ kind: "bye", page: this.page, turn: 1 });
     this.model.off("msg:custom", this.take);
   }
 
@@ -83,7 +84,7 @@ export class BoardLine {
   #hello(delay) {
     // The first one may be stuck behind a running cell: it can come before the page has its own line to the kernel.
     this.greeting = setTimeout(() => this.#hello(Math.min(LONGEST_HELLO_MS, delay * 1.5)), delay);
-    this.tell({ kind: "ready" });
+    this.tell({ kind: "ready", page: this.page, turn: 1 });
   }
 
   /** @param {any} content */

@@ -3,6 +3,7 @@
 import { Charts } from "./charts.js";
 import { el } from "./dom.js";
 import { header } from "./header.js";
+import { keepInPage } from "./kept.js";
 import { LogPanel } from "./log_panel.js";
 import { nodeBar } from "./nodes.js";
 import { Session } from "./session.js";
@@ -37,7 +38,8 @@ function draw(session, model, root) {
   const nodes = nodeBar();
   const charts = new Charts(session, model.get("view_id"));
   const output = new LogPanel(session);
-  const hiding = hideSnapshot(model.get("view_id"));
+  const twin = `[data-batchai-snapshot="${CSS.escape(model.get("view_id"))}"]`;
+  const hiding = hide(twin);
   const view = el(
     "article",
     { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
@@ -56,8 +58,34 @@ function draw(session, model, root) {
   };
   const onCounts = () => nodes.update(model.get("counts"), model.get("history"), model.get("facts").ended);
   const onFiles = () => output.offer();
+  /** @type {(() => void) | null} */
+  let leave = null;
+  let isOver = false;
+  const end = () => {
+    if (isOver) return;
+    isOver = true;
+    stopListening();
+    model.off("change:facts", onFacts);
+    model.off("change:counts", onCounts);
+    model.off("change:history", onCounts);
+    model.off("change:files", onFiles);
+    model.off("comm_live_update", end);
+    [head, charts, output].forEach((part) => part.stop());
+    leave?.();
+    hiding.remove();
+    view.remove();
+    session.bye();
+  };
+  const keep = () => {
+    if (leave) return;
+    leave = keepInPage(view, twin, end);
+    if (leave) output.moved();
+    if (leave) model.on("comm_live_update", end); // the kernel is gone: the picture shows all there is
+  };
   const stopListening = session.listen((kind, file, added) => {
-    if (kind === "points") charts.update();
+    if (kind === "keep") keep();
+    else if (kind === "closed") end();
+    else if (kind === "points") charts.update();
     else if (kind === "log" || kind === "page") output.update(kind, file, added);
     else if (kind === "complete") [onFiles, () => charts.update()].forEach((update) => update());
   });
@@ -66,28 +94,21 @@ function draw(session, model, root) {
   model.on("change:history", onCounts);
   model.on("change:files", onFiles);
   [onFacts, onCounts].forEach((update) => update());
-  session.hello();
+  session.enter();
 
   return () => {
-    stopListening();
-    model.off("change:facts", onFacts);
-    model.off("change:counts", onCounts);
-    model.off("change:history", onCounts);
-    model.off("change:files", onFiles);
-    [head, charts, output].forEach((part) => part.stop());
-    hiding.remove();
-    view.remove();
-    session.bye();
+    if (session.isKept) keep();
+    if (!leave) end();
   };
 }
 
 /**
- * While the live view is there, its static twin below it is hidden.
- * @param {string} viewId
+ * While the live view is there, its static twin below it is hidden, and the chart beside that.
+ * @param {string} twin
  */
-function hideSnapshot(viewId) {
-  const twin = `[data-batchai-snapshot="${CSS.escape(viewId)}"]`;
-  const style = el("style", {}, `${twin}, .jp-OutputArea-child:has(${twin}) { display: none !important; }`);
+function hide(twin) {
+  const card = `.jp-OutputArea-child:has(${twin})`;
+  const style = el("style", {}, `${twin}, ${card}, ${card} + .jp-OutputArea-child:has(img) { display: none !important; }`);
   document.head.append(style);
   return style;
 }

@@ -120,6 +120,11 @@ export class LogPanel {
     this.#seek();
   }
 
+  /** The panel was put somewhere else: the log stays where it was. */
+  moved() {
+    this.view.moved();
+  }
+
   /** Ends what the panel has running. */
   stop() {
     clearInterval(this.refreshing);

@@ -100,6 +100,12 @@ export class LogView {
     this.frame.ask();
   }
 
+  /** The box was put somewhere else, where it has lost its place: that is no move of the reader's. */
+  moved() {
+    this.knownHeight = 0;
+    this.frame.ask();
+  }
+
   /** Goes to the first line. */
   toStart() {
     this.isGoingUp = false;

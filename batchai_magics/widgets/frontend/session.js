@@ -26,12 +26,15 @@ export class Session {
     this.logs = new Map();
     /** @type {Set<(kind: string, file: string, added: number) => void>} */
     this.listeners = new Set();
+    this.page = Math.random().toString(36).slice(2); // a name that no other page has
+    this.turn = 0; // how often the view was put into the page
     this.seq = 0;
     this.confirmed = 0; // up to which message the kernel knows of us
     this.questions = 0;
     /** @type {Map<string, (reply: Reply) => void>} */
     this.waiting = new Map();
     this.isComplete = false; // everything there is has been sent
+    this.isKept = false; // the output becomes a still picture, and the view stays in the page
     /** @type {Map<string, ReturnType<typeof setTimeout>>} */
     this.pending = new Map();
     this.isKernelBusy = false;
@@ -42,6 +45,12 @@ export class Session {
     this.heartbeat = setInterval(() => this.#confirm("alive"), HEARTBEAT_MS);
   }
 
+  /** Says that the view is in the page, from now on. */
+  enter() {
+    this.turn += 1;
+    this.hello();
+  }
+
   /** Says hello, again and again until the kernel sends what is missing here. */
   hello() {
     // The first one may be stuck behind a running cell: it can come before the page has its own line to the kernel.
@@ -50,7 +59,7 @@ export class Session {
     const streamed = [...this.logs].filter(([, log]) => log.rank === null);
     const logs = Object.fromEntries(streamed.map(([file, log]) => [file, log.end]));
     const { count: points, generation } = this.points;
-    this.#send({ kind: "ready", have: { points, generation, values: this.points.counts, logs } });
+    this.#send({ kind: "ready", page: this.page, turn: this.turn, have: { points, generation, values: this.points.counts, logs } });
   }
 
   /**
@@ -129,7 +138,7 @@ export class Session {
 
   /** Says that nobody looks any more. */
   bye() {
-    if (!this.listeners.size) this.#send({ kind: "bye" });
+    if (!this.listeners.size) this.#send({ kind: "bye", page: this.page, turn: this.turn });
   }
 
   /** Ends what the session has running. */
@@ -137,13 +146,19 @@ export class Session {
     clearInterval(this.heartbeat);
     clearTimeout(this.greeting);
     for (const timer of this.pending.values()) clearTimeout(timer);
+    this.#notify("closed");
     this.model.off("msg:custom", this.onMessage);
+  }
+
+  #keep() {
+    this.isKept = true;
+    this.#notify("keep");
   }
 
   /** @param {"ack" | "alive"} kind */
   #confirm(kind) {
     this.confirmed = this.seq;
-    this.#send({ kind, seq: this.seq });
+    this.#send({ kind, page: this.page, seq: this.seq });
   }
 
   /**
@@ -157,6 +172,7 @@ export class Session {
       this.#settle(content.id);
       waiting({ content, bytes: bytesOf(buffers[0]).slice() });
     } else if (content.kind === "batch") this.#takeBatch(content, buffers);
+    else if (content.kind === "keep") this.#keep();
     else if (content.kind === "lines") this.#takeLines(content, buffers);
     else if (content.kind === "page") this.#takePage(content, bytesOf(buffers[0]));
     else if (content.kind === "answer") this.#takeAnswer(content);
