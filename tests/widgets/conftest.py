@@ -8,6 +8,9 @@ from batchai_magics.widgets import bundle
 from tests.world import world  # noqa: F401  # a fixture
 
 from . import lab as jupyter
+from . import steady
+
+VIEWPORT = {"width": 1300, "height": 1000}
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +32,42 @@ def chrome():
         yield running
 
 
+@pytest.fixture(scope="session")
+def tab(server, chrome):
+    """One page for all tests: to load JupyterLab takes longer than most of them."""
+    context = chrome.new_context(viewport=VIEWPORT, permissions=["clipboard-read", "clipboard-write"])
+    return jupyter.Lab(context.new_page(), server)
+
+
 @pytest.fixture
-def lab(server, chrome):
-    """A page on the server; its kernels are shut down afterwards."""
-    page = chrome.new_page(viewport={"width": 1300, "height": 1000})
-    lab = jupyter.Lab(page, server)
-    yield lab
-    lab.shut_down()
+def lab(tab):
+    """The page as a test finds it: light, of the usual size, no notebook open, no kernel running."""
+    tab.page.set_viewport_size(VIEWPORT)
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def notebook_7(server, chrome):
+    """A page of Notebook 7."""
+    page = chrome.new_page(viewport=VIEWPORT)
+    notebook = jupyter.Notebook7(page, server)
+    yield notebook
     page.close()
+    notebook.shut_down()
+
+
+@pytest.fixture(scope="session")
+def real_world(server):
+    """The backend that the notebooks use, for jobs that start before any of them."""
+    with steady.world_of(server) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def eight_ranks(real_world):
+    """A job of eight processes on two nodes that runs as long as there are tests, writing a little."""
+    cluster = steady.pair_of_nodes(real_world)
+    job = steady.Steady(real_world, "eight", f"--cluster {cluster} --nodes 2 --processes 8")
+    yield job
+    job.end()
