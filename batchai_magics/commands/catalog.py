@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from batchai_magics.commands import options as o
-from batchai_magics.commands.rows import azure, cluster, files, job, storage
+from batchai_magics.commands.rows import azure, cluster, files, job, storage, workspace
 from batchai_magics.commands.tree import OUTPUTS, Command, Live, Option, Takes
 
 GROUPS = {
     "": "Distributed training jobs, in the words of Azure Batch AI.",
-    "workspace": "Workspaces, which hold clusters and experiments.",
-    "experiment": "Experiments, which hold jobs.",
     "metrics": "The numbers in training logs.",
+    **workspace.GROUPS,
     **cluster.GROUPS,
     **job.GROUPS,
     **azure.GROUPS,
     **storage.GROUPS,
 }
 
-_EXPERIMENT = (o.GROUP, o.WORKSPACE, o.named("experiment", Live.EXPERIMENT))
-_WORKSPACE = (
-    o.GROUP,
-    Option(
-        ("--name", "-n", "--workspace"),
-        "Name of the workspace.",
-        is_required=True,
-        completes=Live.WORKSPACE,
-    ),
-)
-_ENDING = (o.IDS, o.NO_WAIT, o.YES)
 _LOGS = Option(("FILE",), "Log files.", takes=Takes.SOME, is_required=True, completes=Live.PATH)
 _TIDY = Option(("--tidy",), "One row a number, with unit, time and place in the file.", takes=Takes.NOTHING)
 _PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=Live.PATH)
@@ -49,33 +37,9 @@ _SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
 _BACKEND = Option(("--backend",), "Where jobs run.", choices=("local",))
 
 COMMANDS = (
-    Command("workspace create", "Create a workspace.", "workspace:create", (*_WORKSPACE, o.LOCATION)),
-    Command("workspace show", "Show a workspace.", "workspace:show", (*_WORKSPACE, o.IDS)),
-    Command("workspace list", "List workspaces.", "workspace:list_all", (o.GROUP,)),
-    Command(
-        "workspace delete",
-        "Delete a workspace.",
-        "workspace:delete",
-        (*_WORKSPACE, *_ENDING),
-        is_confirmed=True,
-    ),
+    *workspace.COMMANDS,
     *cluster.COMMANDS,
-    Command("experiment create", "Create an experiment.", "experiment:create", _EXPERIMENT),
-    Command("experiment show", "Show an experiment.", "experiment:show", (*_EXPERIMENT, o.IDS)),
-    Command("experiment list", "List experiments.", "experiment:list_all", (o.GROUP, o.WORKSPACE)),
-    Command(
-        "experiment delete",
-        "Delete an experiment.",
-        "experiment:delete",
-        (*_EXPERIMENT, *_ENDING),
-        is_confirmed=True,
-    ),
-    Command(
-        "experiment wait",
-        "Wait until all jobs of an experiment have ended.",
-        "experiment:wait",
-        (o.GROUP, o.WORKSPACE, o.named("experiment", Live.EXPERIMENT, is_required=False)),
-    ),
+    *workspace.EXPERIMENT_COMMANDS,
     *job.COMMANDS,
     Command("list-usages", "Show what is used of each quota.", "usages:list_all", (o.LOCATION,)),
     Command(

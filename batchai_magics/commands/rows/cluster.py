@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.commands import options as o
+from batchai_magics.commands.rows.kinds import usual
 from batchai_magics.commands.tree import Command, Live, Option, Takes
 
 GROUPS = {
@@ -22,7 +23,6 @@ _OF_CLUSTER = (
     o.WORKSPACE,
     Option(("--cluster", "-c"), "Name of the cluster.", is_required=True, completes=Live.CLUSTER),
 )
-_ENDING = (o.IDS, o.NO_WAIT, o.YES)
 _TARGET = Option(("--target", "-t"), "Number of nodes.", takes=Takes.NUMBER, section=_NODES)
 _MIN = Option(("--min",), "Least number of nodes (auto-scale).", takes=Takes.NUMBER, section=_NODES)
 _MAX = Option(("--max",), "Greatest number of nodes (auto-scale).", takes=Takes.NUMBER, section=_NODES)
@@ -87,8 +87,7 @@ _NODE = Option(("--node-id", "-n"), "Id of the node.", is_required=True, complet
 
 COMMANDS = (
     Command("cluster create", "Create a cluster.", "cluster:create", _CREATE),
-    Command("cluster show", "Show a cluster.", "cluster:show", (*_CLUSTER, o.IDS)),
-    Command("cluster list", "List clusters.", "cluster:list_all", (o.GROUP, o.WORKSPACE)),
+    *usual("cluster", one=_CLUSTER, several=(o.GROUP, o.WORKSPACE)),
     Command(
         "cluster resize",
         "Change a cluster's number of nodes.",
@@ -100,9 +99,6 @@ COMMANDS = (
         "Let a cluster grow and shrink with its queue.",
         "cluster:auto_scale",
         (*_CLUSTER, o.IDS, o.required(_MIN), o.required(_MAX)),
-    ),
-    Command(
-        "cluster delete", "Delete a cluster.", "cluster:delete", (*_CLUSTER, *_ENDING), is_confirmed=True
     ),
     Command("cluster node list", "List the nodes of a cluster.", "node:list_of_cluster", _OF_CLUSTER),
     Command(
@@ -124,13 +120,5 @@ COMMANDS = (
         (*_OF_CLUSTER, o.PATH, o.EXPIRY),
     ),
     Command("file-server create", "Create a file server.", "file_server:create", _CREATE_SERVER),
-    Command("file-server show", "Show a file server.", "file_server:show", (*_SERVER, o.IDS)),
-    Command("file-server list", "List file servers.", "file_server:list_all", (o.GROUP, o.WORKSPACE)),
-    Command(
-        "file-server delete",
-        "Delete a file server.",
-        "file_server:delete",
-        (*_SERVER, *_ENDING),
-        is_confirmed=True,
-    ),
+    *usual("file-server", one=_SERVER, several=(o.GROUP, o.WORKSPACE)),
 )

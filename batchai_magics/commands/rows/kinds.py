@@ -1,8 +1,23 @@
-"""The kinds of option that storage commands share."""
+"""Rows and options of one kind, made once: what every resource can be asked, what storage takes."""
 
 from __future__ import annotations
 
-from batchai_magics.commands.tree import Live, Option
+from batchai_magics.commands import options as o
+from batchai_magics.commands.tree import Command, Live, Option
+
+_Options = tuple[Option, ...]
+
+
+def usual(words: str, *, one: _Options, several: _Options) -> tuple[Command, ...]:
+    """`show`, `list` and `delete` of a kind of resource; `one` and `several` say which."""
+    noun, module = words.replace("-", " "), words.replace("-", "_")
+    a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    ending = (*one, o.IDS, o.NO_WAIT, o.YES)
+    return (
+        Command(f"{words} show", f"Show {a_noun}.", f"{module}:show", (*one, o.IDS)),
+        Command(f"{words} list", f"List {noun}s.", f"{module}:list_all", several),
+        Command(f"{words} delete", f"Delete {a_noun}.", f"{module}:delete", ending, is_confirmed=True),
+    )
 
 
 def share(*flags: str) -> Option:

@@ -34,6 +34,20 @@ _FOLDER = text(("--name", "-n"), "Path of the folder.", is_required=True)
 _SHARE_NAME = share("--name", "-n")
 _CONTAINER_NAME = container("--name", "-n")
 
+
+def _holder(word: str, noun: str, name: Option, accepted: str) -> tuple[Command, ...]:
+    """What shares and containers have in common; `accepted` is an option of `create` that does nothing."""
+    words, module = f"storage {word}", f"azure.{word}"
+    new = text(("--name", "-n"), f"Name of the {word}.", is_required=True)
+    making, one = (new, *o.ACCESS, text((accepted,), "Accepted.")), (name, *o.ACCESS)
+    return (
+        Command(f"{words} create", f"Create a {noun}.", f"{module}:create", making),
+        Command(f"{words} list", f"List {noun}s.", f"{module}:list_all", o.ACCESS),
+        Command(f"{words} exists", f"Say whether a {word} exists.", f"{module}:exists", one),
+        Command(f"{words} delete", f"Delete a {word} with all in it.", f"{module}:delete", one),
+    )
+
+
 _ACCOUNTS = (
     Command("storage account create", "Create a storage account.", "azure.account:create", _CREATE_ACCOUNT),
     Command("storage account show", "Show a storage account.", "azure.account:show", (o.GROUP, _ACCOUNT)),
@@ -77,26 +91,7 @@ _ACCOUNTS = (
     ),
 )
 _SHARES = (
-    Command(
-        "storage share create",
-        "Create a file share.",
-        "azure.share:create",
-        (
-            text(("--name", "-n"), "Name of the share.", is_required=True),
-            *o.ACCESS,
-            text(("--quota",), "Accepted."),
-        ),
-    ),
-    Command("storage share list", "List file shares.", "azure.share:list_all", o.ACCESS),
-    Command(
-        "storage share exists", "Say whether a share exists.", "azure.share:exists", (_SHARE_NAME, *o.ACCESS)
-    ),
-    Command(
-        "storage share delete",
-        "Delete a share with all in it.",
-        "azure.share:delete",
-        (_SHARE_NAME, *o.ACCESS),
-    ),
+    *_holder("share", "file share", _SHARE_NAME, "--quota"),
     Command(
         "storage directory create",
         "Create a folder on a share.",
@@ -122,29 +117,5 @@ _SHARES = (
         (_FOLDER, _OF_SHARE, *o.ACCESS),
     ),
 )
-_CONTAINERS = (
-    Command(
-        "storage container create",
-        "Create a blob container.",
-        "azure.container:create",
-        (
-            text(("--name", "-n"), "Name of the container.", is_required=True),
-            *o.ACCESS,
-            text(("--public-access",), "Accepted."),
-        ),
-    ),
-    Command("storage container list", "List blob containers.", "azure.container:list_all", o.ACCESS),
-    Command(
-        "storage container exists",
-        "Say whether a container exists.",
-        "azure.container:exists",
-        (_CONTAINER_NAME, *o.ACCESS),
-    ),
-    Command(
-        "storage container delete",
-        "Delete a container with all in it.",
-        "azure.container:delete",
-        (_CONTAINER_NAME, *o.ACCESS),
-    ),
-)
+_CONTAINERS = _holder("container", "blob container", _CONTAINER_NAME, "--public-access")
 COMMANDS = (*_ACCOUNTS, *_SHARES, *_CONTAINERS)
