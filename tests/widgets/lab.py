@@ -11,7 +11,15 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import lab_scripts as scripts
+
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
+PATIENCE_MS = 60_000
+FOREIGN_ERRORS = (
+    "Canceled future for",  # JupyterLab's own, when a kernel is shut down
+    "reading 'schema'",  # Notebook 7's own, with settings that are new
+    "'filebrowser:open-path' not registered",  # the same
+)
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -27,6 +35,7 @@ OPTIONS = [
     "--ip=127.0.0.1",
     "--no-browser",
     "--expose-app-in-browser",
+    "--JupyterNotebookApp.expose_app_in_browser=True",
     "--ServerApp.port_retries=0",
     "--ServerApp.password=",
     "--ServerApp.disable_check_xsrf=True",
@@ -34,29 +43,12 @@ OPTIONS = [
     "--IdentityProvider.token=",
 ]
 
-READY = """async () => {
-  const app = window.jupyterapp;
-  await app.restored;
-  const context = app.shell.currentWidget.context.sessionContext;
-  await context.ready;
-  await context.session.kernel.info;
-}"""
-# In braces: a promise that is handed out would be waited for, without a time limit.
-RUN_CELL = """(index) => {
-  const app = window.jupyterapp;
-  app.shell.currentWidget.content.activeCellIndex = index;
-  app.commands.execute('notebook:run-cell');
-}"""
-IS_DONE = """(index) => {
-  const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
-  return /^\\[\\d+\\]:/.test(cell.node.querySelector('.jp-InputPrompt').textContent.trim());
-}"""
-
 
 @dataclass(frozen=True)
 class Server:
     address: str
     root: Path
+    home: Path  # BATCHAI_HOME of its kernels
 
 
 @contextlib.contextmanager
@@ -76,7 +68,7 @@ def server(folder):
         process = subprocess.Popen(command, env=_environment(folder), stdout=log, stderr=log, cwd=root)
         try:
             _wait_until_up(f"http://127.0.0.1:{port}/api", process, folder / "server.log")
-            yield Server(f"http://127.0.0.1:{port}", root)
+            yield Server(f"http://127.0.0.1:{port}", root, folder / "home")
         finally:
             process.terminate()
             process.wait(20)
@@ -94,34 +86,68 @@ def chrome(path):
 
 
 class Lab:
+    """A page with a notebook. JupyterLab stays in it from one notebook to the next."""
+
+    folder = "doc/tree"
+
     def __init__(self, page, server):
         self.page = page
         self.address = server.address
         self.root = server.root
+        self.home = server.home
         self.path = None
         self.errors = []
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.set_default_timeout(30_000)
+        page.on("pageerror", self._on_error)
+        page.set_default_timeout(PATIENCE_MS)
 
     def open(self, name, *cells):
         """Makes a notebook of these cells and opens it, its kernel ready."""
         self.path = self.root / f"{name}.ipynb"
         self.path.write_text(json.dumps(notebook(cells)))
-        self.reload()
+        self.errors.clear()
+        if self.page.url.startswith(self.address) and self.page.evaluate("() => !!window.jupyterapp"):
+            self._wait_until_ready()
+        else:
+            self.reload()
 
     def reload(self):
-        self.page.goto(f"{self.address}/doc/tree/{self.path.name}?reset", wait_until="domcontentloaded")
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell")
-        self.page.evaluate(READY)
+        """Loads the page anew, with the notebook as it was saved."""
+        self.page.goto(f"{self.address}/{self.folder}/{self.path.name}?reset", wait_until="domcontentloaded")
+        self.page.wait_for_function(scripts.IS_SHOWN, arg=self.path.name)
+        self._wait_until_ready()
+
+    def close(self):
+        """Closes the notebook, without saving it, and shuts down all kernels."""
+        self.close_notebook()
+        self.shut_down()
+
+    def close_notebook(self):
+        self.page.evaluate(scripts.CLOSE_ALL)
 
     def run(self, index, *, wait=True):
         """Runs a cell by its index."""
-        self.page.evaluate(RUN_CELL, index)
+        self.page.evaluate(scripts.RUN_CELL, index)
         if wait:
-            self.page.wait_for_function(IS_DONE, arg=index)
+            self.page.wait_for_function(scripts.IS_DONE, arg=index)
 
     def is_done(self, index):
-        return self.page.evaluate(IS_DONE, index)
+        return self.page.evaluate(scripts.IS_DONE, index)
+
+    def write(self, index, text):
+        """Puts a text into a cell."""
+        self.page.evaluate(scripts.SET_SOURCE, [index, text])
+
+    def text(self, index):
+        """What a cell has printed, as it stands."""
+        return self.page.locator(".jp-CodeCell").nth(index).locator(".jp-OutputArea").inner_text()
+
+    def clear(self, index):
+        """Takes a cell's outputs away."""
+        self.page.evaluate(scripts.CLEAR, index)
+
+    def restart_kernel(self):
+        self.page.evaluate(scripts.RESTART_KERNEL)
+        self.page.wait_for_function("() => window.batchaiRestarted")
 
     def theme(self, name):
         self.page.evaluate(
@@ -132,7 +158,8 @@ class Lab:
 
     def save(self):
         """Saves the notebook and returns what is in the file."""
-        self.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save').then(() => null)")
+        self.page.evaluate(scripts.SAVE)
+        self.page.wait_for_function("() => window.batchaiSaved")
         return json.loads(self.path.read_text())
 
     def shut_down(self):
@@ -141,6 +168,25 @@ class Lab:
         for kernel in kernels:
             request = urllib.request.Request(f"{self.address}/api/kernels/{kernel['id']}", method="DELETE")
             urllib.request.urlopen(request).close()
+
+    def _wait_until_ready(self):
+        self.page.evaluate(scripts.READY, self.path.name)
+        self.page.wait_for_function(scripts.IS_READY, arg=self.path.name)
+
+    def _on_error(self, error):
+        if not any(words in str(error) for words in FOREIGN_ERRORS):
+            self.errors.append(str(error))
+
+
+class Notebook7(Lab):
+    """A page of Notebook 7, which shows one notebook and no other."""
+
+    folder = "notebooks"
+
+    def open(self, name, *cells):
+        """Makes a notebook of these cells and opens it, its kernel ready."""
+        self.page.goto("about:blank")
+        super().open(name, *cells)
 
 
 def notebook(cells):

@@ -153,15 +153,13 @@ def test_the_saved_notebook_holds_a_picture_and_nothing_of_any_log(lab, setup_ce
     assert len(json.dumps(saved)) < 40_000
 
 
-def test_notebook_7_shows_both(lab, setup_cell):
-    lab.open("seven", setup_cell, CLUSTER, JOBS)
-    page = lab.page
-    page.goto(f"{lab.address}/notebooks/seven.ipynb", wait_until="domcontentloaded")
-    page.locator(".jp-Notebook .jp-CodeCell").nth(2).wait_for()
-    page.locator(".jp-NotebookKernelStatus-info, [data-status='idle']").first.wait_for(state="attached")
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+def test_notebook_7_shows_both(notebook_7, setup_cell):
+    notebook_7.open("seven", setup_cell, CLUSTER, JOBS)
+    for index in range(3):
+        notebook_7.run(index)
+    page = notebook_7.page
     page.locator(".ba-tile").nth(3).wait_for()
     page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
     page.get_by_role("button", name="third").click()
     page.locator(".ba-opened-view .ba-view .ba-badge").wait_for()
+    assert notebook_7.errors == []

@@ -108,13 +108,19 @@ def test_the_log_stays_where_the_reader_is(lab, job_cell):
     page = lab.page
     page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     page.locator(".ba-log").hover()
-    page.mouse.wheel(0, -600)
-    page.get_by_role("button", name="Newest line").wait_for()
+    scroll_up(page)
     top = page.evaluate("() => document.querySelector('.ba-log').scrollTop")
     lab.run(3)
     page.get_by_role("button", name="3 new lines").click()
     page.locator(".ba-row", has_text="one more").first.wait_for()
     assert page.evaluate("() => document.querySelector('.ba-log').scrollTop") > top
+
+
+def scroll_up(page):
+    newest = page.get_by_role("button", name="Newest line")
+    while not newest.is_visible():
+        page.mouse.wheel(0, -600)
+        page.wait_for_timeout(100)
 
 
 def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job_cell):

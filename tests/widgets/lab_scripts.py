@@ -1,0 +1,56 @@
+"""What a page of JupyterLab is asked to do.
+
+A promise that is handed out would be waited for without a time limit: instead `window` says when it is done.
+"""
+
+READY = """(path) => {
+  const ready = async () => {
+    const app = window.jupyterapp;
+    await app.restored;
+    const open = () => app.commands.execute('docmanager:open', {path, factory: 'Notebook'});
+    const isOpen = app.shell.currentWidget?.context?.path === path;
+    const widget = isOpen ? app.shell.currentWidget : await open();
+    await widget.context.ready;
+    const context = widget.context.sessionContext;
+    await context.ready;
+    await context.session.kernel.info;
+    if (!isOpen) app.shell.activateById(widget.id);
+  };
+  window.batchaiReady = null;
+  ready().then(() => { window.batchaiReady = path; }, (error) => { window.batchaiReady = String(error); });
+}"""
+IS_SHOWN = "(path) => window.jupyterapp?.shell.currentWidget?.context?.path === path"
+IS_READY = (
+    "(path) => window.batchaiReady === path && !!window.jupyterapp.shell.currentWidget?.content.widgets"
+)
+CLOSE_ALL = """() => {
+  for (const widget of [...(window.jupyterapp?.shell.widgets('main') ?? [])]) widget.dispose();
+}"""
+SAVE = """() => {
+  window.batchaiSaved = false;
+  window.jupyterapp.commands.execute('docmanager:save').then(() => { window.batchaiSaved = true; });
+}"""
+RESTART_KERNEL = """() => {
+  window.batchaiRestarted = false;
+  const context = window.jupyterapp.shell.currentWidget.context.sessionContext;
+  const restart = async () => { await context.restartKernel(); await context.session.kernel.info; };
+  restart().then(() => { window.batchaiRestarted = true; });
+}"""
+SET_SOURCE = """([index, text]) => {
+  const cells = window.jupyterapp.shell.currentWidget.content.widgets;
+  cells[index].model.sharedModel.setSource(text);
+}"""
+RUN_CELL = """(index) => {
+  const app = window.jupyterapp;
+  app.shell.currentWidget.content.activeCellIndex = index;
+  app.commands.execute('notebook:run-cell');
+}"""
+CLEAR = """(index) => {
+  const cells = window.jupyterapp.shell.currentWidget.content.widgets;
+  cells[index].model.clearExecution();
+  cells[index].outputHidden = false;
+}"""
+IS_DONE = """(index) => {
+  const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
+  return /^\\[\\d+\\]:/.test(cell.node.querySelector('.jp-InputPrompt').textContent.trim());
+}"""

@@ -1,0 +1,77 @@
+"""Real jobs on the local backend, which the notebooks of a JupyterLab show."""
+
+import contextlib
+import time
+from pathlib import Path
+
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind
+from tests.world import World
+
+SCRIPT = """
+import os, time
+from pathlib import Path
+rank = int(os.environ["PMI_RANK"])
+step = 0
+while not Path("{flag}").exists():
+    step += 1
+    print(f"rank {{rank}} line {{step:06}}", flush=True)
+    if step % 4 == 0:
+        rate = f"{{100 + rank}}.0 +/- 0.0 (jitter = 0.0)"
+        print(f"{{step}}\\timages/sec: {{rate}}\\t{{9 / step:.3f}}", flush=True)
+    time.sleep(0.25)
+print(f"rank {{rank}} is done", flush=True)
+"""
+
+
+class Steady:
+    """A job that writes until it is told to end."""
+
+    def __init__(self, world, name, line):
+        self.name = name
+        self.flag = Path(world.settings.home) / f"{name}.end"
+        self.job = world.submit(f"{name} {line}", SCRIPT.format(flag=self.flag))
+        self._logs = f"shares/**/jobs/{name}/*/stdouterr/stdout.txt"
+        self.log = until(lambda: next(world.settings.home.glob(self._logs), None))
+        self.waits_for(1)
+
+    def waits_for(self, size):
+        """Waits until the log has more bytes than this."""
+        until(lambda: self.log.stat().st_size > size)
+
+    def end(self):
+        """Lets the job end, and waits for it."""
+        self.flag.touch()
+        return self.job.wait(60)
+
+
+@contextlib.contextmanager
+def world_of(server):
+    """The backend that the notebooks of a JupyterLab use; what still runs in it ends at last."""
+    world = World(server.home)
+    yield world
+    for resource in world.backend.list(world.experiment, Kind.JOB):
+        if not resource.state.is_final:
+            world.backend.terminate(resource.id)
+            Job(world.backend, resource.id).wait(60)
+    world.backend.close()
+
+
+def pair_of_nodes(world):
+    """The name of a cluster of two nodes, made for one job alone."""
+    user = {"adminUserName": "user", "adminUserPassword": "secret"}
+    scale = {"manual": {"targetNodeCount": 2}}
+    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": user, "scaleSettings": scale}
+    id = world.workspace.child(Kind.CLUSTER, "pair")
+    world.backend.create(id, ClusterSpec.from_wire({"properties": properties}))
+    return id.name
+
+
+def until(found, *, within_s=60):
+    """Waits for something, and gives it; fails when it never comes."""
+    deadline = time.monotonic() + within_s
+    while not (value := found()):
+        assert time.monotonic() < deadline, f"not there after {within_s} s"
+        time.sleep(0.02)
+    return value
