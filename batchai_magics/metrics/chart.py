@@ -101,17 +101,21 @@ def _records(source: Any) -> Iterable[Record]:
 def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
     decorate(ax, "images/sec")
     _shade_warm_up(ax, common_warm_up(series))
-    shown = {} if is_global else series
-    for rank, steps in shown.items():
-        rates = [record.images_per_sec for record in steps]
-        style = _rank_style(rank, len(series))
-        ax.plot([record.step for record in steps], rates, label=f"rank {rank}", **style)
+    if not is_global:
+        _draw_ranks(ax, series)
     if len(series) > 1 or is_global:
         together = rates_together(series, 1 if is_global else 0)
         ax.plot(list(together), list(together.values()), color=_RATE, linewidth=2.0, label="all ranks")
-    if len(shown) > 1:
+    if len(series) > 1 and not is_global:
         _legend(ax, len(series))
     ax.set_ylim(bottom=0)
+
+
+def _draw_ranks(ax: Axes, series: _Series) -> None:
+    for rank, steps in series.items():
+        rates = [record.images_per_sec for record in steps]
+        style = _rank_style(rank, len(series))
+        ax.plot([record.step for record in steps], rates, label=f"rank {rank}", **style)
 
 
 def _shade_warm_up(ax: Axes, cut: int | None) -> None:

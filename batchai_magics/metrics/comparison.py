@@ -95,30 +95,24 @@ def compare(runs: Sources) -> Comparison:
 
 def _text(name: str, value: Any) -> str:
     """A cell for people: counts are whole, losses and ratios have three decimals, speeds one."""
-    if value is None or (name == "has_nan" and not value):
-        return ""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return "seen" if value is True else str(value)
+    if isinstance(value, bool):
+        return "seen" if value else ""
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.3f}" if name in _RATIOS else f"{value:,.1f}"
+    if isinstance(value, float):
+        return f"{value:,.3f}" if name in _RATIOS else f"{value:,.1f}"
+    return str(value or "")
 
 
 def _row(run: Run, base: float | None) -> Mapping[str, Any]:
     summary, steady = run.summary, run.summary.steady
-    same = (
-        "model", "dataset", "batch_size_global", "batch_size_per_device", "steps", "warm_up_steps",
-        "per_process", "total_images_per_sec", "skew", "first_loss", "last_loss", "has_nan",
-    )  # fmt: skip
     found = {
-        **{name: getattr(summary, name) for name in same},
+        **{name: getattr(summary, name, None) for name in COLUMNS},
+        **{name: getattr(steady, name, None) for name in ("images_per_sec", "uncertainty", "jitter")},
         "processes": summary.ranks or None,
         "devices": summary.device_count,
-        "images_per_sec": steady.images_per_sec if steady else None,
-        "uncertainty": steady.uncertainty if steady else None,
-        "jitter": steady.jitter if steady else None,
         "speedup": steady.images_per_sec / base if steady and base else None,
         "stragglers": ", ".join(map(str, summary.stragglers)),
         "loss_trend": summary.loss_trend.value if summary.loss_trend else None,
     }
-    return {name: found[name] for name in COLUMNS}
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from batchai_magics.metrics.numbers import numbers
@@ -17,21 +17,20 @@ Points = Sequence[tuple[int, float]]
 def further_series(records: Iterable[Record], *, is_all: bool) -> dict[str, Mapping[int | None, Points]]:
     """Up to four numbers by name, each as (step, value) by rank: what a pattern of the user's has found.
 
-    With `is_all`, whatever the log tells counts, the names with most values first. A number whose step is not
-    told is the how-manieth of its rank; one that is not finite is left out.
+    With `is_all`, whatever the log tells more than once counts, the names with most values first. A number
+    whose step is not told is the how-manieth of its rank; one that is not finite is left out.
     """
     found = [record for record in records if is_all or isinstance(record, PatternRecord)]
-    told: defaultdict[str, defaultdict[int | None, list[tuple[int, float]]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for number in numbers(found):
-        points = told[number.metric][number.rank]
-        if math.isfinite(number.value):
-            points.append((len(points) + 1 if number.step is None else number.step, number.value))
+    told = _by_name(found)
     counts = Counter({name: sum(map(len, by_rank.values())) for name, by_rank in told.items()})
-    names = [name for name, count in counts.most_common(MOST_SERIES) if count > 1 or not is_all]
-    return {
-        name: {rank: points for rank, points in told[name].items() if points}
-        for name in names
-        if counts[name]
-    }
+    names = [name for name, count in counts.most_common(MOST_SERIES) if count > is_all]
+    return {name: told[name] for name in names}
+
+
+def _by_name(records: Iterable[Record]) -> dict[str, dict[int | None, list[tuple[int, float]]]]:
+    told: dict[str, dict[int | None, list[tuple[int, float]]]] = {}
+    for number in numbers(records):
+        if math.isfinite(number.value):
+            points = told.setdefault(number.metric, {}).setdefault(number.rank, [])
+            points.append((len(points) + 1 if number.step is None else number.step, number.value))
+    return told

@@ -44,14 +44,17 @@ class Pace:
         """
         if len(digits) > _MAX_DIGITS:
             return None
-        whole = int(digits)
         if not before or PREFIX.fullmatch(before):
-            return whole or None
-        is_decimal = before[-1:] == b"." and before[-2:-1].isdigit()
-        is_apart = before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)
-        if is_apart and 0 < whole <= (self.num_batches or whole):
+            return int(digits) or None
+        return self._step_behind(digits, before)
+
+    def _step_behind(self, digits: bytes, before: bytes) -> int | None:
+        whole = int(digits)
+        if _is_apart(before) and 0 < whole <= (self.num_batches or whole):
             return whole
-        return self._plausible_end(digits, before, is_decimal) or (None if is_decimal else whole or None)
+        is_decimal = before[-1:] == b"." and before[-2:-1].isdigit()
+        end = self._plausible_end(digits, before, is_decimal)
+        return end if end or is_decimal else whole or None
 
     def _plausible_end(self, digits: bytes, before: bytes, is_decimal: bool) -> int | None:
         is_header = _HEADER_NUMBER.search(before) is not None
@@ -65,3 +68,8 @@ class Pace:
     def _fits(self, step: int) -> bool:
         is_in_range = self.num_batches is None or step <= self.num_batches
         return is_in_range and (step == 1 or step % (self.every or _DEFAULT_EVERY) == 0)
+
+
+def _is_apart(before: bytes) -> bool:
+    """Whether a blank parts this text, which is no number of a header, from what follows."""
+    return before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)

@@ -32,12 +32,16 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     In the log of another program a row is a line with numbers: `step` is then nullable too, and `epoch` and a
     column for each further number follow.
     """
-    import pandas as pd
-
     found = list(records)
     steps = [record for record in found if isinstance(record, StepRecord)]
     if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in found):
         return value_frame(found, COLUMNS)
+    return _step_frame(steps)
+
+
+def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:
+    import pandas as pd
+
     columns = {
         "step": pd.array([record.step for record in steps], dtype="int64"),
         "rank": pd.array([record.rank for record in steps], dtype="Int64"),

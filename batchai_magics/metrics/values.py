@@ -90,10 +90,13 @@ def _numbers(lines: Sequence[_Line]) -> list[int]:
     """The steps of the lines, counted from one; the lines' places where steps are missing or fall back."""
     steps = [next(iter(line.values())).step for line in lines]
     known = [step for step in steps if step is not None]
-    if len(known) < len(steps) or any(later <= step for step, later in pairwise(known)):
+    if len(known) < len(steps) or not _is_ascending(known):
         return list(range(1, len(steps) + 1))
-    shift = 1 if known and known[0] == 0 else 0
-    return [step + shift for step in known]
+    return [step + 1 for step in known] if known[:1] == [0] else known
+
+
+def _is_ascending(steps: Sequence[int]) -> bool:
+    return all(later > step for step, later in pairwise(steps))
 
 
 def _rate(line: _Line) -> float:
