@@ -8,6 +8,7 @@ the parser's, record by record.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from batchai_magics.metrics.bulk_columns import Columns
 from batchai_magics.metrics.bulk_lines import BulkLines
 from batchai_magics.metrics.bulk_steps import MARGIN_BYTES
 
-_BLOCK_BYTES = 4 << 20
+_BLOCK_BYTES = 2 << 20
 _RETURN, _NEWLINE = b"\r\n"
 
 
@@ -25,6 +26,22 @@ def read_columns(chunks: Iterable[bytes], *, block_bytes: int = _BLOCK_BYTES) ->
     for chunk in chunks:
         reader.add(chunk)
     return reader.finish()
+
+
+def read_stream(head: bytes, stream: Readable) -> Columns:
+    """All records of a log whose first bytes were read; the rest goes from the stream into the buffer."""
+    reader = _Reader(_BLOCK_BYTES)
+    reader.add(head)
+    while reader.fill_from(stream):
+        pass
+    return reader.finish()
+
+
+class Readable(Protocol):
+    """A file or pipe."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill a buffer, or its first part; how many bytes that are, nothing at the end."""
 
 
 class _Reader:
@@ -41,10 +58,18 @@ class _Reader:
         while rest:
             size = min(len(rest), self._limit - self._filled)
             self._buffer[self._filled : self._filled + size] = rest[:size]
-            self._filled += size
+            self._take(size)
             rest = rest[size:]
-            if self._filled == self._limit:
-                self._read()
+
+    def fill_from(self, stream: Readable) -> bool:
+        size = stream.readinto(memoryview(self._buffer)[self._filled : self._limit])
+        self._take(size or 0)
+        return bool(size)
+
+    def _take(self, size: int) -> None:
+        self._filled += size
+        if self._filled == self._limit:
+            self._read()
 
     def finish(self) -> Columns:
         self._read()

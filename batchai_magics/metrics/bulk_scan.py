@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from batchai_magics.metrics.formats_gate import COMMON
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -20,11 +22,6 @@ _WINDOW = 7  # the shortest string that covers an aligned word of four bytes at 
 _TABLE_BITS = 16
 _STRIDE_WORDS = 1 << 16  # so much of a buffer at once stays in the processor's cache
 _MULTIPLIER = np.uint32(2654435761)  # 2**32 over the golden ratio: spreads what is multiplied evenly
-_COMMON = frozenset(
-    int.from_bytes(word, "little")
-    for word in (b" of ", b" the", b"the ", b" to ", b"time", b"tion", b"ing ", b"name")
-)
-"""Words of everyday text, which make many places worth a second look."""
 
 
 class Scanner:
@@ -89,14 +86,20 @@ class Scanner:
 
 
 def _parts(literals: Sequence[bytes]) -> dict[bytes, dict[int, int]]:
-    """For each literal four words in a row, one of which is aligned, and where in it they stand."""
+    """For each literal four words in a row, one of which is aligned, and where in it they stand.
+
+    They are seldom in text, and in other literals.
+    """
     parts: dict[bytes, dict[int, int]] = {}
-    taken = set(_COMMON)
+    common, taken = _words(COMMON, 0).keys(), set[int]()
     for literal in literals:
         windows = (
             _words(literal[: first + _WINDOW], first) for first in range(len(literal) - _WINDOW, -1, -1)
         )
-        parts[literal] = min(windows, key=lambda words: (-len(words), len(taken.intersection(words))))
+        parts[literal] = min(
+            windows,
+            key=lambda words: (-len(words), len(common & words.keys()), len(taken.intersection(words))),
+        )
         taken.update(_words(literal, 0))
     return parts
 

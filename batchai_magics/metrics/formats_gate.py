@@ -24,7 +24,7 @@ _CLASSES = {
     b"#": [b"%d" % digit for digit in range(10)],
     b"^": [b"\n", b" ", b"\t", b",", b":", b";", b"|", b">", b"#"],
 }
-_COMMON = (
+COMMON = (
     b"total images/sec: 10\timages/sec: 105.6 +/- 1.0 (jitter = 1.0)\t7.000 [1,0]<stdout>:[1,1]<stderr>: "
     b"2018-06-12 10:00:00.000001: I tensorflow/core/common_runtime/bfc_allocator.cc:204] "
     b"Chunk at 0x7f of size device to in the "
@@ -110,7 +110,7 @@ class _Words:
 def _words(text: bytes) -> list[int]:
     """The words in the most unusual window of a string; one of them is aligned wherever the string is."""
     windows = [text[i : i + SHORTEST] for i in range(len(text) - SHORTEST + 1)]
-    window = min(windows, key=lambda window: sum(window[i : i + 4] in _COMMON for i in range(4)))
+    window = min(windows, key=lambda window: sum(window[i : i + 4] in COMMON for i in range(4)))
     return [int.from_bytes(window[i : i + 4], "little") for i in range(4)]
 
 

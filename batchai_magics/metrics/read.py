@@ -7,10 +7,11 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.chart import plot
@@ -103,53 +104,60 @@ def read_metrics(
 
     UsageError if the file cannot be read or a pattern cannot work.
     """
-    chunks = _chunks(source)
-    head = list(_until(chunks, _BULK_BYTES))
-    if not patterns and sum(map(len, head)) >= _BULK_BYTES:
-        from batchai_magics.metrics.bulk import read_columns
+    with _opened(source) as stream:
+        head = _read_head(stream)
+        if not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto"):
+            from batchai_magics.metrics.bulk import read_stream
 
-        return LogMetrics(read_columns(chain(head, chunks)))
-    return LogMetrics(_parse(chain(head, chunks), Parser(patterns)))
+            return LogMetrics(read_stream(head, stream))
+        return LogMetrics(
+            _parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), Parser(patterns))
+        )
+
+
+@contextmanager
+def _opened(source: str | os.PathLike[str] | bytes | BinaryIO) -> Iterator[Any]:
+    """The source as a stream of bytes."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        yield io.BytesIO(source)
+    elif isinstance(source, (str, os.PathLike)):
+        with _opened_file(Path(source)) as stream:
+            yield stream
+    else:
+        yield source
+
+
+@contextmanager
+def _opened_file(path: Path) -> Iterator[BinaryIO]:
+    try:
+        stream = path.open("rb", buffering=0)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    with stream:
+        try:
+            yield stream
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"cannot read the log {path}: {reason}", hint="Give the path of a log file.")
+
+
+def _read_head(stream: BinaryIO) -> bytes:
+    """The first bytes, so many that it can be told whether the log is a big one."""
+    pieces, size_bytes = [], 0
+    while size_bytes < _BULK_BYTES and (piece := stream.read(_CHUNK_BYTES)):
+        pieces.append(piece)
+        size_bytes += len(piece)
+    return b"".join(pieces)
 
 
 def _parse(chunks: Iterable[bytes], parser: Parser) -> Iterator[Record]:
     for chunk in chunks:
         yield from parser.feed(chunk)
     yield from parser.finish()
-
-
-def _until(chunks: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
-    """So many chunks as have this size together."""
-    for chunk in chunks:
-        yield chunk
-        size_bytes -= len(chunk)
-        if size_bytes <= 0:
-            return
-
-
-def _chunks(source: str | os.PathLike[str] | bytes | BinaryIO) -> Iterator[bytes]:
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        yield from _read(io.BytesIO(source))
-    elif isinstance(source, (str, os.PathLike)):
-        yield from _read_file(Path(source))
-    else:
-        yield from _read(source)
-
-
-def _read_file(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as stream:
-            yield from _read(stream)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"cannot read the log {path}: {reason}", hint="Give the path of a log file."
-        ) from error
-
-
-def _read(stream: BinaryIO) -> Iterator[bytes]:
-    while chunk := stream.read(_CHUNK_BYTES):
-        yield chunk
 
 
 def _row(record: StepRecord) -> dict[str, float | None]:
