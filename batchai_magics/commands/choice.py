@@ -8,6 +8,7 @@ from batchai_magics.commands.table import Table
 from batchai_magics.config import Settings
 
 NAMES = ("backend", "resource_group", "workspace", "experiment", "cluster")
+SHOWN = (*NAMES, "location", "storage_account")
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class Choice:
 
     def to_data(self) -> dict[str, str]:
         """What is chosen, by name."""
-        return {name: getattr(self.settings, name) for name in NAMES}
+        return {name: getattr(self.settings, name) for name in SHOWN}
 
     def to_table(self) -> Table:
         """What is chosen, in one row."""
-        titles = tuple(name.replace("_", " ").capitalize() for name in NAMES)
+        titles = tuple(name.replace("_", " ").capitalize() for name in SHOWN)
         return Table(titles, (tuple(self.to_data().values()),))

@@ -116,7 +116,7 @@ GLOBAL = "Global Arguments"
 SUBSCRIPTION = Option(("--subscription",), "Id of the subscription.", section=GLOBAL)
 QUERY = Option(("--query",), "JMESPath query on the result.", section=GLOBAL)
 DEBUG = Option(("--debug",), "Show tracebacks.", takes=Takes.NOTHING, section=GLOBAL)
-VERBOSE = Option(("--verbose",), "Say more.", takes=Takes.NOTHING, section=GLOBAL)
+VERBOSE = Option(("--verbose",), "Accepted.", takes=Takes.NOTHING, section=GLOBAL)
 HELP = Option(("--help", "-h"), "Show this help.", takes=Takes.NOTHING, section=GLOBAL)
 
 

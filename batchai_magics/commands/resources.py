@@ -66,5 +66,5 @@ def _guess(context: Context, id: ResourceId, known: str) -> str:
     except NotFoundError:
         return known or _guess(context, id.parent, known)
     if not names:
-        return f"There is no {id.kind.noun} in {id.parent.kind.noun} {id.parent.name} yet."
+        return f"There is none in {id.parent.kind.noun} {id.parent.name}."
     return did_you_mean(id.name, names) or known or f"There are: {', '.join(names[-_MOST_NAMES:])}."

@@ -77,6 +77,8 @@ def test_defaults_are_chosen_and_given_back(do, context):
     settings = chosen.settings
     assert (settings.resource_group, settings.location, settings.workspace) == ("mine", "eastus", "w")
     assert settings.cluster == "default"
+    kept = do("configure --defaults storage_account=acc location=eastus")
+    assert kept.table.rows[0][-2:] == ("eastus", "acc")
     assert do("configure --list-defaults").value == Choice(context.settings)
     with pytest.raises(UsageError, match='did you mean "location"'):
         do("configure -d locaton=eastus")
