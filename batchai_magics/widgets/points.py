@@ -6,7 +6,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord
+from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
 
 POINT_BYTES = 20
 VALUE_BYTES = 12
@@ -89,6 +89,9 @@ def _others(record: Record) -> Iterator[tuple[str, int | None, float]]:
     """Name, step and value of each number in a record beside images/sec and loss."""
     if isinstance(record, PatternRecord):
         yield record.name, record.step, record.value
+    elif isinstance(record, ValueRecord):
+        # Steps that begin anew with each epoch tell no place: such numbers are counted.
+        yield record.name, record.step if record.epoch is None else None, record.value
     elif isinstance(record, (StepRecord, EvalRecord)):
         prefix = "eval " if isinstance(record, EvalRecord) else ""
         for name in ("top_1", "top_5", "examples_per_sec"):

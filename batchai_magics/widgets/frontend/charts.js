@@ -65,7 +65,7 @@ export class Charts {
   /** @param {string[]} names */
   #offer(names) {
     const { menu, title } = this.others;
-    const all = ["loss", ...names];
+    const all = [...new Set(["loss", ...names])];
     if (menu.options.length !== all.length) {
       const chosen = menu.value || "loss";
       menu.replaceChildren(...all.map((name) => el("option", { value: name }, name)));
@@ -75,7 +75,7 @@ export class Charts {
     }
     // A log without any loss is shown by what it has.
     const [first] = names;
-    if (!this.isChosen && first !== undefined && !this.session.points.count) this.#choose(first);
+    if (!this.isChosen && first !== undefined && !this.session.points.count) this.#choose(names.includes("loss") ? "loss" : first);
   }
 
   /** @param {string} name */
