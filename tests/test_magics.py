@@ -281,6 +281,15 @@ def test_a_node_that_fails_fails_the_cell(run, fail, capsys):
     assert "the command ended with exit code 3" in fail("%batchai cluster node exec -c small --exec 'exit 3'")
 
 
+def test_an_interrupt_ends_a_command_on_a_node(run, fail, tmp_path):
+    run("%batchai cluster create -n small -s Standard_D2 -t 1")
+    told_enough = "seq 50000"  # more than a pipe holds: when it is through, somebody reads
+    told = fail(f"%batchai cluster node exec -c small --exec '{told_enough}; kill -INT $PPID; sleep 1000'")
+    assert "\n4000\n" in told
+    assert "Stopped. The command was ended." in told
+    assert not below(tmp_path / "home")
+
+
 def test_tab_completes_az(run, shell):
     assert offers(shell, "%az gr") == ["group"]
     assert offers(shell, "%az storage fi") == ["file"]

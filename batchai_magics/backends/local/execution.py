@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import subprocess
@@ -24,17 +25,17 @@ def run(layout: Layout, guid: str, node: str, command: str) -> CommandOutput:
 
     When the generator is closed, or interrupted, the command ends with all that it has started.
     """
-    mark = f"exec-{uuid.uuid4()}"
-    with _started(layout, guid, node, command, mark) as child:
-        is_over = False
-        try:
+    mark, is_over = f"exec-{uuid.uuid4()}", False
+    with contextlib.ExitStack() as left:
+        try:  # from before the start: an interrupt may come at any moment
+            child = left.enter_context(_started(layout, guid, node, command, mark))
             yield from _output(child)
             code = child.wait()
             is_over = True
         finally:
             if not is_over:
                 _end(mark)
-        yield CommandEnd(code if code >= 0 else 128 - code)
+    yield CommandEnd(code if code >= 0 else 128 - code)
 
 
 def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> subprocess.Popen[bytes]:
