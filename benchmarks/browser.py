@@ -54,6 +54,7 @@ def seen(browser: Browser, server: jupyter.Server, way: Way, stream: Stream) -> 
 def against(stream: Stream, ours: Seen, name: str, theirs: Seen) -> Iterator[Row]:
     """The rows of one rival."""
     what = f"{stream.lines:,} lines in {stream.seconds:.0f} s"
+    yield Row(f"{what}: first line -> page", ours.first_ms, name, theirs.first_ms, "ms")
     for share, title in ((0.5, "median"), (0.95, "p95")):
         (mine, _), (other, is_at_least) = ours.delay_ms(share), theirs.delay_ms(share)
         yield Row(f"{what}: line -> page, {title}", mine, name, other, "ms", is_at_least=is_at_least)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,11 @@ class Seen:
     def newest(self) -> int:
         """The last line that the page showed, -1 before the first."""
         return self.shown[-1][1] if self.shown else -1
+
+    @property
+    def first_ms(self) -> float:
+        """The delay of the first line."""
+        return (self.shown[0][0] - self.written_at[0]) * 1000 if self.shown else nan
 
     def delay_ms(self, share: float) -> tuple[float, bool]:
         """The delay that this share of the lines stays below, and whether it is only known to be longer.
@@ -82,8 +90,6 @@ class Watch:
         self.lab.run(1, wait=False)
         self._until_first_line()
         memory = kernel.memory_info().rss
-        if way.holds:
-            self.page.locator(way.holds).hover()
         self._until_settled(stream)
         self.seen.ended_at = time.time()
         self.seen.kernel_mb = (kernel.memory_info().rss - memory) / MB
@@ -148,16 +154,18 @@ class Watch:
         costs = self._costs()
         seen.cpu_s = costs["cpu_s"] - before["cpu_s"]
         seen.heap_mb = costs["heap_mb"] - before["heap_mb"]
-        if way.holds:
-            seen.readable = self.page.evaluate(
-                "([count, s]) => linesByPaging(count, s)", [stream.lines, PAGING_S]
-            )
-            self.page.mouse.move(1, 1)
-            self.page.locator(way.holds).wait_for(state="detached")
+        if way.is_live:
+            page_through = "([count, s]) => linesByPaging(count, s)"
+            seen.readable = self.page.evaluate(page_through, [stream.lines, PAGING_S])
         else:
             seen.readable = self.page.evaluate("() => linesInOutputs()")
-        self.lab.save()
+        self._save(is_at_rest=lambda text: not way.is_live or "widget-view" not in text)
         seen.notebook_mb = self.lab.path.stat().st_size / MB
+
+    def _save(self, *, is_at_rest: Callable[[str], bool]) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not is_at_rest(json.dumps(self.lab.save())) and time.monotonic() < deadline:
+            self.wait(0.5)
 
     def _costs(self) -> dict[str, float]:
         self._devtools.send("HeapProfiler.collectGarbage")

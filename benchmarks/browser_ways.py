@@ -69,7 +69,7 @@ class Way:
     begin: str
     show: str
     end: str = ""
-    holds: str = ""  # what the mouse has to be on for it to stay live when all has been said
+    is_live: bool = False  # a log to page through, which is a card when the notebook is saved
 
     @property
     def file(self) -> str:
@@ -82,7 +82,7 @@ class Way:
         return self.begin + STREAM.format(**how, show=self.show, end=self.end, stamps=stamps)
 
 
-OURS = Way("the live view of a job", "%%batchai_job stream --toolkit custom --new\n", PRINT, holds=".ba-log")
+OURS = Way("the live view of a job", "%%batchai_job stream --toolkit custom --new\n", PRINT, is_live=True)
 PRINTED = Way("print", "", PRINT)
 APPENDED = Way("Output.append_stdout", "output = ipywidgets.Output()\ndisplay(output)\n", APPEND)
 REFRESHED = Way(
