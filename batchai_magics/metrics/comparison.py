@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.metrics.comparison_chart import draw_runs
 from batchai_magics.metrics.figure import save_figure
 from batchai_magics.metrics.overlay import OVER
-from batchai_magics.metrics.sources import Run, Sources, read_runs
+from batchai_magics.metrics.sources import Run, Sources, read_again, read_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +38,10 @@ class Comparison:
     def is_running(self) -> bool:
         """Whether a job among them had not ended when its log was read."""
         return any(run.is_running for run in self.runs)
+
+    def refreshed(self) -> Comparison:
+        """The same runs as they are now: with what running jobs have told since."""
+        return Comparison(read_again(self.runs))
 
     def rows(self) -> list[dict[str, Any]]:
         """One object a run: `run`, its name, and COLUMNS.

@@ -15,7 +15,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.metrics.curve import Curve, Growth, Point
 from batchai_magics.metrics.figure import save_figure
 from batchai_magics.metrics.scaling_chart import draw_scaling
-from batchai_magics.metrics.sources import Run, Sources, read_runs
+from batchai_magics.metrics.sources import Run, Sources, read_again, read_runs
 from batchai_magics.metrics.steady import Speed, standard_error
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ class Scaling:
     def is_running(self) -> bool:
         """Whether a job among them had not ended when its log was read."""
         return any(run.is_running for run in self.runs)
+
+    def refreshed(self) -> Scaling:
+        """The same runs as they are now: with what running jobs have told since."""
+        return scaling_so_far(read_again(self.runs))
 
     @property
     def silent(self) -> tuple[str, ...]:

@@ -57,6 +57,11 @@ def read_runs(sources: Sources) -> tuple[Run, ...]:
     return tuple(_run(name, source) for name, source in zip(_unique(names), found, strict=True))
 
 
+def read_again(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The same runs as their sources tell them now; what had ended is as it was."""
+    return tuple(_run(run.name, run.source) if run.is_running and run.source else run for run in runs)
+
+
 def _run(name: str, source: Source) -> Run:
     # Asked for before its log is read: what has ended then has told all.
     is_running = not getattr(source, "is_done", True)

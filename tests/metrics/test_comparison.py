@@ -116,3 +116,13 @@ def test_the_legend_stands_above_all_lines():
     (legend,) = ax.figure.legends
     ax.figure.draw_without_rendering()
     assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
+
+
+def test_a_value_made_of_running_jobs_can_be_refreshed():
+    handle = Handle("a", log(1, 50), is_done=False)
+    early = compare([handle, log(1, 100)])
+    handle._metrics, handle.is_done = log(1, 60), True
+    late = early.refreshed()
+    assert late.frame()["images_per_sec"].tolist() == [60, 100]
+    assert (early.is_running, late.is_running) == (True, False)
+    assert late.refreshed() == late
