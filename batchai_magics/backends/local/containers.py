@@ -19,9 +19,12 @@ PROBE_S = 10.0
 # What the launcher and this backend tell each process; passed on by name: no value is on a command line.
 PASSED_ON = (
     *("BATCHAI_JOB_GUID", "TMPDIR", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"),
-    *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "PMI_HOSTNAME", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     *("MPIR_CVAR_CH4_NETMOD", "FI_PROVIDER", "FI_TCP_IFACE"),
 )
+
+# Ranks in containers of their own cannot read each other's memory: they copy through what they share.
+RANK_ENV = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_XPMEM_ENABLE": "0"}
 
 
 def engine(configured: str = "") -> tuple[str, ...]:
@@ -49,12 +52,14 @@ def boxed(plan: dict[str, Any], spec: JobSpec, folders: Sequence[Path]) -> dict[
     if not (spec.container_settings and plan["engine"]):
         return plan
     secrets = [item.name for item in spec.secrets or ()]
+    is_mpi = plan["launcher"] == "mpi"
     processes, removals = [], []
     for index, process in enumerate(plan["processes"]):
-        variables = [*plan["nodes"][process["node"]]["env"], *process["env"], *secrets]
+        env = {**process["env"], **(RANK_ENV if is_mpi else {})}
+        variables = [*plan["nodes"][process["node"]]["env"], *env, *secrets]
         name = f"batchai-{plan['guid']}-{index}"
-        box = Box(plan["engine"], spec.container_settings, name, folders, variables)
-        processes.append({**process, "command": box.command(process["command"])})
+        box = Box(plan["engine"], spec.container_settings, name, folders, variables, is_mpi)
+        processes.append({**process, "env": env, "command": box.command(process["command"])})
         removals.append(box.removal)
     kept = [command for command in removals if command]
     return {**plan, "processes": processes, "removals": kept, "pull": pull(spec.container_settings)}
@@ -79,13 +84,18 @@ def is_apptainer(engine: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class Box:
-    """One container: what runs it, its name, the folders it sees, and the variables it gets, by name."""
+    """One container: what runs it, its name, the folders it sees, and the variables it gets, by name.
+
+    The ranks of an MPI job reach each other through the machine's shared memory, which is then not theirs
+    to choose the size of.
+    """
 
     engine: Sequence[str]
     settings: ContainerSettings
     name: str
     folders: Sequence[Path]
     variables: Iterable[str]
+    is_rank: bool = False
 
     def command(self, command: str) -> str:
         """The shell command that runs `command` in the container, in the folder it is started in."""
@@ -96,10 +106,15 @@ class Box:
             return f"exec {shlex.join(words)} /bin/bash -c {shlex.quote(command)}"
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
         passed = [f"--env={name}" for name in sorted({*self.variables, *PASSED_ON})]
-        shared = [f"--shm-size={self.settings.shm_size}"] if self.settings.shm_size else []
-        where = ["--rm", "--network=host", f"--name={self.name}", *shared, *mounts, *passed]
+        where = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
         inside = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
         return f'exec {shlex.join([*self.engine, "run", *where])} --workdir="$PWD" {inside}'
+
+    @property
+    def _memory(self) -> list[str]:
+        if self.is_rank:
+            return ["--ipc=host"]
+        return [f"--shm-size={self.settings.shm_size}"] if self.settings.shm_size else []
 
     @property
     def removal(self) -> list[str]:

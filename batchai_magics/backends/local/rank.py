@@ -115,7 +115,7 @@ def main() -> NoReturn:
     """Runs the process that the plan and the launcher's rank name; exits as it did."""
     with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 pathlib doubles the start-up time
         plan: dict[str, Any] = json.load(file)
-    index = int(sys.argv[2] if len(sys.argv) > 2 else os.environ["PMI_RANK"])
+    index = int(sys.argv[2] if len(sys.argv) > 2 else rank_of_launcher())
     process = plan["processes"][index]
     die_with_parent(signal.SIGTERM)
     streams = [
@@ -141,6 +141,11 @@ def main() -> NoReturn:
     code = 128 - code if code < 0 else code
     record(plan, index, process["node"], code)
     sys.exit(code)
+
+
+def rank_of_launcher() -> str:
+    """The rank that mpiexec gave this process, which it speaks to over a descriptor or over a port."""
+    return os.environ.get("PMI_RANK") or os.environ["PMI_ID"]
 
 
 def start(plan: dict[str, Any], process: dict[str, Any]) -> subprocess.Popen[bytes]:

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import psutil
 
-from batchai_magics.backends.local import groundwork, process, unmanaged
+from batchai_magics.backends.local import groundwork, process, shared_memory, unmanaged
 from batchai_magics.backends.local.execution_log import ExecutionLog
 from batchai_magics.backends.local.job_secrets import JobSecrets
 from batchai_magics.backends.local.layout import JobLayout, Layout
@@ -221,6 +221,7 @@ def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
     if outcome.is_requeued:
         job.plan.unlink(missing_ok=True)  # other nodes, another plan
     verdicts.finish(outcome)
+    shared_memory.sweep()
     return outcome.is_requeued
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.local.cluster_rows import Limits
+from batchai_magics.backends.local.planning import RUN_SCRIPT
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.job import JobSpec
 from tests.world import World
@@ -23,6 +26,9 @@ PODMAN = (
 PROGRAMS = ("bash", "cat", "env", "sleep", "touch")
 
 
+LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096")
+
+
 @pytest.fixture(scope="session")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A podman with an image made of a few programs of this machine."""
@@ -30,35 +36,67 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> str:
         pytest.skip("podman and runc are not installed")
     folder = tmp_path_factory.mktemp("podman")
     command = PODMAN.format(folder)
-    archive = folder / "image.tar"
-    with tarfile.open(archive, "w") as tar:
-        for path in sorted(files_of(PROGRAMS)):
-            tar.add(path.resolve(), f".{path}")
-        (folder / "in-the-image").write_text("yes\n")
-        tar.add(folder / "in-the-image", "./in-the-image")
-    done = subprocess.run(
-        [*command.split(), "import", str(archive), "ours:1"], capture_output=True, text=True
-    )
+    (folder / "in-the-image").write_text("yes\n")
+    files = {Path("/in-the-image"): folder / "in-the-image", **files_of(PROGRAMS)}
+    told = make_image(command, "ours:1", files, folder / "image.tar")
     tried = [*command.split(), "run", "--rm", "--network=host", *LIMITS, IMAGE, "/bin/bash", "-c", "true"]
-    if done.returncode or subprocess.run(tried, capture_output=True).returncode:
-        pytest.skip(f"podman cannot run containers here: {done.stderr[-200:]}")
+    if told or subprocess.run(tried, capture_output=True).returncode:
+        pytest.skip(f"podman cannot run containers here: {told[-200:]}")
     return command
 
 
-LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096")
+@pytest.fixture(scope="session")
+def mpi_image(podman: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image with this very Python, mpi4py and MPICH."""
+    archive = tmp_path_factory.mktemp("mpi") / "image.tar"
+    told = make_image(podman, "mpi:1", {**files_of(PROGRAMS), **files_of_python("mpi4py.MPI")}, archive)
+    assert not told, told
+    return "localhost/mpi:1"
 
 
-def files_of(programs: tuple[str, ...]) -> set[Path]:
+def make_image(podman: str, name: str, files: dict[Path, Path], archive: Path) -> str:
+    """Makes an image of files (place in the image → file here); gives what podman complains of."""
+    placed = {os.path.normpath(place): file for place, file in files.items()}
+    with tarfile.open(archive, "w", dereference=True) as tar:
+        for place, file in sorted(placed.items()):
+            tar.add(file, f".{place}", recursive=False)
+    done = subprocess.run([*podman.split(), "import", str(archive), name], capture_output=True, text=True)
+    return done.stderr if done.returncode else ""
+
+
+def files_of(programs: tuple[str, ...]) -> dict[Path, Path]:
     """The programs, at /bin, and the libraries that they need."""
-    found: set[Path] = set()
-    for program in programs:
-        place = Path(shutil.which(program) or program)
-        listed = subprocess.run(
-            ["ldd", str(place.resolve())], capture_output=True, text=True, check=True
-        ).stdout
-        found |= {Path(word) for word in listed.split() if word.startswith("/")}
-        found.add(Path("/bin") / program)
-    return found
+    found = {Path("/bin") / program: Path(shutil.which(program) or program) for program in programs}
+    return {**found, **libraries_of(found.values())}
+
+
+def libraries_of(programs: Iterable[Path]) -> dict[Path, Path]:
+    """The libraries that programs, or libraries, need, where they look for them."""
+    argv = ["ldd", *(str(place.resolve()) for place in programs)]
+    words = subprocess.run(argv, capture_output=True, text=True).stdout.split()
+    return {Path(word): Path(word) for word in words if word.startswith("/") and not word.endswith(":")}
+
+
+LOADED = """
+import importlib, runpy, sys
+importlib.import_module(sys.argv[1])
+runpy.run_path(sys.argv[2])
+for module in list(sys.modules.values()):
+    spec = getattr(module, "__spec__", None)
+    print(getattr(module, "__file__", None) or "", spec and spec.cached or "", sep="\\n")
+print(*(line.split()[-1] for line in open("/proc/self/maps") if ".so" in line), sep="\\n")
+"""
+
+
+def files_of_python(module: str) -> dict[Path, Path]:
+    """This interpreter, and every file that it uses once it has a module, and what runs scripts under MPI."""
+    argv = [sys.executable, "-c", LOADED, module, RUN_SCRIPT]
+    lines = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    loaded = {Path(line) for line in lines if line.startswith("/") and Path(line).exists()}
+    loaded |= {Path(sys.executable), Path(sys.prefix) / "pyvenv.cfg"}
+    loaded |= set(Path(sys.prefix, "lib").glob("libmpi*.so*"))
+    libraries = libraries_of(path for path in loaded if ".so" in path.name or path == Path(sys.executable))
+    return {**{path: path for path in loaded if path.exists()}, **libraries}
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Every test of the local backend has a world of its own; some share a podman."""
 
-from tests.backends.local.boxes import boxes, podman
+from tests.backends.local.boxes import boxes, mpi_image, podman
 from tests.world import world
 
-__all__ = ["boxes", "podman", "world"]
+__all__ = ["boxes", "mpi_image", "podman", "world"]

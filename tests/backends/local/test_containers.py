@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,33 @@ def test_secrets_reach_the_container_by_name_only(boxes: World) -> None:
     lines = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
     assert not [line for line in lines if "hush-hush" in line]
     assert job.wait(PATIENCE_S).log() == "9\n"
+
+
+@pytest.mark.slow
+def test_ranks_in_containers_of_two_nodes_compute_together(boxes: World, mpi_image: str) -> None:
+    script = """
+from mpi4py import MPI
+import os
+world = MPI.COMM_WORLD
+total = world.allreduce(world.rank + 1)
+whole = world.allgather(bytes(1 << 20))  # too much for one message
+near = world.Split_type(MPI.COMM_TYPE_SHARED).size
+print(world.rank, "of", world.size, "sum", total, len(whole), near, os.path.exists("/etc/os-release"))
+"""
+    boxes.backend.storage.make("batchaishare")
+    boxes.backend.storage.upload("batchaishare", {"t.py": script.encode()})
+    settings = {
+        "pythonScriptFilePath": "$AZ_BATCHAI_MOUNT_ROOT/autoafs/t.py",
+        "pythonInterpreterPath": sys.executable,
+        "processCount": 4,
+    }
+    box = {"imageSourceRegistry": {"image": mpi_image}}
+    job = submit(
+        boxes, "", nodeCount=2, customToolkitSettings=None, horovodSettings=settings, containerSettings=box
+    )
+    job.wait(PATIENCE_S)
+    assert job.state is ExecutionState.SUCCEEDED, [job.log(file=file.name) for file in job.files()]
+    assert sorted(job.log().splitlines()) == [f"{rank} of 4 sum 10 4 2 False" for rank in range(4)]
 
 
 @pytest.mark.slow

@@ -44,22 +44,34 @@ if task["type"] == "ps":
 
 
 def test_pytorch_processes_meet_at_the_given_address(world: World) -> None:
+    """As torch's own gloo and `init_process_group` do it: rank 0 listens, the others come and add up."""
     script = """
-import os, socket, time
-host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-if os.environ["RANK"] == "0":
-    server = socket.create_server((host, port))
-    print("met", server.accept()[0].recv(10).decode())
+import os, socket, time, urllib.parse
+place = urllib.parse.urlsplit(os.environ["AZ_BATCHAI_PYTORCH_INIT_METHOD"])
+assert (place.hostname, str(place.port)) == (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+rank, size = int(os.environ["AZ_BATCHAI_TASK_INDEX"]), int(os.environ["WORLD_SIZE"])
+assert rank == int(os.environ["RANK"])
+if rank == 0:
+    with socket.create_server((place.hostname, place.port)) as server:
+        others = [server.accept()[0] for _ in range(size - 1)]
+        total = 1 + sum(int(other.recv(10)) for other in others)
+        for other in others:
+            other.sendall(b"%d" % total)
 else:
-    for _ in range(1000):
+    while True:
         try:
-            socket.create_connection((host, port)).sendall(os.environ["RANK"].encode())
+            mine = socket.create_connection((place.hostname, place.port))
             break
         except ConnectionRefusedError:
             time.sleep(0.02)
+    mine.sendall(b"%d" % (rank + 1))
+    total = int(mine.recv(10))
+print(place.scheme, rank, "of", size, os.environ["LOCAL_RANK"], total)
 """
-    job = run(world, script, pyTorchSettings={"pythonScriptFilePath": PATH, "communicationBackend": "gloo"})
-    assert job.log() == "met 1\n"
+    settings = {"pythonScriptFilePath": PATH, "communicationBackend": "gloo", "processCount": 4}
+    job = run(world, script, pyTorchSettings=settings)
+    told = [f"tcp {rank} of 4 {rank % 2} 10" for rank in range(4)]
+    assert sorted(job.log().splitlines()) == told, job.log(file="stderr.txt")
 
 
 def test_a_failing_worker_ends_the_others(world: World) -> None:
