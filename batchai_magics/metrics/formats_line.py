@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from batchai_magics.metrics.formats_glue import unglued
 from batchai_magics.metrics.formats_row import Line, LineFormat
 from batchai_magics.metrics.formats_view import View
 from batchai_magics.metrics.memory import Memory
@@ -67,10 +69,27 @@ def read_line(view: View, start: int, rows: Sequence[LineFormat]) -> list[Record
     if found is None:
         return []
     line, has_ended = found
+    records = _read_whole(line, rows, has_ended=has_ended)
+    if not records and len(parts := unglued(line.text)) > 1:
+        *ended, last = (_part(view, line, text) for text in parts)
+        records = [record for part in ended for record in _read_whole(part, rows, has_ended=True)]
+        records += _read_whole(last, rows, has_ended=has_ended)
+    if records:
+        view.done = max(view.done, view.data.find(b"\n", start), start)
+    return records
+
+
+def _read_whole(line: Line, rows: Sequence[LineFormat], *, has_ended: bool) -> list[Record]:
     for row in rows:
         match = row.pattern.match(line.text) if any(text in line.text for text in row.stems) else None
         if match:
-            records = list(row.read(line, row, match)) if has_ended or row.is_closed else []
-            view.done = max(view.done, view.data.find(b"\n", start), start) if records else view.done
-            return records
+            return list(row.read(line, row, match)) if has_ended or row.is_closed else []
     return []
+
+
+def _part(view: View, line: Line, text: bytes) -> Line:
+    """One of the lines that were glued to each other, as far as there is more to tell of it than of all."""
+    prefix = PREFIX.match(text)
+    label = rank_of(prefix) if view.rank is None else None
+    rank = line.rank if label is None else label
+    return replace(line, text=text[prefix.end() if prefix else 0 :], rank=rank, memory=view.memories.of(rank))

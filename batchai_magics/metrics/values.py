@@ -24,7 +24,8 @@ _LOSS = "loss"
 _DEVICES = "devices"
 _COUNTS = ("step", "rank", "epoch")
 
-_Line = dict[str, ValueRecord]
+_Number = ValueRecord | PatternRecord
+_Line = dict[str, _Number]
 
 
 def steps_of_values(records: Iterable[Record]) -> list[StepRecord]:
@@ -34,22 +35,20 @@ def steps_of_values(records: Iterable[Record]) -> list[StepRecord]:
     it becomes the mean so far, with its standard error and jitter. A rate that is not there is NaN, a loss is
     ABSENT. Where a program counts from the start again (each epoch), lines are counted instead.
     """
-    lines: defaultdict[int | None, dict[int, _Line]] = defaultdict(dict)
-    for record in records:
-        if isinstance(record, ValueRecord) and record.name in (*_RATES, _LOSS):
-            lines[record.rank].setdefault(record.offset, {})[record.name] = record
-    return [step for rank, found in lines.items() for step in _steps(rank, list(found.values()))]
+    lines: defaultdict[int | None, list[_Line]] = defaultdict(list)
+    for line in _lines(record for record in records if getattr(record, "name", "") in (*_RATES, _LOSS)):
+        lines[next(iter(line.values())).rank].append(line)
+    return [step for rank, found in lines.items() for step in _steps(rank, found)]
 
 
 def value_rows(records: Iterable[Record]) -> list[dict[str, float | None]]:
     """The numbers of each line by name, with its `step`, `rank` and `epoch`, in file order."""
-    lines: dict[tuple[int | None, int], dict[str, float | None]] = {}
-    for record in records:
-        if isinstance(record, (ValueRecord, PatternRecord)):
-            line = lines.setdefault((record.rank, record.offset), {"step": record.step, "rank": record.rank})
-            line["epoch"] = getattr(record, "epoch", None)
-            line[record.name] = record.value
-    return list(lines.values())
+    rows = []
+    for line in _lines(records):
+        first, *_ = line.values()
+        place = {"step": first.step, "rank": first.rank, "epoch": getattr(first, "epoch", None)}
+        rows.append({**place, **{name: record.value for name, record in line.items()}})
+    return rows
 
 
 def value_frame(records: Iterable[Record], columns: Sequence[str]) -> pandas.DataFrame:
@@ -66,6 +65,20 @@ def count_devices(records: Iterable[Record]) -> int:
     """How many devices a program says it ran on; 0 if it does not say."""
     named = (r.value for r in records if isinstance(r, ValueRecord) and r.name == _DEVICES)
     return int(max(named, default=0))
+
+
+def _lines(records: Iterable[Record]) -> list[_Line]:
+    """The numbers of each line by name, in file order; a name that comes again is the next of glued lines."""
+    found: list[_Line] = []
+    current: dict[tuple[int | None, int], _Line] = {}
+    for record in records:
+        if isinstance(record, (ValueRecord, PatternRecord)):
+            line = current.get((record.rank, record.offset))
+            if line is None or isinstance(line.get(record.name), type(record)):
+                line = current[record.rank, record.offset] = {}
+                found.append(line)
+            line[record.name] = record
+    return found
 
 
 def _steps(rank: int | None, lines: Sequence[_Line]) -> list[StepRecord]:
