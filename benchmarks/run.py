@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import browser
+import chaos
 import chart
 import load_ext
 import log
@@ -22,7 +23,16 @@ from row import Row, table
 def main() -> None:
     """Prints the machine and the table."""
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    sources = (load_ext.rows, start.rows, many_jobs.rows, chart.rows, log.rows, parse_rows, browser.rows)
+    sources = (
+        load_ext.rows,
+        start.rows,
+        many_jobs.rows,
+        chaos.rows,
+        chart.rows,
+        log.rows,
+        parse_rows,
+        browser.rows,
+    )
     print(table(row for rows in sources for row in rows()))
 
 
