@@ -1,5 +1,7 @@
 // The page's line to the kernel: says hello and that it is there, asks, and tells when nobody answers.
 
+export { BUSY } from "./kernel.js";
+
 /** @typedef {import("./board_types.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./board_types.d.ts").BoardAnswer} BoardAnswer */
 
@@ -7,7 +9,6 @@ const PATIENCE_MS = 1500; // after which a kernel that did not answer is called 
 const HELLO_MS = 400;
 const LONGEST_HELLO_MS = 10_000;
 const HEARTBEAT_MS = 20_000;
-export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
 
 export class BoardLine {
   /**

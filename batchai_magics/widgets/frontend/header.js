@@ -4,6 +4,7 @@ import { el, setText } from "./dom.js";
 import { copyText } from "./clipboard.js";
 import { failureTitle } from "./failure.js";
 import { duration, span } from "./format.js";
+import { BUSY, GONE } from "./kernel.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./types.d.ts").Facts} Facts */
@@ -147,7 +148,9 @@ function buttons(session) {
   };
   const stopListening = session.listen((kind, text) => {
     if (kind === "busy") {
-      setText(note, session.isKernelBusy ? "the kernel is busy and answers when the cell ends" : "");
+      setText(note, session.isKernelBusy ? BUSY : "");
+    } else if (kind === "lost") {
+      setText(note, GONE);
     } else if (kind === "answer" && text) {
       setText(note, text);
       cancel.disabled = isFinal;

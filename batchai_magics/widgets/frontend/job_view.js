@@ -69,7 +69,6 @@ function draw(session, model, root) {
     model.off("change:counts", onCounts);
     model.off("change:history", onCounts);
     model.off("change:files", onFiles);
-    model.off("comm_live_update", end);
     [head, charts, output].forEach((part) => part.stop());
     leave?.();
     hiding.remove();
@@ -80,11 +79,10 @@ function draw(session, model, root) {
     if (leave) return;
     leave = keepInPage(view, twin, end);
     if (leave) output.moved();
-    if (leave) model.on("comm_live_update", end); // the kernel is gone: the picture shows all there is
   };
   const stopListening = session.listen((kind, file, added) => {
     if (kind === "keep") keep();
-    else if (kind === "closed") end();
+    else if (kind === "closed" || (kind === "lost" && leave)) end(); // the picture says all there is to say
     else if (kind === "points") charts.update();
     else if (kind === "log" || kind === "page") output.update(kind, file, added);
     else if (kind === "complete") [onFiles, () => charts.update()].forEach((update) => update());

@@ -1,5 +1,6 @@
 // What the page knows of a job, kept once per model and shared by all its views.
 
+import { onKernelLost } from "./kernel.js";
 import { LogDocument } from "./log_document.js";
 import { PointTable } from "./points.js";
 
@@ -38,10 +39,12 @@ export class Session {
     /** @type {Map<string, ReturnType<typeof setTimeout>>} */
     this.pending = new Map();
     this.isKernelBusy = false;
+    this.isKernelLost = false;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.greeting = undefined;
     this.onMessage = (/** @type {any} */ content, /** @type {DataView[]} */ buffers) => this.#take(content, buffers);
     model.on("msg:custom", this.onMessage);
+    this.stopWatching = onKernelLost(model, () => this.#lost());
     this.heartbeat = setInterval(() => this.#confirm("alive"), HEARTBEAT_MS);
   }
 
@@ -55,6 +58,7 @@ export class Session {
   hello() {
     // The first one may be stuck behind a running cell: it can come before the page has its own line to the kernel.
     clearTimeout(this.greeting);
+    if (this.isKernelLost) return;
     this.greeting = setTimeout(() => this.listeners.size && this.hello(), HELLO_MS);
     const streamed = [...this.logs].filter(([, log]) => log.rank === null);
     const logs = Object.fromEntries(streamed.map(([file, log]) => [file, log.end]));
@@ -113,7 +117,7 @@ export class Session {
    * @param {Record<string, unknown>} content
    */
   ask(id, content) {
-    if (this.pending.has(id)) return;
+    if (this.pending.has(id) || this.isKernelLost) return;
     const giveUp = setTimeout(() => this.#setBusy(true), PATIENCE_MS);
     this.pending.set(id, giveUp);
     this.#send({ ...content, id });
@@ -143,11 +147,18 @@ export class Session {
 
   /** Ends what the session has running. */
   close() {
+    this.stopWatching();
     clearInterval(this.heartbeat);
     clearTimeout(this.greeting);
     for (const timer of this.pending.values()) clearTimeout(timer);
     this.#notify("closed");
     this.model.off("msg:custom", this.onMessage);
+  }
+
+  #lost() {
+    clearTimeout(this.greeting);
+    this.isKernelLost = true;
+    this.#notify("lost");
   }
 
   #keep() {

@@ -11,6 +11,7 @@ export interface Model {
   on(event: string, listener: (...values: any[]) => void): void;
   off(event?: string | null, listener?: ((...values: any[]) => void) | null): void;
   send(content: Record<string, unknown>): void;
+  widget_manager?: any;
 }
 
 /** The synced trait `facts`: what the header says. Times are milliseconds since 1970. */

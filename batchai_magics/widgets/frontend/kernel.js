@@ -1,0 +1,24 @@
+// The kernel behind a view, as far as the page tells of it: JupyterLab and Notebook 7 do.
+
+const LOST = ["restarting", "autorestarting", "terminating", "dead"];
+export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
+export const GONE = "The kernel that showed this is gone: run the cell again.";
+
+/** @typedef {{statusChanged?: {connect: (slot: Slot) => void, disconnect: (slot: Slot) => void}}} Kernel */
+/** @typedef {(sender: unknown, status: string) => void} Slot */
+
+/**
+ * Calls `lost` when the kernel restarts or ends: nothing here will be answered any more.
+ * @param {{widget_manager?: any}} model
+ * @param {() => void} lost
+ * @returns {() => void} stops listening
+ */
+export function onKernelLost(model, lost) {
+  const signal = /** @type {Kernel | null | undefined} */ (model.widget_manager?.kernel)?.statusChanged;
+  /** @type {Slot} */
+  const slot = (_, status) => {
+    if (LOST.includes(status)) lost();
+  };
+  signal?.connect(slot);
+  return () => signal?.disconnect(slot);
+}
