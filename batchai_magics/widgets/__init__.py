@@ -28,16 +28,17 @@ def show(job: Job, *, ui: str = "auto") -> None:
     """Shows a job beneath the running cell and keeps it up to date until it has ended; returns at once.
 
     `ui` is `widget` (live, and kept live when the job has ended), `html` (a card that is refreshed), `text`
-    (a card as it stands now) or `auto`: a live view while the job goes on, which becomes a card when it has
-    ended; text where nothing can be shown but text. Raises UsageError for any other word.
+    (a card as it stands now) or `auto`: a live view for the page that asked, and a card in the notebook as
+    soon as the job has ended; text where nothing can be shown but text. Raises UsageError for any other word.
     """
     if is_text(ui):
         _show_text(job)
         return
+    from batchai_magics.widgets import display
     from batchai_magics.widgets.showing import LiveShowing, Showing
 
     feed = _publisher().feed(job.id.key, lambda: _open(job))
-    if ui == "html" or (ui == "auto" and job.is_done):
+    if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
         showing = Showing(job, feed)
     else:
         showing = LiveShowing(job, feed, work=_publisher().do, is_kept=ui == "widget")
