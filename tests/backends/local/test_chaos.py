@@ -1,4 +1,7 @@
-"""Two hundred jobs, supervisors killed at random: every job ends honestly, at most one run, none lost."""
+"""Many jobs, supervisors killed at random: every job ends honestly, runs at most once, and none is lost.
+
+benchmarks/chaos.py does it with two hundred jobs and a hundred kills.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def waiting_in_order(world: World) -> list[str]:
 
 
 def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
-    names = submit_all(world, 200)
+    names = submit_all(world, 80)
     until(lambda: not waiting_in_order(world), within_s=200)
     until(lambda: all(job.state.is_final for job in jobs(world)), within_s=200)
     assert {job.state for job in jobs(world)} == {ExecutionState.SUCCEEDED}
