@@ -69,7 +69,7 @@ def values_of(given: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         priority=_lower(given["priority"]),
         max_time=None if given["max_time"] is None else _time(given["max_time"]),
         uploads=tuple(given["upload"] or ()),
-        patterns=_patterns(given["metric"]),
+        patterns=patterns_of(given["metric"]),
         is_spec=given["spec"],
         is_dry_run=given["dry_run"],
         is_waiting=given["wait"],
@@ -125,7 +125,8 @@ def _time(text: str) -> str:
     return _checked("--max-time", text, duration, "write it as 30m, 2h, 1d or PT2H")
 
 
-def _patterns(texts: list[str] | None) -> dict[str, str]:
+def patterns_of(texts: list[str] | None) -> dict[str, str]:
+    """The regular expressions of `--metric NAME=REGEX` by name; UsageError for one that is none."""
     pairs = _pairs("--metric", texts, "NAME=REGEX")
     for name, pattern in pairs.items():
         _checked(

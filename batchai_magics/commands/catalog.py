@@ -18,6 +18,9 @@ GROUPS = {
 
 _LOGS = Option(("FILE",), "Log files.", takes=Takes.SOME, is_required=True, completes=Live.PATH)
 _TIDY = Option(("--tidy",), "One row a number, with unit, time and place in the file.", takes=Takes.NOTHING)
+_METRIC = Option(
+    ("--metric",), "A number of your own to read, as NAME=REGEX; may be given again.", is_repeatable=True
+)
 _PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=Live.PATH)
 _RUNS = Option(
     ("RUN",),
@@ -46,10 +49,10 @@ COMMANDS = (
         "metrics read",
         "Read the metrics in log files.",
         "metrics:read",
-        (_LOGS, _TIDY),
+        (_LOGS, _TIDY, _METRIC),
         outputs=(*OUTPUTS, "csv"),
     ),
-    Command("metrics plot", "Draw the metrics in log files.", "metrics:plot", (_LOGS, _PICTURE)),
+    Command("metrics plot", "Draw the metrics in log files.", "metrics:plot", (_LOGS, _PICTURE, _METRIC)),
     Command(
         "compare",
         "Set jobs or logs side by side.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.cell_values import patterns_of
 from batchai_magics.commands.picture import Picture
 from batchai_magics.commands.table import Table
 from batchai_magics.metrics.comparison import compare
@@ -17,6 +18,7 @@ from batchai_magics.metrics.numbers import TIDY_COLUMNS, numbers
 from batchai_magics.metrics.read import LogMetrics, read_metrics
 from batchai_magics.metrics.record import StepRecord, TotalRecord
 from batchai_magics.metrics.series import COLUMNS
+from batchai_magics.metrics.sources import names_of
 from batchai_magics.metrics.summary import Summary
 from batchai_magics.metrics.summary_text import summary_html
 from batchai_magics.metrics.values import value_rows
@@ -78,17 +80,21 @@ class Readings:
 
 def read(context: object, arguments: Namespace) -> Readings:
     """The metrics in log files, in file order."""
-    logs = tuple((name, read_metrics(Path(name).expanduser())) for name in arguments.file)
-    return Readings(logs, arguments.tidy)
+    return Readings(tuple(_logs(arguments)), arguments.tidy)
 
 
 def plot(context: object, arguments: Namespace) -> Picture:
     """The chart of a log, or of several logs together, written to a file or shown."""
     target = picture_path(arguments.out) if arguments.out else None
-    one = arguments.file[0]
-    is_alone = len(arguments.file) == 1
-    axes = read_metrics(Path(one).expanduser()).plot() if is_alone else compare(arguments.file).plot()
-    return Picture.of(axes, target)
+    first, *others = logs = [log for _, log in _logs(arguments)]
+    names = names_of(arguments.file)
+    return Picture.of(compare(dict(zip(names, logs, strict=True))).plot() if others else first.plot(), target)
+
+
+def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
+    patterns = patterns_of(arguments.metric)
+    for name in arguments.file:
+        yield name, read_metrics(Path(name).expanduser(), patterns=patterns)
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

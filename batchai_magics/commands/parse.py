@@ -93,6 +93,8 @@ def _add(parser: _Parser, option: Option) -> None:
         return
     if option.takes is Takes.SOME:
         settings |= {"nargs": "+", "action": "extend"}
+    if option.is_repeatable:
+        settings |= {"action": "append"}
     parser.add_argument(*option.flags, dest=option.name, **settings)
 
 

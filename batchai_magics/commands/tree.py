@@ -52,6 +52,7 @@ class Option:
     default: Any = None
     least: int | None = None  # the smallest number that makes sense
     section: str = "Arguments"  # the heading it stands under in the help text
+    is_repeatable: bool = False  # each time with one value
 
     @property
     def name(self) -> str:

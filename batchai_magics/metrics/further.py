@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.metrics.numbers import numbers
-from batchai_magics.metrics.record import PatternRecord, Record
+from batchai_magics.metrics.record import PatternRecord, Record, StepRecord
+from batchai_magics.metrics.values import STANDARD
 
 MOST_SERIES = 4
 
@@ -20,11 +21,16 @@ def further_series(records: Iterable[Record], *, is_all: bool) -> dict[str, Mapp
     With `is_all`, whatever the log tells more than once counts, the names with most values first. A number
     whose step is not told is the how-manieth of its rank; one that is not finite is left out.
     """
-    found = [record for record in records if is_all or isinstance(record, PatternRecord)]
-    told = _by_name(found)
+    run = list(records)
+    drawn = frozenset() if any(isinstance(record, StepRecord) for record in run) else STANDARD
+    told = _by_name(record for record in run if is_all or _is_wanted(record, drawn))
     counts = Counter({name: sum(map(len, by_rank.values())) for name, by_rank in told.items()})
     names = [name for name, count in counts.most_common(MOST_SERIES) if count > is_all]
     return {name: told[name] for name in names}
+
+
+def _is_wanted(record: Record, drawn: Collection[str]) -> bool:
+    return isinstance(record, PatternRecord) and record.name not in drawn
 
 
 def _by_name(records: Iterable[Record]) -> dict[str, dict[int | None, list[tuple[int, float]]]]:

@@ -53,8 +53,13 @@ def read_runs(sources: Sources) -> tuple[Run, ...]:
     found = list(sources.values() if isinstance(sources, Mapping) else sources)
     if not found:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
-    names = [str(key) for key in sources] if isinstance(sources, Mapping) else _names(found)
-    return tuple(_run(name, source) for name, source in zip(_unique(names), found, strict=True))
+    names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else names_of(found)
+    return tuple(_run(name, source) for name, source in zip(names, found, strict=True))
+
+
+def names_of(sources: Sequence[Source]) -> list[str]:
+    """What runs are called: as their jobs, or by the part of their logs' paths that tells them apart."""
+    return _unique(_names(sources))
 
 
 def read_again(runs: Iterable[Run]) -> tuple[Run, ...]:

@@ -24,6 +24,9 @@ _LOSS = "loss"
 _DEVICES = "devices"
 _COUNTS = ("step", "rank", "epoch")
 
+STANDARD = frozenset((*_RATES, _LOSS))
+"""Names of numbers that stand for a step line's, also where the user's own pattern has them."""
+
 _Number = ValueRecord | PatternRecord
 _Line = dict[str, _Number]
 
@@ -36,7 +39,7 @@ def steps_of_values(records: Iterable[Record]) -> list[StepRecord]:
     ABSENT. Where a program counts from the start again (each epoch), lines are counted instead.
     """
     lines: defaultdict[int | None, list[_Line]] = defaultdict(list)
-    for line in _lines(record for record in records if getattr(record, "name", "") in (*_RATES, _LOSS)):
+    for line in _lines(record for record in records if getattr(record, "name", "") in STANDARD):
         lines[next(iter(line.values())).rank].append(line)
     return [step for rank, found in lines.items() for step in _steps(rank, found)]
 

@@ -59,6 +59,34 @@ def test_a_plot_goes_to_the_file_that_is_named(do, log, tmp_path, count):
     assert target.read_text().startswith("<?xml")
 
 
+OWN = r"--metric 'recall=recall: (\S+)' --metric 'f1=f1 (?P<value>\S+) at (?P<step>\d+)'"
+
+
+def test_numbers_of_ones_own_are_read(do, tmp_path):
+    (tmp_path / "own.log").write_text("recall: 0.25\nf1 0.5 at 10\nrecall: 0.75\n")
+    result = do(f"metrics read {OWN} {tmp_path / 'own.log'} --tidy")
+    told = [(row["metric"], row["step"], row["value"]) for row in result.data["records"]]
+    assert told == [("recall", None, 0.25), ("f1", 10, 0.5), ("recall", None, 0.75)]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_loss_of_ones_own_is_drawn_and_summed_up(do, tmp_path, count):
+    path = tmp_path / "own.log"
+    path.write_text("".join(f"after {step}: err {1 / step:.3f}\n" for step in range(1, 9)))
+    own = r"--metric 'loss=after (?P<step>\d+): err (?P<value>\S+)'"
+    assert do(f"metrics read {path} {own}").data["summary"]["last_loss"] == 0.125
+    files = " ".join([str(path), str(tmp_path / "." / "own.log")][:count])
+    target = tmp_path / "own.svg"
+    do(f"metrics plot {files} {own} -o {target}")
+    assert target.read_text().count("<!-- loss -->") == 1
+
+
+@pytest.mark.parametrize("wrong", ["loss", "=x", "loss=", "loss=(", "loss=x"])
+def test_a_pattern_that_cannot_work_is_refused_by_name(do, log, wrong):
+    with pytest.raises(UsageError, match="--metric"):
+        do(f"metrics read {log('a.log')} --metric '{wrong}'")
+
+
 def test_a_plot_without_a_file_has_a_picture_but_no_text(do, log):
     result = do(f"metrics plot {log('a.log')}")
     assert result.value.in_notebook._repr_png_().startswith(b"\x89PNG")
