@@ -79,6 +79,7 @@ class Publisher:
 
     def start(self) -> Publisher:
         """Starts the two threads."""
+        self.do(_load_parser)
         for name, run in (("batchai-publisher", self._publish), ("batchai-reader", self._read)):
             threading.Thread(target=run, name=name, daemon=True).start()
         return self
@@ -199,6 +200,13 @@ class Publisher:
                 _log.debug("a request of the live view failed", exc_info=True)
             with self._changed:
                 self._changed.notify_all()
+
+
+def _load_parser() -> None:
+    """Loads what the first line of a log would otherwise wait for: numpy, above all."""
+    from batchai_magics.metrics import Parser
+
+    Parser().feed(b"\n")
 
 
 def _tried(showing: Shown, limit: int) -> int:
