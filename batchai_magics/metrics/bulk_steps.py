@@ -75,6 +75,7 @@ def read_steps(buffer: bytearray, places: Array) -> Steps:
     is_plain &= is_number & is_read
     end = np.where(has_accuracy, end + 12, end)
     before = np.concatenate((np.zeros(1, np.int64), np.where(is_plain, end, 0)[:-1]))[: len(places)]
+    is_plain &= ~_is_stamped(text, end)
     step, begin, is_step = _steps(text, words, places, before)
     return Steps(
         is_plain & is_step,
@@ -149,8 +150,16 @@ def _accuracies(text: Array, words: Words, ends: Array) -> tuple[tuple[Array, Ar
     return (top_1, top_5), has_accuracy, is_told
 
 
+def _is_stamped(text: Array, ends: Array) -> Mask:
+    """Whether a time may follow, in seconds since 1970, as some wrappers append it: the parser reads it."""
+    result = _is_blank(text[ends])
+    rows = np.flatnonzero(result)
+    result[rows] = text[ends[rows] + 1] == ord("1")
+    return result
+
+
 def _is_no_accuracy(first: Array, second: Array) -> Mask:
-    """Whether text behind a blank cannot begin an accuracy, such as the time that some wrappers append."""
+    """Whether text behind a blank cannot begin an accuracy at all."""
     is_digit = (first >= _ZERO) & (first <= _NINE)
     is_other = ~is_digit & ~_is_blank(first) & (first != ord("n"))
     result: Mask = is_other | (is_digit & (second != ord(".")))

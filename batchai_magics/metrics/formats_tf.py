@@ -28,6 +28,7 @@ _CUT_ACCURACY = re.compile(
     rb"\t\Z|[ \t]+(?:\d(?:\.\d{0,2})?|na?|(?:\d\.\d{3}|nan)(?:[ \t]+(?:\d(?:\.\d{0,2})?|na?)?)?)\Z"
 )
 _STARTS_WITH_DIGITS = re.compile(rb"\d+[ \t]+(?:images/sec: |\d+\.\d examples/sec)|\d{4}-\d\d-\d\d")
+_APPENDED_TIME = re.compile(rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)[ \t]*\n")  # as some wrappers do
 _EXAMPLES_LEFT = re.compile(rb"(\d{1,18})[ \t]+(\d+\.\d)\Z")
 
 
@@ -43,6 +44,7 @@ def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
         return None
     view.pace.see(step, has_accuracy=top_1 is not None)
     view.begun = match.start() - len(left) + len(before) + len(digits) - len(str(step))
+    appended = _APPENDED_TIME.match(view.data, end)
     return StepRecord(
         step,
         view.rank_at(before),
@@ -53,7 +55,7 @@ def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
         None if top_1 is None else float(top_1),
         None if top_5 is None else float(top_5),
         view.end_offset(end),
-        view.wall_time(view.begun),
+        float(appended[1]) if appended else view.wall_time(view.begun),
     )
 
 

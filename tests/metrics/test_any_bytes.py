@@ -36,6 +36,7 @@ tags = st.sampled_from(
         "3: ",
         "Sat Nov 21 00:19:42 2026[1,6]<stdout>:",
         "<stdout>:",
+        "2019-03-02T10:25:35.25Z ",
         "# ",
     ]
 )

@@ -28,6 +28,7 @@ oddities = st.sampled_from(
         "10  images/sec: 1.5 +/- 0.5 (jitter = 1.0)  7.000",
         "10 images/sec: 1.5 +/- 0.5 (jitter = 1.0) 7.000 0.5 0.5",
         "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.427 1587077440",
+        "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.427\t0.125\t0.500 1587077440.5",
         "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.000 0.500 nan",
         "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.00",
         "2018-06-12 10:00:00.000001: I tensorflow/core/x.cc:1] hello",

@@ -80,6 +80,12 @@ def test_lines_without_a_time_have_none():
     assert times(run(ranks=2)) == [None] * len(times(run(ranks=2)))
 
 
+@pytest.mark.parametrize("accuracies", ["", "\t0.125\t0.500"])
+def test_a_time_that_a_wrapper_appends_is_taken(accuracies):
+    line = step(10, accuracies=accuracies)
+    assert times(f"{line} {T:.0f}\n{line} {T + 0.25}\n{line} 17\n{line} {T:.0f}") == [T, T + 0.25, None, None]
+
+
 def test_glued_records_have_the_time_of_their_line():
     assert times(f"2019-03-02T10:25:35Z {LINE}{step(20)}\n{step(30)}{step(40)}\n") == [T, T, None, None]
 
