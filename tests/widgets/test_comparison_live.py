@@ -75,7 +75,11 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
     overlay = page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True)
     overlay.wait_for()
     page.get_by_role("img", name="efficiency, latest: model 90.00 %", exact=True).wait_for()
+    page.get_by_role("img", name="efficiency, latest").press("ArrowRight")
+    page.get_by_role("img", name="efficiency at 2 processes: model 100.0 %", exact=True).wait_for()
     lab.run(4)
+    page.mouse.move(1, 1)
+    page.locator(".jp-CodeCell").nth(0).click()
     for index in (1, 2):
         cell = page.locator(".jp-CodeCell").nth(index)
         cell.locator("img").wait_for()

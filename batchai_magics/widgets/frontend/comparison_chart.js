@@ -15,6 +15,7 @@ const HEIGHT_PX = 210;
 const MOST_TOLD = 4; // lines whose values the legend tells
 const COLOURS = 9;
 const DASH = [6, 4];
+const MOVE_SHARE = 0.02; // of the points, for one press of an arrow key
 const ROOM = 1.08; // right of the last point, where points are drawn
 const QUIET = "--ba-muted";
 
@@ -52,7 +53,8 @@ export class LinesChart {
     const reset = { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.#resetZoom() };
     this.reset = el("button", reset, "Reset zoom");
     this.empty = el("div", { class: "ba-empty" }, subject.empty);
-    this.box = el("div", { class: "ba-plot ba-lines", tabindex: 0, role: "img" }, this.empty);
+    const keys = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
+    this.box = el("div", { class: "ba-plot ba-lines", tabindex: 0, role: "img", keydown: keys }, this.empty);
     const head = el("div", { class: "ba-chart-head" }, this.title, this.menu, this.legend.element, this.reset);
     this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
     this.frame = oncePerFrame(() => this.#paint());
@@ -169,6 +171,22 @@ export class LinesChart {
   /** Shows the lines that the legend has not hidden. */
   #showLines() {
     this.lines.forEach((line, i) => this.plot?.setSeries(i + 1, { show: !this.legend.hidden.has(line.key) }));
+  }
+
+  /**
+   * Arrows move from point to point, Escape shows all.
+   * @param {KeyboardEvent} event
+   */
+  #onKey(event) {
+    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0;
+    if (event.key === "Escape") this.#resetZoom();
+    if (!this.plot || (!way && event.key !== "Escape")) return;
+    const { xs } = this.data;
+    const stride = Math.max(1, Math.round(xs.length * MOVE_SHARE)) * way;
+    const row = Math.min(xs.length - 1, Math.max(0, (this.plot.cursor.idx ?? (way < 0 ? xs.length : -1)) + stride));
+    if (way) this.plot.setCursor({ left: this.plot.valToPos(xs[row] ?? 0, "x"), top: 10 });
+    event.preventDefault();
+    event.stopPropagation();
   }
 
   /** Says in words what is under the cursor, or the latest values. */
