@@ -90,6 +90,7 @@ def _carry_out(invocation: Invocation) -> int:
 
 def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
     from batchai_magics.commands.choice import Choice
+    from batchai_magics.commands.colors import colored
     from batchai_magics.commands.progress import carry_out
     from batchai_magics.commands.run import Pending
 
@@ -104,16 +105,8 @@ def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
     output = invocation.arguments.output or ("table" if isinstance(result.value, Choice) else "json")
     text = result.to_text(output)
     if text:
-        print(_colored(text) if output == "jsonc" and sys.stdout.isatty() else text)
+        print(colored(text) if output == "jsonc" and sys.stdout.isatty() else text)
     return 0
-
-
-def _colored(text: str) -> str:
-    from pygments import highlight
-    from pygments.formatters import TerminalFormatter
-    from pygments.lexers import JsonLexer
-
-    return str(highlight(text, JsonLexer(), TerminalFormatter())).removesuffix("\n")
 
 
 def _tell(notes: Sequence[str]) -> None:

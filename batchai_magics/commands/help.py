@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from batchai_magics.commands.catalog import COMMANDS, GROUPS
+from batchai_magics.commands.examples import EXAMPLES
 from batchai_magics.commands.options import options_of
 from batchai_magics.commands.text import Text
 from batchai_magics.commands.tree import PROGRAM, Command, Option, Takes, below
@@ -33,7 +34,14 @@ def command_help(command: Command) -> Text:
     sections: dict[str, dict[str, str]] = {}
     for option in options_of(command):
         sections.setdefault(option.section, {})[_flags(option)] = _describe(option)
-    return Text("\n".join([head, *(_section(title, rows) for title, rows in sections.items())]).rstrip())
+    parts = [_section(title, rows) for title, rows in sections.items()]
+    return Text("\n".join([head, *parts, _examples(command)]).rstrip())
+
+
+def _examples(command: Command) -> str:
+    shown = EXAMPLES.get(command.words, {})
+    lines = [f"    {what}\n        {PROGRAM} {command.words} {rest}\n" for what, rest in shown.items()]
+    return "\n".join(["Examples", *lines]) if lines else ""
 
 
 def _flags(option: Option) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from batchai_magics.commands import options as o
 from batchai_magics.commands.catalog import COMMANDS
-from batchai_magics.commands.dialect import modern
+from batchai_magics.commands.dialect import modern, old_words
 from batchai_magics.commands.help import command_help, group_help
 from batchai_magics.commands.text import Text
 from batchai_magics.commands.tree import PROGRAM, Command, Option, Takes, below, leading
@@ -18,6 +18,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 
 _HELP = frozenset(o.HELP.flags)
+_NAMING = ("name", "job", "cluster")  # the options that say what a command is about
 
 
 @dataclass(frozen=True)
@@ -136,13 +137,15 @@ def _unknown_word(path: Sequence[str], word: str) -> UsageError:
     known = below(path, COMMANDS)
     if word.startswith("-"):
         return _wrong(program, f"a command is missing before {word}", f"Commands: {', '.join(known)}.")
-    guess = did_you_mean(word, known) or f"Commands: {', '.join(known)}."
+    guess = did_you_mean(word, (*known, *old_words(path))) or f"Commands: {', '.join(known)}."
     return _wrong(program, f"'{word}' is not in the '{program}' command group.", guess)
 
 
 def _unknown_option(program: str, word: str, options: Sequence[Option]) -> UsageError:
-    flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
-    name = word.split("=")[0]
-    return _wrong(
-        program, f"unrecognized arguments: {word}", did_you_mean(name, flags) if name.startswith("-") else ""
-    )
+    if word.startswith("-"):
+        flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
+        guess = did_you_mean(word.split("=")[0], flags)
+    else:
+        named = next((option for option in options if option.name in _NAMING), None)
+        guess = f'did you mean "{named.flags[-1]} {word}"?' if named else ""
+    return _wrong(program, f"unrecognized arguments: {word}", guess)

@@ -1,6 +1,9 @@
+import shlex
+
 import pytest
 
 from batchai_magics.commands.catalog import COMMANDS, GROUPS
+from batchai_magics.commands.examples import EXAMPLES
 from batchai_magics.commands.parse import parse
 from batchai_magics.commands.text import Text
 from batchai_magics.errors import UsageError
@@ -113,3 +116,22 @@ def test_what_cannot_be_undone_is_to_be_confirmed():
     assert parse(["job", "delete", "-n", "x"]).is_to_confirm
     assert not parse(["job", "delete", "-n", "x", "-y"]).is_to_confirm
     assert not parse(["job", "show", "-n", "x"]).is_to_confirm
+
+
+def test_a_wrong_word_of_2017_is_answered_with_a_guess():
+    assert 'did you mean "stream-file"?' in complaint("job straem-file -n x")
+
+
+def test_a_bare_name_is_answered_with_its_option():
+    assert 'did you mean "-n resnet"?' in complaint("job show resnet")
+    assert 'did you mean "-j resnet"?' in complaint("job file list resnet")
+    assert "did you mean" not in complaint("group list mine")
+
+
+@pytest.mark.parametrize(
+    ("words", "rest"), [(words, rest) for words, lines in EXAMPLES.items() for rest in lines.values()]
+)
+def test_every_example_is_a_line_that_can_be_read(words, rest):
+    invocation = parse([*words.split(), *shlex.split(rest)])
+    assert (invocation.command.words, invocation.changed) == (words, ())
+    assert f"        batchai {words} {rest}" in parse([*words.split(), "-h"])
