@@ -92,6 +92,14 @@ def test_a_download_that_is_damaged_on_its_way_never_appears(stored, here, monke
     assert list(here.parent.iterdir()) == []
 
 
+def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, here):
+    begin_download(stored, here)
+    (here.parent / ".got.notes.part").touch()  # of somebody else
+    stored.storage.upload(stored.name, {"big": b"012345"})
+    list(transfer.download(stored, [Copy(here, "big", 6)]))
+    assert sorted(path.name for path in here.parent.iterdir()) == [".got.notes.part", "got"]
+
+
 def test_a_place_that_knows_no_digest_is_believed(stored, here, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     list(transfer.download(stored, [Copy(here, "big", 10)]))

@@ -13,6 +13,7 @@ Promises, each with a contract test in tests/contract:
  9. `terminate` ends every process of the job; `delete` of a job does that first; a command on a node ends
     when nobody reads what it writes any more.
 10. A description that needs more than `capabilities` is refused by name before anything is written.
+11. A file is on a share whole or not at all; an upload that stopped goes on, and its digest is checked.
 """
 
 from batchai_magics.backends.base.protocol import Backend

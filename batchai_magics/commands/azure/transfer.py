@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from batchai_magics.commands.azure.place import Place
 from batchai_magics.errors import StorageError
 
 PIECE_BYTES = 4 << 20
+_PART, _MARK_LENGTH = ".{}.{}.part", 12  # what a download has so far: the file's name, and which file it is
 AGAIN = "The same line goes on where it stopped."
 
 
@@ -85,7 +87,7 @@ def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 def _download(place: Place, copy: Copy) -> Iterator[int]:
     source = place.file(copy.there)
-    part = copy.here.with_name(f".{copy.here.name}.{_mark(place, source)}.part")
+    part = copy.here.with_name(_PART.format(copy.here.name, _mark(place, source)))
     part.parent.mkdir(parents=True, exist_ok=True)
     was_begun = part.exists()
     is_right = yield from _fetch(place, source, part)
@@ -97,6 +99,8 @@ def _download(place: Place, copy: Copy) -> Iterator[int]:
         what = "was damaged on its way" if place.find(copy.there) == source else "changed while it was read"
         raise StorageError(f"{copy.there} {what}", hint="Run the same line again.")
     part.replace(copy.here)
+    for left in copy.here.parent.glob(_PART.format(glob.escape(copy.here.name), "?" * _MARK_LENGTH)):
+        left.unlink(missing_ok=True)  # of the file as it was before it changed
 
 
 def _fetch(place: Place, source: ShareFile, part: Path) -> Generator[int, None, bool]:
@@ -133,7 +137,7 @@ def _uncounted(steps: Generator[int, None, bool]) -> Generator[int, None, bool]:
 def _mark(place: Place, source: ShareFile) -> str:
     """What tells this very file from any other, and from itself after a change."""
     text = f"{place.name}/{source.path} {source.size_bytes} {source.modified}"
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode()).hexdigest()[:_MARK_LENGTH]
 
 
 @contextlib.contextmanager
