@@ -11,6 +11,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import UsageError
 from batchai_magics.widgets.rank_lines import Read, is_of
 from batchai_magics.widgets.rank_tags import spans_of
+from batchai_magics.widgets.steady_pattern import SteadyPattern, is_risky
 
 PIECE_BYTES = 1 << 20
 SLICE_S = 0.2
@@ -21,33 +22,34 @@ ERROR = (
 )
 """What the first error in a log looks like."""
 
-_NESTED = re.compile(r"\([^()]*(?<!\\)[+*][^()]*\)[+*{]")
 _ESCAPES = re.compile(rb"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
-def pattern_of(query: str, *, is_regex: bool) -> re.Pattern[bytes]:
+def pattern_of(query: str, *, is_regex: bool) -> Pattern:
     """What the page's search box says, as a pattern; capitals count only in plain text that has some.
 
-    Raises UsageError for what is no regular expression.
+    Raises UsageError for what is no regular expression, or could take forever.
     """
-    if is_regex and _NESTED.search(query):
-        raise UsageError("no valid expression: a repetition inside of a repetition could take forever")
     source = query if is_regex else re.escape(query)
     has_upper = not is_regex and query != query.lower()
     try:
+        if is_regex and is_risky(source.encode()):
+            return SteadyPattern(source.encode())
         return re.compile(source.encode(), re.MULTILINE | (0 if has_upper else re.IGNORECASE))
     except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(f"no valid expression: {error}") from error
 
 
+Pattern = re.Pattern[bytes] | SteadyPattern
+
+
 class Search:
     """The lines of a log that match. Each `go_on` looks at more of it, and at what has grown since."""
 
-    def __init__(self, read: Read, pattern: re.Pattern[bytes], *, rank: int | None = None) -> None:
+    def __init__(self, read: Read, pattern: Pattern, *, rank: int | None = None) -> None:
         self._read = read
         self._pattern = pattern
         self._rank = rank
-        self._is_careful = pattern.search(b"") is not None  # it matches nothing, too: that is no match here
         self.hits = array("d")  # where the lines start; as the page's numbers
         self.scanned = 0
         self.size = 0
@@ -96,11 +98,15 @@ class Search:
 
     def _matches(self, data: bytes) -> list[int]:
         """Where the matching lines of whole lines start."""
-        # Colours and overwritten progress lines are not what the reader sees: such text is cleaned first.
-        if self._is_careful or b"\x1b" in data or b"\r" in data:
-            return self._matches_cleaned(data)
+        pattern = self._pattern
+        if isinstance(pattern, SteadyPattern):
+            return _lines_where(pattern.is_in, data)
+        # Colours and overwritten progress lines are not what the reader sees: such text is cleaned first. One
+        # that matches nothing, too, has to be asked line by line: that is no match here.
+        if b"\x1b" in data or b"\r" in data or pattern.search(b""):
+            return _lines_where(lambda line: any(match.group() for match in pattern.finditer(line)), data)
         found: list[int] = []
-        match = self._pattern.search(data)
+        match = pattern.search(data)
         while match:
             start = data.rfind(b"\n", 0, match.start()) + 1
             end = data.find(b"\n", match.start())
@@ -109,21 +115,23 @@ class Search:
                 break
             # A match over several lines is none; what it began with may still be one.
             if match.end() > end:
-                match = self._pattern.search(data[start:end])
+                match = pattern.search(data[start:end])
             if match:
                 found.append(start)
             if end + 1 >= len(data):
                 break
-            match = self._pattern.search(data, end + 1)
+            match = pattern.search(data, end + 1)
         return found
 
-    def _matches_cleaned(self, data: bytes) -> list[int]:
-        found, at = [], 0
-        while at < len(data):
-            end = data.find(b"\n", at)
-            end = len(data) if end < 0 else end
-            line = _ESCAPES.sub(b"", data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
-            if any(match.group() for match in self._pattern.finditer(line)):
-                found.append(at)
-            at = end + 1
-        return found
+
+def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
+    """Where the lines start that match as the reader sees them."""
+    found, at = [], 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        line = _ESCAPES.sub(b"", data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
+        if is_in(line):
+            found.append(at)
+        at = end + 1
+    return found

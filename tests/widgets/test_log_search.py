@@ -25,6 +25,11 @@ def hits(data, query, *, is_regex=False, rank=None, spans=()):
     return [int(hit) for hit in search.hits]
 
 
+def test_a_loop_within_a_loop_is_searched_and_does_not_hang():
+    data = b"\x1b[31m" + b"a" * 60 + b"\x1b[0mb\n" + b"b" + b"a" * 60 + b"\n"
+    assert hits(data, "(a+)+$", is_regex=True) == [data.index(b"ba", 1)]
+
+
 def test_every_line_of_a_long_file_is_found_once():
     data = b"".join(b"line %07d of many\n" % i for i in range(200_000))
     assert len(hits(data, "line")) == 200_000
@@ -86,7 +91,7 @@ def test_a_search_stops_when_its_time_is_over():
     assert (search.scanned, search.is_complete) == (1 << 20, False)
 
 
-@pytest.mark.parametrize("query", ["(", "(a+)+", "a{99999999999}"])
+@pytest.mark.parametrize("query", ["(", r"(a+)+\1", "a{99999999999}"])
 def test_an_expression_that_cannot_work_is_refused(query):
     with pytest.raises(UsageError, match="no valid expression"):
         pattern_of(query, is_regex=True)

@@ -3,7 +3,7 @@
 import { plain } from "./ansi.js";
 import { el, setText } from "./dom.js";
 import { isGap } from "./log_document.js";
-import { finder } from "./search.js";
+import { finder, isRisky } from "./search.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./log_document.js").LogDocument} LogDocument */
@@ -13,6 +13,8 @@ const TYPING_MS = 250;
 const GROWING_MS = 1000; // between two looks while the log grows
 const BUDGET_MS = 80; // for the rows that are here
 const BLOCK = 2000; // offsets that the kernel tells at once
+/** @type {Set<number>} */
+const NONE = new Set();
 
 export class LogSearch {
   /**
@@ -83,14 +85,14 @@ export class LogSearch {
     clearTimeout(this.timer);
     this.timer = undefined;
     this.turn += 1;
-    const hadFind = this.view.find;
-    const { find, error } = finder(this.input.value, this.isRegex);
+    const isHard = this.isRegex && isRisky(this.input.value);
+    const { find, error } = finder(isHard ? "" : this.input.value, this.isRegex);
     this.view.find = find;
     this.error = error;
     this.input.setAttribute("aria-invalid", String(Boolean(error)));
     if (isNew) [this.at, this.total, this.offsets, this.view.current] = [-1, 0, [], null];
-    if (find || hadFind) this.view.redraw();
-    if (find && !this.#searchHere(isNew)) this.#askKernel(this.turn, isNew);
+    this.#mark();
+    if (isHard || (find && !this.#searchHere(isNew))) void this.#askKernel(this.turn, isNew);
     this.#show();
   }
 
@@ -160,12 +162,19 @@ export class LogSearch {
     this.first = content.first ?? 0;
     this.isWhole = content.complete ?? true;
     this.offsets = new Float64Array(/** @type {ArrayBuffer} */ (bytes.buffer));
+    if (!this.view.find) this.#mark();
+  }
+
+  /** Marks what is found in each row; where the kernel alone can tell, the rows that it has named. */
+  #mark() {
+    this.view.hits = this.input.value && !this.view.find ? new Set(Array.from(this.offsets)) : NONE;
+    this.view.redraw();
   }
 
   #show() {
     this.count.title = this.error || (this.isWhole ? "" : "The whole file is being searched");
     if (this.error) setText(this.count, "no valid expression");
-    else if (!this.view.find) setText(this.count, "");
+    else if (!this.input.value) setText(this.count, "");
     else if (!this.total) setText(this.count, this.isWhole ? "none" : "searching …");
     else setText(this.count, `${(this.at + 1).toLocaleString("en")} of ${this.total.toLocaleString("en")}${this.isWhole ? "" : "+"}`);
   }

@@ -27,6 +27,7 @@ export class LogView {
     this.unread = 0;
     /** @type {((text: string) => [number, number][]) | null} */
     this.find = null;
+    this.hits = /** @type {Set<number>} */ (new Set()); // offsets of lines that match as a whole
     /** @type {number | null} */
     this.current = null; // the offset of the line that the search stands on
     /** @type {Map<Row, HTMLElement>} */
@@ -207,6 +208,7 @@ export class LogView {
       let element = this.shown.get(row);
       if (!element) {
         element = rowElement(row, this.find, row.start === this.current);
+        element.classList.toggle("ba-found", this.hits.has(row.start));
         this.shown.set(row, element);
         this.sizer.append(element);
       }

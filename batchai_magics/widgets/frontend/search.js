@@ -1,5 +1,9 @@
 // What is searched for, and where it is in a line.
 
+const MOST_LOOPS = 2; // in a row
+const FEW = 8; // repetitions of something that varies
+const SIGN = /\\.|\[\^?\]?(?:\\.|[^\]])*\]|\{\d*,?\d*\}|\(\?[:=!]|[^]/g; // of an expression
+
 /**
  * A finder for `query`, or the reason why it is none.
  * @param {string} query
@@ -16,6 +20,40 @@ export function finder(query, isRegex) {
   } catch (error) {
     return { find: null, error: String(/** @type {Error} */ (error).message).replace(/^.*?: /, "") };
   }
+}
+
+/**
+ * Whether the browser's own search could hang on an expression: for a repetition of what repeats or branches itself,
+ * or for many repetitions. Only the kernel, which has another way to search, is asked for such a one.
+ * @param {string} source
+ */
+export function isRisky(source) {
+  /** @type {boolean[]} */
+  const groups = [false]; // for each open group, whether something of no fixed length is in it
+  let loops = 0;
+  const signs = source.match(SIGN) ?? [];
+  for (let i = 0; i < signs.length; i += 1) {
+    const sign = /** @type {string} */ (signs[i]);
+    const top = groups.length - 1;
+    loops += Number(mostTimes(sign) === Infinity);
+    if (sign.startsWith("(")) groups.push(false);
+    else if (sign === ")" && top > 0) {
+      const isOpen = groups.pop() ?? false;
+      if (isOpen && mostTimes(signs[i + 1] ?? "") > FEW) return true;
+      groups[top - 1] ||= isOpen;
+    } else groups[top] ||= sign === "|" || /^(?:[*+?]|\{\d*,)/.test(sign);
+  }
+  return loops > MOST_LOOPS;
+}
+
+/**
+ * How often a sign of an expression lets the one before it repeat, at most.
+ * @param {string} sign
+ */
+function mostTimes(sign) {
+  if (sign === "*" || sign === "+") return Infinity;
+  const [, least, comma, most] = /^\{(\d*)(,?)(\d*)\}$/.exec(sign) ?? [];
+  return least === undefined ? 1 : Number(comma ? most || Infinity : least);
 }
 
 /**

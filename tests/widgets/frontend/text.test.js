@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { collapse, plain, spans } from "../../../batchai_magics/widgets/frontend/ansi.js";
 import { counted, duration, quantity, size } from "../../../batchai_magics/widgets/frontend/format.js";
-import { finder, marked } from "../../../batchai_magics/widgets/frontend/search.js";
+import { finder, isRisky, marked } from "../../../batchai_magics/widgets/frontend/search.js";
 
 test("a carriage return overwrites from the start of the line", () => {
   assert.equal(collapse("10%\r20%\r100%"), "100%");
@@ -52,4 +52,13 @@ test("numbers are short", () => {
   assert.equal(quantity(0.123456), "0.123");
   assert.equal(quantity(null), "–");
   assert.equal(counted(1, "line"), "1 line");
+});
+
+test("an expression that the browser could hang on is known by its look", () => {
+  for (const source of ["(a+)+", "(a|b)*", "((ab)?c)+", "(?:a{2,})+$", "(a?){30}", "a*b*c*", "([)]+)+"]) {
+    assert.equal(isRisky(source), true, source);
+  }
+  for (const source of ["a+", "(ab)+", "(error|bad)", "\\(a+\\)+", "[(a+)]+", "(ab?){2,3}", "(a{3})+", "a.*b.*c"]) {
+    assert.equal(isRisky(source), false, source);
+  }
 });
