@@ -97,9 +97,7 @@ class LocalBackend:
 
     def update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
         """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
-        guid, to_stop = cluster_rows.resize(self.store, id, patch, limits=self._limits)
-        stopping.wake(self.store, to_stop)
-        nodes.sweep_folders(self.store, self.layout, guid)
+        stopping.wake(self.store, cluster_rows.resize(self.store, id, patch, limits=self._limits))
         self._settle(force=True)
         return self.show(id)
 

@@ -66,8 +66,8 @@ def setup_secrets(spec: ClusterSpec) -> dict[str, str]:
     return values_of(task.secrets if task else None)
 
 
-def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, limits: Limits) -> tuple[str, list[str]]:
-    """Changes a cluster's scale; gives its guid and the jobs that have to stop for it."""
+def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, limits: Limits) -> list[str]:
+    """Changes a cluster's scale; gives the guids of jobs that have to stop for it."""
     manual, auto = patch.scale_settings.manual, patch.scale_settings.auto_scale
     with store.write() as db:
         row = db.execute(
@@ -84,8 +84,7 @@ def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, limits: Limits)
         )
         if auto:
             present = max(auto.minimum_node_count, min(auto.maximum_node_count, row["target"]))
-            return row["guid"], nodes.resize(db, id.key, present, DeallocationOption.REQUEUE)
+            return nodes.resize(db, id.key, present, DeallocationOption.REQUEUE)
         assert manual, "ScaleSettings holds one of the two"
         usage.check(db, spec.vm_size, manual.target_node_count, limits.core_quota, except_for=id.key)
-        stop = nodes.resize(db, id.key, manual.target_node_count, manual.node_deallocation_option)
-    return row["guid"], stop
+        return nodes.resize(db, id.key, manual.target_node_count, manual.node_deallocation_option)

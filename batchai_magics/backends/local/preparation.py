@@ -69,7 +69,10 @@ def _start(
         settle(store, row["id"], text)
         return []
     folder = layout.node(row["guid"], row["id"])
-    plan_of_setup(layout, row, spec)
+    try:
+        plan_of_setup(layout, row, spec)
+    except FileNotFoundError:  # the node was sent away just now, and its folder with it
+        return []
     program = detached.Program("preparer", (str(layout.home), row["id"]), sys.executable, folder / "log")
     with store.write() as db:
         claimed = db.execute(

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.local import elevation, process, trees
+from batchai_magics.backends.local import elevation, nodes, process, trees
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 from batchai_magics.backends.local.verdict import OPEN
@@ -100,6 +100,8 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     folder = layout.cluster(guid)
     if folder.exists():
         with _alone(folder, meanwhile=lambda: process.kill(lambda: process.marked(mark(guid)))):
+            for node in folder.glob("nodes/*"):
+                nodes.clear(node)
             unmount(folder)
             trees.remove(folder)
 
