@@ -3,6 +3,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import batchai_magics
+from batchai_magics.commands.live_result import LiveResult
 from batchai_magics.jobs.handle import Job
 from tests.world import below, until
 
@@ -70,6 +71,16 @@ def test_a_line_gives_an_object(run):
     clusters = run("found = %batchai cluster list\nfound")
     assert clusters[0].id.name == "small"
     assert "<td>small</td>" in clusters._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "line", ["create -n set -s Standard_D2 -t 0", "resize -n small -t 0", "auto-scale -n small --min 0 --max 1"]
+)
+def test_a_line_that_changes_a_cluster_shows_it_live(run, line):
+    run("%batchai cluster create -n small -s Standard_D2 -t 0")
+    shown = run(f"%batchai cluster {line}")
+    assert isinstance(shown, LiveResult)
+    assert shown.id == shown.value.id
 
 
 def test_output_and_query_are_for_programs(run):

@@ -11,6 +11,8 @@ from batchai_magics.commands.result import Result
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster
 
+_OF_CLUSTER = ("cluster show", "cluster create", "cluster resize", "cluster auto-scale")
+
 
 @dataclass(frozen=True, repr=False)
 class LiveResult(Result):
@@ -21,12 +23,12 @@ class LiveResult(Result):
 
 
 def with_place(invocation: Invocation, result: Result, context: Context) -> Result:
-    """The result of `cluster show` and `job list` with its place; any other one as it is."""
+    """The result of `job list` and of what shows or changes a cluster with its place; others as they are."""
     if result.query:
         return result
     if invocation.command.words == "job list":
         id = context.experiment(invocation.arguments)
-    elif invocation.command.words == "cluster show" and isinstance(result.value, Cluster):
+    elif invocation.command.words in _OF_CLUSTER and isinstance(result.value, Cluster):
         id = result.value.id
     else:
         return result
