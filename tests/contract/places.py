@@ -110,6 +110,10 @@ class Place:
         patch = ClusterPatch.from_wire({"properties": {"scaleSettings": settings}})
         return self.backend.update(cluster, patch)
 
+    def has(self, cluster: ResourceId, *, running: int = 0, idle: int = 0) -> None:
+        """Waits until so many of a cluster's nodes are running and idle."""
+        until(lambda: self.counts(cluster) == (running, idle))
+
     def counts(self, cluster: ResourceId) -> tuple[int, int]:
         """How many nodes are running and idle."""
         states = self.backend.show(cluster).node_states

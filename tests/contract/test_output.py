@@ -96,12 +96,12 @@ def test_a_setup_task_runs_on_every_node_before_it_takes_jobs(place: Place) -> N
         environmentVariables=[{"name": "WHO", "value": "me"}],
     )
     cluster = place.make_cluster(scale={"manual": {"targetNodeCount": 2}}, nodeSetup=task)
-    assert cluster.node_states.preparing_node_count == 2
-    assert cluster.allocation_state.value == "resizing"
+    until(lambda: place.backend.show(cluster.id).node_states.preparing_node_count == 2)
+    assert place.backend.show(cluster.id).allocation_state.value == "resizing"
     job = place.start(f"test -e {MOUNTED}/ready", **place.on(cluster))
     place.backend.storage.upload(place.share, {"go": b""})
     assert place.wait(job).execution.exit_code == 0
-    until(lambda: place.counts(cluster.id) == (0, 2))
+    place.has(cluster.id, idle=2)
     nodes = [node.id for node in place.backend.nodes(cluster.id)]
     files = place.backend.setup_files(cluster.id)
     assert [f.name for f in files] == sorted(f"{s}-{n}.txt" for s in ("stdout", "stderr") for n in nodes)

@@ -199,7 +199,7 @@ def test_deleting_a_running_job_ends_it_first(place: Place) -> None:
     place.backend.delete(place.start(HOLD))
     with pytest.raises(NotFoundError):
         place.backend.show(place.job())
-    assert place.counts(place.cluster) == (0, 2)
+    place.has(place.cluster, idle=2)
 
 
 def test_deleting_an_experiment_deletes_its_jobs(place: Place) -> None:

@@ -39,7 +39,7 @@ def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:
     place.is_up(one)
     two = place.start(HOLD, "two", nodeCount=2)
     assert place.backend.show(two).state is ExecutionState.QUEUED
-    assert place.counts(place.cluster) == (1, 1)
+    place.has(place.cluster, running=1, idle=1)
     place.backend.terminate(one)
     until(lambda: place.backend.show(two).state is ExecutionState.RUNNING)
 
