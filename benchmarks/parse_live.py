@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from batchai_magics.metrics import Parser
 
 UPDATE_BYTES = (512, 4096, 65_536)
-_SAMPLE_MB = 8
+_SAMPLE_MB = 4
+_REPEATS = 5
 _HEADER_BYTES = 2 << 20  # near a header, lines are read one by one
 
 
@@ -41,7 +42,11 @@ def show_live(log: bytes, size_mb: int) -> None:
 
 
 def _follow(parser: Parser, text: bytes, update_bytes: int) -> Cost:
+    """The least cost of a few rounds: what else the machine does only adds to it."""
     updates = [text[start : start + update_bytes] for start in range(0, len(text), update_bytes)]
-    begin = time.process_time()
-    records = sum(len(parser.feed(update)) for update in updates)
-    return Cost(len(updates), records, time.process_time() - begin)
+    costs = []
+    for _ in range(_REPEATS):
+        begin = time.process_time()
+        records = sum(len(parser.feed(update)) for update in updates)
+        costs.append(Cost(len(updates), records, time.process_time() - begin))
+    return min(costs, key=lambda cost: cost.seconds)

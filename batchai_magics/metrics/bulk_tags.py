@@ -43,12 +43,18 @@ class Tags:
         return (rows >= 0) & (self.end[rows] == places) if len(self) else np.zeros(len(places), np.bool_)
 
 
+_NOWHERE = np.zeros(0, np.int64)
+_NO_TAGS = Tags(np.zeros(0, np.bool_), _NOWHERE, _NOWHERE, _NOWHERE, np.zeros(0, np.int32))
+
+
 def read_tags(buffer: bytearray, places: dict[bytes, Array]) -> Tags:
     """The tags whose names stand at these places."""
+    if not places:
+        return _NO_TAGS
     text, words = np.frombuffer(buffer, np.uint8), unaligned(buffer, np.uint64)
     names = [name for name in NAMES if name in places]
-    place = np.concatenate([np.zeros(0, np.int64), *(places[name] for name in names)])
-    end = np.concatenate([np.zeros(0, np.int64), *(places[name] + len(name) for name in names)])
+    place = np.concatenate([places[name] for name in names])
+    end = np.concatenate([places[name] + len(name) for name in names])
     order = np.argsort(place, kind="stable")
     place, end = place[order], end[order]
     rank, width = digits_before(words, place - 1)
