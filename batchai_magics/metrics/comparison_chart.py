@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.figure import MARKERS, PALETTE, decorate, new_panels, say
-from batchai_magics.metrics.overlay import Overlay, overlay
+from batchai_magics.metrics.overlay import Overlay, Places, overlay
 from batchai_magics.metrics.sources import Run
 
 if TYPE_CHECKING:
@@ -29,31 +29,40 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     """
     drawn = [overlay(run) for run in compared]
     places = [run.places_over(over) for run in drawn]
-    labels = [label for label in (_RATE, _LOSS) if any(map(math.isfinite, _every(drawn, label)))]
+    labels = list(filter(lambda label: _finite(drawn, label), (_RATE, _LOSS)))
     names = [run.name for run in drawn]
-    height = 5 + _LEGEND_LINE_INCHES * (len(names) // _columns(names))
-    panels = [ax] if ax else new_panels(rows=len(labels) or 1, size=(7, height))
-    if not labels:
-        say(panels[0], NOTHING)
-        return panels[0]
+    panels = [ax] if ax else _new_panels(names, rows=max(1, len(labels)))
     for panel, label in zip(panels, labels, strict=False):
-        for i, run in enumerate(drawn):
-            _draw_line(panel, run.name, _values(run, label), places[i], i)
-        decorate(panel, label)
-        panel.label_outer()
-    if labels[0] == _RATE:
-        panels[0].set_ylim(0, _HEADROOM * max(filter(math.isfinite, _every(drawn, _RATE))) or 1)
-    panels[-1].set_xlabel(_OVER_LABELS[over])
-    _legend(panels[0], names, is_outside=ax is None)
+        _draw_panel(panel, drawn, places, label)
+    if labels:
+        panels[-1].set_xlabel(_OVER_LABELS[over])
+        _legend(panels[0], names, is_outside=ax is None)
+    else:
+        say(panels[0], NOTHING)
     return panels[0]
+
+
+def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[Places], label: str) -> None:
+    for i, run in enumerate(drawn):
+        _draw_line(panel, run.name, _values(run, label), places[i], i)
+    decorate(panel, label)
+    panel.label_outer()
+    if label == _RATE:
+        panel.set_ylim(0, _HEADROOM * max(_finite(drawn, _RATE)) or 1)
+
+
+def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
+    height = 5 + _LEGEND_LINE_INCHES * (len(names) // _columns(names))
+    return new_panels(rows=rows, size=(7, height))
 
 
 def _values(run: Overlay, label: str) -> Mapping[int, float]:
     return run.rates if label == _RATE else run.losses
 
 
-def _every(drawn: Sequence[Overlay], label: str) -> list[float]:
-    return [value for run in drawn for value in _values(run, label).values()]
+def _finite(drawn: Sequence[Overlay], label: str) -> list[float]:
+    values = (value for run in drawn for value in _values(run, label).values())
+    return list(filter(math.isfinite, values))
 
 
 def _legend(ax: Axes, names: Sequence[str], *, is_outside: bool) -> None:
@@ -74,9 +83,7 @@ def _columns(names: Sequence[str]) -> int:
     return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names)) + 8))))
 
 
-def _draw_line(
-    panel: Axes, name: str, values: Mapping[int, float], places: Mapping[int, float], place: int
-) -> None:
+def _draw_line(panel: Axes, name: str, values: Mapping[int, float], places: Places, place: int) -> None:
     steps = [step for step in values if step in places]
     panel.plot(
         [places[step] for step in steps],

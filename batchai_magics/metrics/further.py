@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.metrics.numbers import numbers
@@ -23,10 +22,10 @@ def further_series(records: Iterable[Record], *, is_all: bool) -> dict[str, Mapp
     """
     run = list(records)
     drawn = frozenset() if any(isinstance(record, StepRecord) for record in run) else STANDARD
-    told = _by_name(record for record in run if is_all or _is_wanted(record, drawn))
-    counts = Counter({name: sum(map(len, by_rank.values())) for name, by_rank in told.items()})
-    names = [name for name, count in counts.most_common(MOST_SERIES) if count > is_all]
-    return {name: told[name] for name in names}
+    told = _by_name(run if is_all else filter(lambda record: _is_wanted(record, drawn), run))
+    counts = {name: sum(map(len, by_rank.values())) for name, by_rank in told.items()}
+    names = sorted(counts, key=counts.__getitem__, reverse=True)[:MOST_SERIES]
+    return {name: told[name] for name in names if counts[name] > is_all}
 
 
 def _is_wanted(record: Record, drawn: Collection[str]) -> bool:

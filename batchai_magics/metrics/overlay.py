@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.losses import mean_losses
+from batchai_magics.metrics.record import StepRecord
 from batchai_magics.metrics.series import by_rank, rates_together, runs
 from batchai_magics.metrics.sources import Run
+from batchai_magics.metrics.summary import Summary
 
 OVER = ("step", "images", "seconds")
 """What an overlay can be drawn over: steps, images seen, seconds of training."""
@@ -40,14 +42,20 @@ class Overlay:
 def overlay(run: Run) -> Overlay:
     """The lines of a run."""
     series = by_rank(runs(run.records)[-1])
-    summary = run.summary
+    ranks = 1 if run.summary.is_rate_global else run.summary.ranks
+    return Overlay(run.name, rates_together(series, ranks), mean_losses(series), _places(run.summary, series))
+
+
+def _places(summary: Summary, series: Mapping[int, Sequence[StepRecord]]) -> dict[str, Places]:
     steps = sorted({record.step for records in series.values() for record in records})
-    places: dict[str, Places] = {"step": {step: float(step) for step in steps}}
+    by_step: Places = {step: float(step) for step in steps}
     size = summary.batch_size_global
-    if size is not None:
-        share = size if summary.is_rate_global else size / max(summary.ranks, 1)
-        first = next(iter(series.values()), [])
-        places["images"] = {step: float(step * size) for step in steps}
-        places["seconds"] = {r.step: r.step * share / r.images_per_sec for r in first if r.images_per_sec > 0}
-    rates = rates_together(series, 1 if summary.is_rate_global else summary.ranks)
-    return Overlay(run.name, rates, mean_losses(series), places)
+    if size is None:
+        return {"step": by_step}
+    share = size if summary.is_rate_global else size / max(summary.ranks, 1)
+    by_images: Places = {step: float(step * size) for step in steps}
+    return {"step": by_step, "images": by_images, "seconds": _seconds(next(iter(series.values()), ()), share)}
+
+
+def _seconds(steps: Sequence[StepRecord], batch: float) -> Places:
+    return {r.step: r.step * batch / r.images_per_sec for r in steps if r.images_per_sec > 0}

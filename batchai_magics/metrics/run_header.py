@@ -59,9 +59,10 @@ def _batch_sizes(
 ) -> tuple[int | None, int | None]:
     """The batch of a device, and of all. A bare `batch_size` is a device's where devices are counted."""
     per_device, in_all = _count(told.get("batch_size_per_device")), _count(told.get("batch_size_global"))
-    if per_device is None and (device_count or is_alone):
-        per_device = _count(told.get("batch_size"))
-    if in_all is None and per_device is not None and (device_count or is_alone):
+    if not (device_count or is_alone):
+        return per_device, in_all
+    per_device = _count(told.get("batch_size")) if per_device is None else per_device
+    if in_all is None and per_device is not None:
         in_all = per_device * (device_count or 1)
     return per_device, in_all
 

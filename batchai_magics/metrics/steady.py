@@ -94,13 +94,20 @@ def steady_speed(steps: Sequence[StepRecord], cut: int | None) -> Speed | None:
     last = next((step for step in reversed(steps) if step.images_per_sec >= 0), None)
     if last is None:
         return None
-    whole = Speed(last.images_per_sec, last.uncertainty, last.jitter)
-    rest = [block for block in blocks(steps) if block.first >= cut] if cut else []
+    rest = _blocks_after(steps, cut)
     if len(rest) < 2:
-        return whole
-    taken = sum((block.last - block.first) / block.images_per_sec for block in rest)
-    rate = (rest[-1].last - rest[0].first) / taken
-    return Speed(rate, standard_error([block.images_per_sec for block in rest]), last.jitter)
+        return Speed(last.images_per_sec, last.uncertainty, last.jitter)
+    return Speed(_rate(rest), standard_error([block.images_per_sec for block in rest]), last.jitter)
+
+
+def _blocks_after(steps: Sequence[StepRecord], cut: int | None) -> list[Block]:
+    return [block for block in blocks(steps) if block.first >= cut] if cut else []
+
+
+def _rate(blocks: Sequence[Block]) -> float:
+    """The speed over blocks that follow each other."""
+    taken = sum((block.last - block.first) / block.images_per_sec for block in blocks)
+    return (blocks[-1].last - blocks[0].first) / taken
 
 
 def _least_error(values: Sequence[float]) -> int:

@@ -169,6 +169,8 @@ def _plain(value: object) -> object:
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return list(value)
+    return list(value) if isinstance(value, tuple) else _finite(value)
+
+
+def _finite(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value

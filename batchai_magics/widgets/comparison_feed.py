@@ -11,6 +11,7 @@ from typing import Any
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
+from batchai_magics.metrics.curve import Curve
 from batchai_magics.metrics.overlay import Overlay, overlay
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.scalability import scaling_so_far, workers
@@ -169,18 +170,8 @@ class ScalingFeed(ComparisonFeed):
     def facts(self) -> dict[str, Any]:
         """What the head and the two charts show."""
         value = self.value
-        curves = [
-            {
-                "label": curve.label,
-                "processes": [point.processes for point in curve.points],
-                "rates": [finite(point.images_per_sec) for point in curve.points],
-                "ideals": [finite(point.ideal) for point in curve.points],
-                "percents": [finite(point.efficiency_percent) for point in curve.points],
-            }
-            for curve in value.curves
-        ]
-        is_on_gpus = bool(value.curves) and all(curve.is_on_gpus for curve in value.curves)
-        unit = "GPUs" if is_on_gpus else "processes"
+        unit = "GPUs" if value.curves and all(curve.is_on_gpus for curve in value.curves) else "processes"
+        curves = [_columns(curve) for curve in value.curves]
         return {**super().facts(), "curves": curves, "unit": unit, "sentences": str(value).splitlines()}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -194,6 +185,17 @@ _ROW = (
     "model", "processes", "batch_size_global", "steps", "images_per_sec", "uncertainty", "jitter", "speedup",
     "stragglers", "last_loss", "loss_trend", "has_nan",
 )  # fmt: skip
+
+
+def _columns(curve: Curve) -> dict[str, Any]:
+    """A curve as columns of one length (`Curve` on the page)."""
+    return {
+        "label": curve.label,
+        "processes": [point.processes for point in curve.points],
+        "rates": [finite(point.images_per_sec) for point in curve.points],
+        "ideals": [finite(point.ideal) for point in curve.points],
+        "percents": [finite(point.efficiency_percent) for point in curve.points],
+    }
 
 
 def finite(value: Any) -> Any:

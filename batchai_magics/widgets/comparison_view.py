@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from batchai_magics.metrics.overlay import OVER, Overlay
+from batchai_magics.metrics.overlay import Overlay
 from batchai_magics.widgets.board_view import BoardView, Clock, Work
 from batchai_magics.widgets.comparison_feed import ComparisonFeed, finite
 
@@ -36,15 +37,17 @@ class ComparisonView(BoardView):
 
 def columns(lines: Overlay) -> dict[str, Any]:
     """A run's lines as columns of one length, evenly thinned, the last point kept (`Lines` on the page)."""
-    steps = sorted({*lines.rates, *lines.losses})
-    if len(steps) > MOST_POINTS:
-        stride = (len(steps) - 1) / (MOST_POINTS - 1)
-        steps = [steps[round(i * stride)] for i in range(MOST_POINTS)]
-    places = {over: lines.places.get(over, {}) for over in OVER}
-    return {
-        "rates": [finite(lines.rates.get(step)) for step in steps],
-        "losses": [finite(lines.losses.get(step)) for step in steps],
-        "over": {
-            over: [finite(found.get(step)) for step in steps] for over, found in places.items() if found
-        },
-    }
+    steps = _thinned(sorted({*lines.rates, *lines.losses}))
+
+    def column(values: Mapping[int, float]) -> list[float | None]:
+        return [finite(values.get(step)) for step in steps]
+
+    over = {name: column(found) for name, found in lines.places.items() if found}
+    return {"rates": column(lines.rates), "losses": column(lines.losses), "over": over}
+
+
+def _thinned(steps: list[int]) -> list[int]:
+    if len(steps) <= MOST_POINTS:
+        return steps
+    stride = (len(steps) - 1) / (MOST_POINTS - 1)
+    return [steps[round(i * stride)] for i in range(MOST_POINTS)]
