@@ -9,6 +9,7 @@ from batchai_magics.commands.run import Pending, run
 from batchai_magics.config import Settings
 from batchai_magics.models.ids import Kind, ResourceId
 from tests.commands.job_json import write_job
+from tests.commands.trees import TREE
 from tests.world import below, until
 
 ANYWHERE = ResourceId("0", "any", "any")
@@ -47,3 +48,21 @@ def job_file(tmp_path):
     """Writes a job.json that runs a shell command line."""
 
     return lambda command: write_job(tmp_path, command)
+
+
+@pytest.fixture
+def account(do):
+    """The account acc, with the share data and the container blobs."""
+    do("storage account create -n acc -g g -l eastus --sku Standard_LRS --kind Storage")
+    do("storage share create -n data --account-name acc")
+    do("storage container create -n blobs --account-name acc")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A folder with the files of TREE."""
+    root = tmp_path / "tree"
+    for name, text in TREE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root

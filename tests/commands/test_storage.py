@@ -3,29 +3,9 @@
 import pytest
 
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
+from tests.commands.trees import TREE, read
 
 pytestmark = pytest.mark.usefixtures("account")
-TREE = {"a.txt": "one", "deep/b.txt": "two", "deep/er/c.json": "{}"}
-
-
-@pytest.fixture
-def account(do):
-    do("storage account create -n acc -g g -l eastus --sku Standard_LRS --kind Storage")
-    do("storage share create -n data --account-name acc")
-    do("storage container create -n blobs --account-name acc")
-
-
-@pytest.fixture
-def tree(tmp_path):
-    root = tmp_path / "tree"
-    for name, text in TREE.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
-
-
-def read(root):
-    return {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
 
 
 def test_accounts_come_and_go(do):
@@ -183,55 +163,6 @@ def test_blobs_are_single_files_too(do, tree, tmp_path):
 def test_no_path_leads_out(do, tree, line, path):
     with pytest.raises(UsageError, match="leads out of the"):
         do(line.format(here=tree / "a.txt", folder=tree, path=path) + " --account-name acc")
-
-
-def test_links_go_up_as_az_has_it(do, tree):
-    (tree / "one").symlink_to("a.txt")
-    (tree / "folder").symlink_to("deep")
-    up = do(f"storage file upload-batch -d data -s {tree} --account-name acc")
-    assert sorted(file.path for file in up) == ["a.txt", "deep/b.txt", "deep/er/c.json", "one"]
-    assert do("storage file show -s data -p one --account-name acc").table.rows[0][1] == 3
-
-
-@pytest.mark.parametrize(("target", "told"), [("../secret", "leads out of"), ("missing", "leads nowhere")])
-@pytest.mark.parametrize(("noun", "place"), [("file", "data"), ("blob", "blobs")])
-def test_a_link_that_leads_elsewhere_is_refused_before_anything_goes_up(
-    do, tree, tmp_path, noun, place, target, told
-):
-    (tmp_path / "secret").write_text("geheim")
-    (tree / "zz").symlink_to(target)
-    line = f"storage {noun} upload-batch -d {place} -s {tree} --account-name acc"
-    with pytest.raises(UsageError, match=f"the link {tree}/zz {told}"):
-        do(line)
-    holder = {"file": "-s data", "blob": "-c blobs"}[noun]
-    assert do(f"storage {noun} list {holder} --account-name acc").data == []
-    assert len(do(f"{line} --pattern *.txt")) == 2
-
-
-def test_no_link_of_a_share_leads_out(do, context, tmp_path):
-    (tmp_path / "secret").write_text("geheim")
-    share = context.settings.home / "shares/acc/data"
-    (share / "link").symlink_to(tmp_path / "secret")
-    (share / "folder").symlink_to(tmp_path)
-    (share / "nowhere").symlink_to(tmp_path / "missing")
-    assert do("storage file list -s data --account-name acc").data == []
-    for path in ("link", "folder/secret"):
-        with pytest.raises((NotFoundError, StorageError)):
-            do(f"storage file download -s data -p {path} --dest {tmp_path}/got --account-name acc")
-    with pytest.raises(StorageError):
-        do(f"storage file upload -s data --source {tmp_path}/secret -p folder/new --account-name acc")
-    assert not (tmp_path / "new").exists()
-    assert not (tmp_path / "got").exists()
-
-
-def test_a_download_does_not_follow_links_out_of_its_folder(do, tree, tmp_path):
-    do(f"storage file upload-batch -d data -s {tree} --account-name acc")
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "back").mkdir()
-    (tmp_path / "back/deep").symlink_to(tmp_path / "outside")
-    with pytest.raises(StorageError, match="leads out of"):
-        do(f"storage file download-batch -s data -d {tmp_path}/back --account-name acc")
-    assert read(tmp_path / "outside") == {}
 
 
 def test_what_is_no_file_is_told(do, tree):
