@@ -5,43 +5,28 @@ The card has no script and no image, everything in it is escaped, and it reads w
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from batchai_magics.jobs import card_parts as parts
 from batchai_magics.jobs.script_lines import script_name, with_cell_lines
 from batchai_magics.models.cluster import NodeState, NodeStateCounts
-from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Job
 
 MAX_LINES = 40
 MAX_LINE_LENGTH = 300
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
-_COLOURS = {
-    ExecutionState.QUEUED: "#546e7a",
-    ExecutionState.RUNNING: "#1565c0",
-    ExecutionState.TERMINATING: "#8d6200",
-    ExecutionState.SUCCEEDED: "#2e7d32",
-    ExecutionState.FAILED: "#c62828",
-}
-_FRAME = (
-    "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"
-    "box-sizing:border-box;color:var(--jp-content-font-color1,inherit);line-height:1.5;"
-    "font-family:var(--jp-ui-font-family,system-ui,sans-serif);font-size:13px"
-)
-_BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
-_MUTED = "color:var(--jp-ui-font-color2,#767676)"
 _LOG = (
     "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
     "font-size:12px;line-height:1.5;border:1px solid var(--jp-border-color2,#bbb);border-radius:4px;"
     "background:var(--jp-layout-color1,transparent);color:var(--jp-content-font-color1,inherit);"
     "font-family:var(--jp-code-font-family,monospace)"
 )
-_ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
 _CELL = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
+_LABEL = f"{_CELL};{parts.MUTED};font-weight:normal"
 
 
 @dataclass(frozen=True)
@@ -83,9 +68,7 @@ class Card:
         execution = self.job.execution
         start = execution.started if execution else self.job.provisioning.created
         end = execution.ended if execution and execution.ended else self.now
-        seconds = max(0, int((end - start).total_seconds()))
-        minutes, hours = seconds // 60, seconds // 3600
-        return f"{hours}:{minutes % 60:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+        return parts.duration((end - start).total_seconds())
 
     @property
     def failure(self) -> list[str]:
@@ -120,43 +103,34 @@ class Card:
 def to_html(card: Card) -> str:
     """The card as one self-contained HTML element."""
     state = card.job.state
-    badge = _BADGE.format(colour=_COLOURS[state])
-    head = (
-        f'<div><span style="{badge}">{state.value}</span> &nbsp;'
-        f'<strong style="font-size:15px">{_escaped(card.job.id.name)}</strong> &nbsp;'
-        f'<span style="{_MUTED}">{_escaped(card.title)}</span></div>'
-    )
+    badge = parts.badge(state.value, parts.JOB_COLOURS[state])
     rows = "".join(
-        f'<tr style="background:none"><th style="{_CELL};{_MUTED};font-weight:normal">{_escaped(label)}</th>'
-        f'<td style="{_CELL}">{_escaped(value)}</td></tr>'
+        f'<tr style="background:none"><th style="{_LABEL}">{parts.escaped(label)}</th>'
+        f'<td style="{_CELL}">{parts.escaped(value)}</td></tr>'
         for label, value in card.facts.items()
     )
-    table = f'<table style="border:none;margin:8px 0 0;font-size:13px"><tbody>{rows}</tbody></table>'
-    alarm = "".join(f'<div style="{_ALARM}">{_escaped(problem)}</div>' for problem in card.problems)
-    back = f'<div style="{_MUTED};margin-top:8px">Again: <code>{_escaped(card.way_back)}</code></div>'
-    parts = [
-        head,
-        table,
-        alarm,
+    return parts.frame(
+        f"<div>{badge} &nbsp;{parts.title(card.job.id.name)} &nbsp;{parts.muted(card.title)}</div>",
+        f'<table style="border:none;margin:8px 0 0;font-size:13px"><tbody>{rows}</tbody></table>',
+        *map(parts.alarm, card.problems),
         _html_log("first failure", card.failure),
         _html_log("last lines", clean(card.lines)),
-        back if card.way_back else "",
-    ]
-    return f'<div style="{_FRAME}">{"".join(parts)}</div>'
+        parts.way_back(card.way_back) if card.way_back else "",
+    )
 
 
 def to_text(card: Card) -> str:
     """The card as plain text."""
-    parts = [f"[{card.job.state.value}] {card.job.id.name}   {card.title}"]
+    lines = [f"[{card.job.state.value}] {card.job.id.name}   {card.title}"]
     width = max(len(label) for label in card.facts)
-    parts += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
-    parts += [f"  ! {problem}" for problem in card.problems]
-    for label, lines in (("first failure", card.failure), ("last lines", clean(card.lines))):
-        if lines:
-            parts += [f"-- {label} --", *lines]
+    lines += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
+    lines += [f"  ! {problem}" for problem in card.problems]
+    for label, tail in (("first failure", card.failure), ("last lines", clean(card.lines))):
+        if tail:
+            lines += [f"-- {label} --", *tail]
     if card.way_back:
-        parts.append(f"Again: {card.way_back}")
-    return "\n".join(parts)
+        lines.append(f"Again: {card.way_back}")
+    return "\n".join(lines)
 
 
 def clean(lines: tuple[str, ...]) -> list[str]:
@@ -168,9 +142,5 @@ def clean(lines: tuple[str, ...]) -> list[str]:
 def _html_log(label: str, lines: list[str]) -> str:
     if not lines:
         return ""
-    text = "\n".join(_escaped(line) for line in lines)
-    return f'<div style="{_MUTED};margin-top:8px">{label}</div><pre style="{_LOG}">{text}</pre>'
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=True)
+    text = "\n".join(parts.escaped(line) for line in lines)
+    return f'<div style="{parts.MUTED};margin-top:8px">{label}</div><pre style="{_LOG}">{text}</pre>'

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
+from batchai_magics.models.job import ExecutionState
+
 FRAME = (
     "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"
     "box-sizing:border-box;color:var(--jp-content-font-color1,inherit);line-height:1.5;overflow-x:auto;"
@@ -12,6 +14,13 @@ FRAME = (
 )
 MUTED = "color:var(--jp-ui-font-color2,#767676)"
 GREY, BLUE, AMBER, PURPLE, GREEN, RED = "#546e7a", "#1565c0", "#8d6200", "#6a4fb3", "#2e7d32", "#c62828"
+JOB_COLOURS = {
+    ExecutionState.QUEUED: GREY,
+    ExecutionState.RUNNING: BLUE,
+    ExecutionState.TERMINATING: AMBER,
+    ExecutionState.SUCCEEDED: GREEN,
+    ExecutionState.FAILED: RED,
+}
 
 _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
 _ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"

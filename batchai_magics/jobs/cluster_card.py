@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from batchai_magics.jobs import card_parts as parts
+from batchai_magics.jobs.card_sheet import Sheet, sheet_html, sheet_text
 from batchai_magics.models.cluster import AllocationState, NodeState, ScaleSettings
 from batchai_magics.models.resources import Cluster, Node
 
@@ -14,11 +15,11 @@ MOST_NODES = 64
 TITLES = ("node", "state", "for", "job")
 
 _COLOURS = {
-    NodeState.PREPARING: parts.AMBER,
-    NodeState.IDLE: parts.GREY,
-    NodeState.RUNNING: parts.BLUE,
-    NodeState.LEAVING: parts.PURPLE,
-    NodeState.UNUSABLE: parts.RED,
+    NodeState.PREPARING.value: parts.AMBER,
+    NodeState.IDLE.value: parts.GREY,
+    NodeState.RUNNING.value: parts.BLUE,
+    NodeState.LEAVING.value: parts.PURPLE,
+    NodeState.UNUSABLE.value: parts.RED,
 }
 _ALLOCATION = {AllocationState.STEADY: parts.GREEN, AllocationState.RESIZING: parts.AMBER}
 
@@ -84,42 +85,28 @@ def scale_of(scale: ScaleSettings | None) -> str:
 
 def to_html(card: ClusterCard) -> str:
     """The card as one self-contained HTML element."""
-    state = card.cluster.allocation_state
-    badge = parts.badge(state.value, _ALLOCATION[state])
-    head = (
-        f"<div>{badge} &nbsp;{parts.title(card.cluster.id.name)} &nbsp;{parts.muted(card.title)}</div>"
-        f'<div style="margin-top:8px">{parts.escaped(card.counts)}</div>'
-    )
-    rows = [
-        (
-            f"<code>{parts.escaped(node.id)}</code>",
-            parts.badge(node.state.value, _COLOURS[node.state]),
-            lasted,
-            parts.escaped(node.job.name) if node.job else "",
-        )
-        for node, lasted in card.rows
-    ]
-    return parts.frame(
-        head,
-        *(parts.alarm(f"{error.code}: {error.message}") for error in card.cluster.errors),
-        parts.html_table(TITLES, rows) if rows else "",
-        parts.muted(card.left_out),
-        parts.way_back(card.way_back) if card.way_back else "",
-    )
+    return sheet_html(_sheet(card))
 
 
 def to_text(card: ClusterCard) -> str:
     """The card as plain text."""
-    lines = [f"[{card.cluster.allocation_state.value}] {card.cluster.id.name}   {card.title}"]
-    lines.append(f"  {card.counts}")
-    lines += [f"  ! {error.code}: {error.message}" for error in card.cluster.errors]
-    rows = [
-        (node.id, node.state.value, lasted, node.job.name if node.job else "") for node, lasted in card.rows
-    ]
-    if rows:
-        lines.append(parts.text_table(TITLES, rows))
-    if card.left_out:
-        lines.append(f"  {card.left_out}")
-    if card.way_back:
-        lines.append(f"Again: {card.way_back}")
-    return "\n".join(lines)
+    return sheet_text(_sheet(card))
+
+
+def _sheet(card: ClusterCard) -> Sheet:
+    state = card.cluster.allocation_state
+    return Sheet(
+        name=card.cluster.id.name,
+        title=card.title,
+        titles=TITLES,
+        rows=[
+            (node.id, node.state.value, lasted, node.job.name if node.job else "")
+            for node, lasted in card.rows
+        ],
+        colours=_COLOURS,
+        badge=(state.value, _ALLOCATION[state]),
+        counts=card.counts,
+        problems=[f"{error.code}: {error.message}" for error in card.cluster.errors],
+        left_out=card.left_out,
+        way_back=card.way_back,
+    )

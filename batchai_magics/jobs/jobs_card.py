@@ -7,19 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from batchai_magics.jobs import card_parts as parts
+from batchai_magics.jobs.card_sheet import Sheet, sheet_html, sheet_text
 from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Job
 
 MOST_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
-
-_COLOURS = {
-    ExecutionState.QUEUED: parts.GREY,
-    ExecutionState.RUNNING: parts.BLUE,
-    ExecutionState.TERMINATING: parts.AMBER,
-    ExecutionState.SUCCEEDED: parts.GREEN,
-    ExecutionState.FAILED: parts.RED,
-}
 
 
 @dataclass(frozen=True)
@@ -85,31 +78,21 @@ def exit_code_of(job: Job) -> str:
 
 def to_html(card: JobsCard) -> str:
     """The card as one self-contained HTML element."""
-    head = f"<div>{parts.title(card.experiment)} &nbsp;{parts.muted(card.counts)}</div>"
-    rows = [
-        (
-            f"<strong>{parts.escaped(name)}</strong>",
-            parts.badge(job.state.value, _COLOURS[job.state]),
-            *map(parts.escaped, rest),
-        )
-        for job, (name, *rest) in card.rows
-    ]
-    return parts.frame(
-        head,
-        parts.html_table(TITLES, rows) if rows else "",
-        parts.muted(card.left_out),
-        parts.way_back(card.way_back) if card.way_back else "",
-    )
+    return sheet_html(_sheet(card))
 
 
 def to_text(card: JobsCard) -> str:
     """The card as plain text."""
-    lines = [f"{card.experiment}   {card.counts}"]
-    rows = [(name, job.state.value, *rest) for job, (name, *rest) in card.rows]
-    if rows:
-        lines.append(parts.text_table(TITLES, rows))
-    if card.left_out:
-        lines.append(f"  {card.left_out}")
-    if card.way_back:
-        lines.append(f"Again: {card.way_back}")
-    return "\n".join(lines)
+    return sheet_text(_sheet(card))
+
+
+def _sheet(card: JobsCard) -> Sheet:
+    return Sheet(
+        name=card.experiment,
+        title=card.counts,
+        titles=TITLES,
+        rows=[(name, job.state.value, *rest) for job, (name, *rest) in card.rows],
+        colours={state.value: colour for state, colour in parts.JOB_COLOURS.items()},
+        left_out=card.left_out,
+        way_back=card.way_back,
+    )
