@@ -11,7 +11,7 @@ FIRST_LINE = 2  # of the script in its cell; the magic line is line 1
 
 _SCRIPT = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
 _RUN = re.compile(r"-\d+$")
-_PLACE = re.compile(r'File "(?:[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line (?P<line>\d+)')
+_PLACE = re.compile(r'File "(?P<folder>[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line (?P<line>\d+)')
 
 
 def script_name(job: Job) -> str:
@@ -22,12 +22,16 @@ def script_name(job: Job) -> str:
 
 
 def with_cell_lines(lines: Sequence[str], script: str) -> list[str]:
-    """The lines of a log; one that names a line of the script also says which line of the cell it is."""
-    return [line + _note(line, script) for line in lines]
+    """The lines of a log; one that names a line of the script says which line of the cell it is.
+
+    The folder that the script lay in tells nobody anything, and is left out.
+    """
+    return [_with_cell_line(line, script) for line in lines]
 
 
-def _note(line: str, script: str) -> str:
+def _with_cell_line(line: str, script: str) -> str:
     place = _PLACE.search(line) if script else None
     if place is None or place["file"] != script:
-        return ""
-    return f"  ← line {int(place['line']) + FIRST_LINE - 1} of the cell"
+        return line
+    short = line.replace(place["folder"] or "", "", 1)
+    return f"{short}  ← line {int(place['line']) + FIRST_LINE - 1} of the cell"

@@ -5,7 +5,7 @@ TRACE = '  File "/mnt/scripts/default/train/0a1b/train.py", line 7, in <module>'
 
 def test_a_line_of_the_script_is_named_by_the_line_of_the_cell():
     assert with_cell_lines([TRACE, "ValueError: x"], "train.py") == [
-        f"{TRACE}  ← line 8 of the cell",
+        '  File "train.py", line 7, in <module>  ← line 8 of the cell',
         "ValueError: x",
     ]
 
