@@ -1,0 +1,28 @@
+"""No verb of the protocol is left out of this suite, and a place is asked for nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import Accounts, Backend, Groups, Storage
+
+TESTS = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+HELPERS = (Path(__file__).parent / "places.py").read_text()
+
+
+def verbs(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("protocol", [Backend, Storage, Accounts, Groups])
+def test_every_verb_is_tested(protocol: type) -> None:
+    missing = {verb for verb in verbs(protocol) if not re.search(rf'[."]{verb}\b', TESTS + HELPERS)}
+    assert not missing
+
+
+def test_backends_are_asked_for_their_verbs_only() -> None:
+    asked = set(re.findall(r"\bbackend\.(\w+)", TESTS + HELPERS))
+    assert asked - verbs(Backend) <= {"storage", "containers", "accounts", "groups", "capabilities"}
