@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,6 +81,15 @@ def until(is_so: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
     while not is_so():
         assert time.monotonic() < deadline, f"still not so after {within_s} s"
         time.sleep(0.02)
+
+
+def holders(home: Path, text: str) -> list[str]:
+    """The files below a folder that hold a text.
+
+    Another process reads them: SQLite's locks on its files go when their own process closes them once.
+    """
+    argv = ["grep", "-rlsaF", "--", text, str(home)]
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.splitlines()
 
 
 def below(home: Path) -> list[psutil.Process]:

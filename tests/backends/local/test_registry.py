@@ -19,7 +19,7 @@ from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.job import ExecutionState
 from tests.backends.local.boxes import IMAGE, submit
-from tests.world import PATIENCE_S, World, until
+from tests.world import PATIENCE_S, World, holders, until
 
 USER, PASSWORD = "me", "hush-hush"
 # What `htpasswd -B` makes of the two.
@@ -83,17 +83,13 @@ def answers(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def holders(home: Path, secret: str) -> list[Path]:
-    """The files of a home that hold a secret."""
-    return [path for path in home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
-
-
 @pytest.mark.slow
 def test_a_private_image_is_pulled_with_its_credentials(boxes: World, served: Registry) -> None:
     served.forget()
     job = submit(boxes, "cat /in-the-image; env", containerSettings=served.settings()).wait(PATIENCE_S)
     assert job.state is ExecutionState.SUCCEEDED, job.log(file="execution.log")
     assert job.log().startswith("yes\n")
+    assert holders(boxes.settings.home, "team/ours")
     assert not holders(boxes.settings.home, PASSWORD)  # nor any variable of the job, which it printed
     assert not list(boxes.settings.home.rglob("config.json"))
     shown = json.dumps(job.show().to_wire())
