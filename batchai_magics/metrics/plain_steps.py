@@ -65,7 +65,7 @@ class PlainSteps(NamedTuple):
     @property
     def rest(self) -> bytes:
         """All text that is no plain step line, each line behind a newline."""
-        return b"".join(self.texts) if len(self.texts) > 1 else self.texts[0]
+        return b"".join(self.texts)
 
     def gaps_with(self, marks: Sequence[bytes]) -> Iterator[Gap]:
         """The gaps that hold one of these byte strings."""
@@ -75,15 +75,22 @@ class PlainSteps(NamedTuple):
             yield Gap(texts[row][1:] if row == last else texts[row][1:] + b"\n", offset, row)
 
 
+def has_many_steps(data: bytes) -> bool:
+    """Whether lines may hold so many records that it is worth while to read them all at once."""
+    return data.count(_LITERAL) >= _FEWEST
+
+
+def no_steps(block: Block) -> PlainSteps:
+    """All of a block as one gap."""
+    return PlainSteps((), (b"\n" + block.data,), block.offset)
+
+
 def read_plain_steps(
     block: Block, *, is_tagged: bool, has_accuracy: bool, rank: int | None, clock: Clock | None
 ) -> PlainSteps:
     """Take a block of whole lines apart; `rank` is that of lines without tags."""
-    text = b"\n" + block.data
-    if text.count(_LITERAL) < _FEWEST:
-        return PlainSteps((), (text,), block.offset)
     pattern = _LINES[is_tagged, has_accuracy]
-    pieces: list[bytes] = pattern.split(text)
+    pieces: list[bytes] = pattern.split(b"\n" + block.data)
     width = pattern.groups + 1
     texts, lines, *columns = (pieces[column::width] for column in range(width))
     sizes = map(add, map(len, texts), map(len, lines))

@@ -15,7 +15,7 @@ from batchai_magics.metrics.lines import Block, LineCutter, lines_of
 from batchai_magics.metrics.memory import Memories
 from batchai_magics.metrics.pace import Pace
 from batchai_magics.metrics.patterns import Patterns
-from batchai_magics.metrics.plain_steps import Gap, PlainSteps, read_plain_steps
+from batchai_magics.metrics.plain_steps import Gap, PlainSteps, has_many_steps, no_steps, read_plain_steps
 from batchai_magics.metrics.prefixes import (
     PREFIX,
     StreamKey,
@@ -87,17 +87,20 @@ class Source:
         if not self._is_even(block, is_tagged=is_tagged):
             return self._untangle(block)
         if self._is_plain(block.data):
-            steps = read_plain_steps(
-                block,
-                is_tagged=is_tagged,
-                has_accuracy=self.pace.has_accuracy,
-                rank=self.rank,
-                clock=self._clock,
-            )
-            found = look(steps.rest, is_in_header=self._header.is_open)
+            steps = self._read_steps(block, is_tagged=is_tagged) if has_many_steps(block.data) else None
+            found = look(steps.rest if steps else block.data, is_in_header=self._header.is_open)
             if not found.is_opening:
                 return self._read_at_once(block, steps, found, is_tagged=is_tagged)
         return self._untangle(block) if is_tagged else self._read_singly(block)
+
+    def _read_steps(self, block: Block, *, is_tagged: bool) -> PlainSteps:
+        return read_plain_steps(
+            block,
+            is_tagged=is_tagged,
+            has_accuracy=self.pace.has_accuracy,
+            rank=self.rank,
+            clock=self._clock,
+        )
 
     def _is_even(self, block: Block, *, is_tagged: bool) -> bool:
         """Whether no line is spread over several blocks or over several tags' pieces."""
@@ -113,18 +116,18 @@ class Source:
         return is_clean and not self._patterns and not self._memories.has_table
 
     def _read_at_once(
-        self, block: Block, steps: PlainSteps, found: Found, *, is_tagged: bool
+        self, block: Block, steps: PlainSteps | None, found: Found, *, is_tagged: bool
     ) -> Iterable[Record]:
         key = last_tag(block.data) if is_tagged else None
-        if self._header.is_open or (found.marks and steps.records):
-            return self._read_around(block, steps, found, key)
+        if self._header.is_open or (steps and found.marks):
+            return self._read_around(block, steps or no_steps(block), found, key)
         rank = self.rank
         if key:
             self._streams.switch_to(key)
-        if found.marks:
-            return self._read_gap(Gap(*block, 0), found, rank, is_tagged=is_tagged)
-        self.pace.see_all(steps.records)
-        return steps.records
+        if steps:
+            self.pace.see_all(steps.records)
+            return steps.records
+        return self._read_gap(Gap(*block, 0), found, rank, is_tagged=is_tagged) if found.marks else ()
 
     def _read_around(
         self, block: Block, steps: PlainSteps, found: Found, key: StreamKey | None
