@@ -10,7 +10,7 @@ from batchai_magics.widgets import display
 from batchai_magics.widgets.batch import OVERHEAD_BYTES
 from batchai_magics.widgets.board_view import BoardFeed, BoardView, Clock
 from batchai_magics.widgets.display import Bundle
-from batchai_magics.widgets.still import EMPTY
+from batchai_magics.widgets.still import EMPTY, twin_of
 
 REFRESH_S = 2.0  # between two still pictures where no page shows a live view
 SNAPSHOT_S = 30.0  # between two snapshots beside a live view
@@ -176,12 +176,13 @@ class LiveBoard(Board):
 
     def _show_view(self, show: Callable[[Bundle, str], None]) -> None:
         bundle, _ = self.view._repr_mimebundle_() or ({}, {})
-        show({**bundle, "text/plain": self.known.bundle()["text/plain"]}, self.id)
+        text = self.known.bundle()["text/plain"].partition("\n")[0]  # all of it is in the picture
+        show({**bundle, "text/plain": text}, self.id)
 
     def _picture(self) -> Bundle:
         bundle = dict(self.known.bundle())
         if "text/html" in bundle:
-            bundle["text/html"] = f'<div data-batchai-snapshot="{self.id}">{bundle["text/html"]}</div>'
+            bundle["text/html"] = twin_of(self.id, bundle["text/html"])
         return bundle
 
 

@@ -45,9 +45,18 @@ def card_of(feed: Feed, way_back: str) -> Card | None:
 def card_bundle(card: Card, *, snapshot_of: str = "") -> Bundle:
     """The card as HTML and text. With `snapshot_of`, a live view of that id hides it while it is there."""
     body = to_html(card)
-    if snapshot_of:
-        body = f'<div data-batchai-snapshot="{html.escape(snapshot_of)}">{body}</div>'
-    return {"text/html": body, "text/plain": to_text(card)}
+    return {"text/html": twin_of(snapshot_of, body) if snapshot_of else body, "text/plain": to_text(card)}
+
+
+def twin_of(view_id: str, body: str) -> str:
+    """HTML that a live view of that id hides, and that hides what is left of the view where it cannot live.
+
+    A notebook saved while the view was live names a model that is no more when it is opened again. There
+    JupyterLab writes an error, without any element: what stands before the twin and has none is not shown.
+    """
+    mark = f'data-batchai-snapshot="{html.escape(view_id)}"'
+    lost = f".jp-OutputArea-child:has(+ .jp-OutputArea-child [{mark}]):not(:has(.jp-OutputArea-output *))"
+    return f"<div {mark}><style>{lost} {{ display: none; }}</style>{body}</div>"
 
 
 def chart_bundle(feed: Feed) -> Bundle:
