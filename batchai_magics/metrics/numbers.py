@@ -75,8 +75,11 @@ def numbers(records: Iterable[Record]) -> Iterator[Number]:
 def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     """One row a number, in file order, columns as TIDY_COLUMNS.
 
-    `step` and `rank` are nullable integers, `wall_time` is a UTC time or NaT, `offset` is the byte after the
-    number's line. A total that every rank repeats is a row each time: take one, never their sum.
+    `step` and `rank` are nullable integers, `offset` is the byte after the number's line. `wall_time` is when
+    the line was printed, as a UTC time, or NaT: by the stamp that the program or a collector put on the line,
+    else as the backend noted (to a tenth of a second). A stamp without a zone is taken as UTC, where the
+    backend noted nothing; one without a year tells nothing. A total that every rank repeats is a row each
+    time: take one, never their sum.
     """
     import pandas as pd
 

@@ -190,6 +190,19 @@ def test_any_chunking_gives_the_times_of_one_chunk(parts, starts, size):
     assert records(size) == records(len(log) + 1)
 
 
+@given(st.lists(st.lists(st.integers(0, 59), max_size=6), min_size=1, max_size=3), st.randoms())
+def test_any_interleaving_of_whole_lines_keeps_each_ranks_times(series, random):
+    order = [rank for rank, seconds in enumerate(series) for _ in seconds]
+    random.shuffle(order)
+    rest = [iter(seconds) for seconds in series]
+    log = "".join(
+        f"Sat Mar  2 10:25:{next(rest[rank]):02d} 2019[1,{rank}]<stdout>:{LINE}\n" for rank in order
+    )
+    records = Parser().feed(log.encode())
+    for rank, seconds in enumerate(series):
+        assert [r.wall_time for r in records if r.rank == rank] == [T - 35 + second for second in seconds]
+
+
 def test_each_line_has_the_time_at_which_its_end_was_written():
     log = f"{step(1)}\n{step(10)}\nx".encode() * 9
     ends = [record.offset for record in Parser().feed(log)]
