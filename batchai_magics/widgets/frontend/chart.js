@@ -18,8 +18,8 @@ import { onThemeChange } from "./theme.js";
 
 const HEIGHT_PX = 190;
 const MAX_READOUT_RANKS = 4;
-const READOUT_PX = 200; // that the legend needs beside its ranks, and for each of them
-const RANK_PX = 74;
+const READOUT_PX = 120; // that the legend needs beside its ranks, and for each of them
+const RANK_PX = 70;
 const MOVE_SHARE = 0.02; // of the visible steps, for one press of an arrow key
 const ALL = "all";
 const EACH = "ranks";
@@ -37,6 +37,7 @@ export class Chart {
     this.drawn = ""; // what the plot was made for
     this.isZoomed = false;
     this.isLog = false;
+    this.onReset = () => this.resetZoom(); // the reader wants to see all steps again
     this.isComplete = false; // no value will come any more
     /** @type {number | null} */
     this.warmUp = null;
@@ -57,7 +58,7 @@ export class Chart {
     );
     this.reset = el(
       "button",
-      { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.resetZoom() },
+      { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.onReset() },
       "Reset zoom",
     );
     this.empty = el("div", { class: "ba-empty" }, subject.empty);
@@ -90,7 +91,6 @@ export class Chart {
     if (subject.values === this.subject.values) return;
     this.subject = subject;
     this.isLog = this.isLog && Boolean(subject.hasLog);
-    this.log.hidden = !subject.hasLog;
     setText(this.title, subject.title);
     this.element.setAttribute("aria-label", subject.title);
     this.drawn = "";
@@ -133,6 +133,7 @@ export class Chart {
     table.settle();
     const hasData = values.all.some((value) => value !== null);
     this.empty.hidden = hasData;
+    this.log.hidden = !hasData || !this.subject.hasLog;
     setText(this.empty, this.isComplete ? none : empty);
     if (!hasData) {
       this.plot?.destroy();
@@ -185,7 +186,7 @@ export class Chart {
         y: false,
         drag: { x: true, y: false, dist: 5 },
         points: { size: 6 },
-        bind: { dblclick: () => () => (this.resetZoom(), null) },
+        bind: { dblclick: () => () => (this.onReset(), null) },
       },
       hooks: { ...style.hooks, setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
     };
@@ -203,7 +204,7 @@ export class Chart {
   /** Whether the legend has room for each rank. */
   get #hasRoom() {
     const { length } = this.subject.values.ranks;
-    return length <= MAX_READOUT_RANKS && this.box.clientWidth >= READOUT_PX + length * RANK_PX;
+    return length <= MAX_READOUT_RANKS && this.legend.element.clientWidth >= READOUT_PX + length * RANK_PX;
   }
 
   /** Shows the lines that the legend has not hidden. */
@@ -251,7 +252,7 @@ export class Chart {
   #onKey(event) {
     const plot = this.plot;
     if (!plot) return;
-    if (event.key === "Escape") this.resetZoom();
+    if (event.key === "Escape") this.onReset();
     else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
       const [from, to] = plot.series[0]?.idxs ?? [0, 0];
       const way = event.key === "ArrowLeft" ? -1 : 1;

@@ -38,6 +38,9 @@ export class Charts {
     };
     this.rates = new Chart(rate, `ba-${viewId}`);
     this.others = new Chart(this.loss, `ba-${viewId}`);
+    // They are zoomed together.
+    this.rates.onReset = this.others.onReset = () => [this.rates, this.others].forEach((chart) => chart.resetZoom());
+    this.wasOver = session.model.get("facts").ended !== null; // when the view was made: nothing moves for it
     this.isChosen = false; // by the reader
     this.others.menu.addEventListener("change", () => {
       this.isChosen = true;
@@ -48,12 +51,20 @@ export class Charts {
 
   /** Draws what is new, in the next frame. */
   update() {
+    this.#leaveOut();
     this.#offer([...this.session.points.others.keys()]);
     for (const chart of [this.rates, this.others]) {
       chart.isComplete = this.session.isComplete;
       chart.warmUp = this.session.model.get("facts").warm_up ?? null;
       chart.update();
     }
+  }
+
+  /** Leaves the charts out where a job that has ended told no numbers. */
+  #leaveOut() {
+    const { points, isComplete, model } = this.session;
+    const hasEnded = model.get("facts").ended !== null;
+    this.element.hidden = hasEnded && isComplete && this.wasOver && !points.count && !points.others.size;
   }
 
   /** Ends what the charts have running. */
