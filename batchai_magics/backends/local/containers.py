@@ -55,14 +55,13 @@ def boxed(plan: dict[str, Any], spec: JobSpec, folders: Sequence[Path]) -> dict[
     is_mpi = plan["launcher"] == "mpi"
     processes, removals = [], []
     for index, process in enumerate(plan["processes"]):
-        env = {**process["env"], **(RANK_ENV if is_mpi else {})}
+        env = {**process["env"], **RANK_ENV} if is_mpi else process["env"]
         variables = [*plan["nodes"][process["node"]]["env"], *env, *secrets]
         name = f"batchai-{plan['guid']}-{index}"
         box = Box(plan["engine"], spec.container_settings, name, folders, variables, is_mpi)
         processes.append({**process, "env": env, "command": box.command(process["command"])})
-        removals.append(box.removal)
-    kept = [command for command in removals if command]
-    return {**plan, "processes": processes, "removals": kept, "pull": pull(spec.container_settings)}
+        removals += box.removals
+    return {**plan, "processes": processes, "removals": removals, "pull": pull(spec.container_settings)}
 
 
 def pull(settings: ContainerSettings) -> dict[str, str] | None:
@@ -117,8 +116,6 @@ class Box:
         return [f"--shm-size={self.settings.shm_size}"] if self.settings.shm_size else []
 
     @property
-    def removal(self) -> list[str]:
-        """The command that ends the container, whatever it does; empty where processes are its whole life."""
-        if is_apptainer(self.engine):
-            return []
-        return [*self.engine, "rm", "--force", self.name]
+    def removals(self) -> list[list[str]]:
+        """The commands that end the container, whatever it does; none where processes are its whole life."""
+        return [] if is_apptainer(self.engine) else [[*self.engine, "rm", "--force", self.name]]

@@ -47,7 +47,7 @@ def tools(plan: dict[str, Any], job: JobLayout, *, password: str) -> Generator[T
         place.mkdir(parents=True, exist_ok=True)
         env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(job.mounts), process.MARK: unmanaged.mark(plan["guid"])}
         line = unmanaged.mount_line(item["command"], place)
-        yield Tool(line, env, PREPARATION_FAILED, partial(unmanaged.problem, item["command"], place))
+        yield Tool(line, env, PREPARATION_FAILED, partial(unmanaged.problem, place))
 
 
 def _pull_problem(image: str, code: int, words: str) -> str:

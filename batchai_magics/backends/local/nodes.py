@@ -6,10 +6,7 @@ import hashlib
 import sqlite3
 import time
 from datetime import datetime, timezone
-from pathlib import Path
 
-from batchai_magics.backends.local import process, trees
-from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster import DeallocationOption, NodeState, NodeStateCounts
@@ -75,23 +72,6 @@ def cluster_guid(store: Store, node_id: str) -> str:
     query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
     with store.read() as db:
         return str(db.execute(query, (node_id,)).fetchone()["guid"])
-
-
-def sweep(store: Store, layout: Layout) -> None:
-    """Ends what nodes that have left still prepare, and deletes their folders."""
-    found = list(layout.clusters.glob("*/nodes/*"))
-    with store.read() as db:  # after the look at the folders: a node is written down before it gets one
-        present = {id for (id,) in db.execute("SELECT id FROM node")}
-    for folder in found:
-        if folder.name not in present:
-            clear(folder)
-
-
-def clear(folder: Path) -> None:
-    """Deletes the folder of a node that has left, once nothing runs there."""
-    if (folder / "setup.json").exists():
-        process.kill(lambda: process.marked(folder.name))
-    trees.remove(folder)
 
 
 def counts(db: sqlite3.Connection, key: str) -> NodeStateCounts:

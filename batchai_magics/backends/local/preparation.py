@@ -62,8 +62,7 @@ def _start(
     store: Store, layout: Layout, row: sqlite3.Row, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
     spec = ClusterSpec.from_wire(json.loads(row["spec"]))
-    task = spec.node_setup.setup_task if spec.node_setup else None
-    missing = [item.name for item in (task.secrets if task else None) or () if item.name not in secrets]
+    missing = _missing(spec, secrets)
     if missing:
         text = f"The setup task's secrets ({', '.join(missing)}) are not kept: create the cluster again"
         settle(store, row["id"], text)
@@ -84,3 +83,9 @@ def _start(
     with store.write() as db:
         db.execute("UPDATE node SET preparer = ? WHERE id = ?", (process.identity(child.pid), row["id"]))
     return [child]
+
+
+def _missing(spec: ClusterSpec, secrets: Mapping[str, str]) -> list[str]:
+    """The names of the setup task's secrets whose values nobody has any more."""
+    task = spec.node_setup.setup_task if spec.node_setup else None
+    return [item.name for item in (task.secrets if task else None) or () if item.name not in secrets]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
-from batchai_magics.backends.local import autoscale, nodes, preparation, scheduler, unmanaged
+from batchai_magics.backends.local import autoscale, node_folders, preparation, scheduler, unmanaged
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 
@@ -17,6 +17,6 @@ def settle(
     autoscale.adjust(store)
     started = preparation.prepare(store, layout, secrets=setup_secrets)
     started += scheduler.step(store, layout)
-    nodes.sweep(store, layout)
+    node_folders.sweep(store, layout)
     unmanaged.sweep(store, layout)
     return started

@@ -101,15 +101,9 @@ class Supervisor:
         return interrupted or of_preparation([code for code in codes if code is not None])
 
     def _run_ranks(self) -> Outcome:
-        count = len(self._plan["processes"])
-        for note in self._plan["notes"]:
-            self._log.write(f"warning: {note}")
-        self._log.write(f"starting {count} process(es) on {len(self._plan['nodes'])} node(s)")
+        self._announce()
         is_mpi = self._plan["launcher"] == "mpi"
-        indices = range(0) if is_mpi else range(count)
-        self._children = [self._start_one(self._layout.plan, i) for i in indices]
-        if is_mpi:
-            self._children = [self._start_mpi()]
+        self._children = [self._start_mpi()] if is_mpi else self._start_each()
         exits = Path(self._plan["exits"])
         interrupted = self._watch(exits)
         by_themselves = {rank for rank, _ in _exit_codes(exits)}
@@ -119,9 +113,18 @@ class Supervisor:
         launcher_code = (self._children[0].poll() or 0) if is_mpi else 0
         return of_ranks(exits, self._plan, by_themselves, launcher_code=launcher_code)
 
+    def _announce(self) -> None:
+        for note in self._plan["notes"]:
+            self._log.write(f"warning: {note}")
+        count = len(self._plan["processes"])
+        self._log.write(f"starting {count} process(es) on {len(self._plan['nodes'])} node(s)")
+
     def _remove_containers(self) -> None:
         for command in self._plan["removals"]:
             subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+    def _start_each(self) -> list[subprocess.Popen[bytes]]:
+        return [self._start_one(self._layout.plan, i) for i in range(len(self._plan["processes"]))]
 
     def _start_one(self, plan: Path, index: int) -> subprocess.Popen[bytes]:
         argv = [self._plan["python"], "-I", "-S", RANK, str(plan), str(index)]

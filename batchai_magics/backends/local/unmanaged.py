@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.local import elevation, nodes, process, trees
+from batchai_magics.backends.local import elevation, node_folders, process, trees
 from batchai_magics.backends.local.layout import Layout
 from batchai_magics.backends.local.store import Store
 from batchai_magics.backends.local.verdict import OPEN
@@ -40,14 +40,14 @@ def mark(guid: str) -> str:
     return f"{guid}/mounts"
 
 
-def problem(command: str, place: Path, code: int, words: str) -> str:
-    """Why a mount command did not mount, or an empty string when it did."""
+def problem(place: Path, code: int, words: str) -> str:
+    """Why a mount command did not mount, or an empty string when it did. The command may hold a password."""
     if code:
         said = " ".join(words.split())[:LONGEST_WORDS]
         told = f"{said} (exit code {code})" if said else f"exit code {code}"
-        return f"{place.name} could not be mounted by `{command}`: {told}"
+        return f"{place.name} could not be mounted: {told}"
     if not is_mounted(place):
-        return f"`{command}` ended well, and nothing is mounted at {place}"
+        return f"The mount command of {place.name} ended well, and nothing is mounted at {place}"
     return ""
 
 
@@ -80,7 +80,7 @@ def _mount(command: str, place: Path, root: Path, guid: str) -> str:
         preexec_fn=process.die_with_starter,
     )
     words = (done.stderr or done.stdout).decode(errors="replace")
-    return problem(command, place, done.returncode, words)
+    return problem(place, done.returncode, words)
 
 
 def sweep(store: Store, layout: Layout) -> None:
@@ -101,7 +101,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     if folder.exists():
         with _alone(folder, meanwhile=lambda: process.kill(lambda: process.marked(mark(guid)))):
             for node in folder.glob("nodes/*"):
-                nodes.clear(node)
+                node_folders.clear(node)
             unmount(folder)
             trees.remove(folder)
 

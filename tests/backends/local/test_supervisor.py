@@ -1,0 +1,14 @@
+"""The supervisor by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def test_a_supervisor_starts_without_the_models_which_take_long() -> None:
+    code = (
+        "import sys; from batchai_magics.backends.local import supervisor; print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
