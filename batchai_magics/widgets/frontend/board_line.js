@@ -23,6 +23,7 @@ export class BoardLine {
     /** @type {(content: any) => void} */
     this.onNews = () => {};
     this.count = 0;
+    this.isAnswered = false; // the kernel has said something
     this.page = Math.random().toString(36).slice(2); // a name that no other page has
     this.take = (/** @type {any} */ content) => this.#take(content);
     model.on("msg:custom", this.take);
@@ -91,6 +92,7 @@ export class BoardLine {
   /** @param {any} content */
   #take(content) {
     clearTimeout(this.greeting);
+    this.isAnswered = true;
     if (content.kind !== "answer") {
       this.onNews(content);
       return;
@@ -102,17 +104,4 @@ export class BoardLine {
     this.onBusy(false);
     waiting.give(content);
   }
-}
-
-/**
- * While the live view is there, its static twin below it is hidden.
- * @param {string} viewId
- * @returns {() => void} shows it again
- */
-export function hideTwin(viewId) {
-  const twin = `[data-batchai-snapshot="${CSS.escape(viewId)}"]`;
-  const style = document.createElement("style");
-  style.textContent = `${twin}, .jp-OutputArea-child:has(${twin}) { display: none !important; }`;
-  document.head.append(style);
-  return () => style.remove();
 }

@@ -1,10 +1,11 @@
 // The live view of a cluster: its size, and its nodes as tiles. Python holds the data; this draws it.
 
-import { BoardLine, BUSY, hideTwin } from "./board_line.js";
+import { BoardLine, BUSY } from "./board_line.js";
 import { el, setText } from "./dom.js";
 import { nodeBar } from "./nodes.js";
 import { nodeTiles } from "./tiles.js";
 import { scaleForm } from "./scale_form.js";
+import { hideTwin } from "./twin.js";
 
 /** @typedef {import("./board_types.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./board_types.d.ts").ClusterFacts} ClusterFacts */
@@ -32,7 +33,7 @@ export default {
       tiles.element,
     );
     line.holdWhileUsed(view);
-    const show = hideTwin(model.get("view_id"));
+    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
     root.append(view);
 
     const onFacts = () => {

@@ -1,10 +1,11 @@
 // The live view of runs side by side: an overlay of their lines, or how their speed grows with processes.
 
-import { BoardLine, BUSY, hideTwin } from "./board_line.js";
+import { BoardLine, BUSY } from "./board_line.js";
 import { isDashed, LinesChart, runColour } from "./comparison_chart.js";
 import { runTable } from "./comparison_table.js";
 import { el, setText } from "./dom.js";
 import { counted, duration } from "./format.js";
+import { hideTwin } from "./twin.js";
 
 /** @typedef {import("./board_types.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./comparison_types.d.ts").ComparisonFacts} ComparisonFacts */
@@ -40,7 +41,7 @@ export default {
       table.element,
     );
     line.holdWhileUsed(view);
-    const show = hideTwin(model.get("view_id"));
+    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
     root.append(view);
 
     const update = () => {

@@ -7,6 +7,7 @@ import { keepInPage } from "./kept.js";
 import { LogPanel } from "./log_panel.js";
 import { nodeBar } from "./nodes.js";
 import { Session } from "./session.js";
+import { hideTwin, twinOf } from "./twin.js";
 
 /** @typedef {import("./types.d.ts").Model} Model */
 
@@ -38,8 +39,6 @@ function draw(session, model, root) {
   const nodes = nodeBar();
   const charts = new Charts(session, model.get("view_id"));
   const output = new LogPanel(session);
-  const twin = `[data-batchai-snapshot="${CSS.escape(model.get("view_id"))}"]`;
-  const hiding = hide(twin);
   const view = el(
     "article",
     { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
@@ -48,6 +47,7 @@ function draw(session, model, root) {
     charts.element,
     output.element,
   );
+  const showTwin = hideTwin(model.get("view_id"), view, () => session.seq > 0);
   holdWhileUsed(session, view);
   root.append(view);
 
@@ -71,13 +71,13 @@ function draw(session, model, root) {
     model.off("change:files", onFiles);
     [head, charts, output].forEach((part) => part.stop());
     leave?.();
-    hiding.remove();
+    showTwin();
     view.remove();
     session.bye();
   };
   const keep = () => {
     if (leave) return;
-    leave = keepInPage(view, twin, end);
+    leave = keepInPage(view, twinOf(model.get("view_id")), end);
     if (leave) output.moved();
   };
   const stopListening = session.listen((kind, file, added) => {
@@ -98,17 +98,6 @@ function draw(session, model, root) {
     if (session.isKept) keep();
     if (!leave) end();
   };
-}
-
-/**
- * While the live view is there, its static twin below it is hidden, and the chart beside that.
- * @param {string} twin
- */
-function hide(twin) {
-  const card = `.jp-OutputArea-child:has(${twin})`;
-  const style = el("style", {}, `${twin}, ${card}, ${card} + .jp-OutputArea-child:has(img) { display: none !important; }`);
-  document.head.append(style);
-  return style;
 }
 
 /**

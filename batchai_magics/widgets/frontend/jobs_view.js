@@ -1,10 +1,11 @@
 // The live list of an experiment's jobs, and one of them opened below. Python holds the data; this draws it.
 
-import { BoardLine, BUSY, hideTwin } from "./board_line.js";
+import { BoardLine, BUSY } from "./board_line.js";
 import { el, setText } from "./dom.js";
 import { counted } from "./format.js";
 import { stateFilter } from "./job_filter.js";
 import { JobTable } from "./job_table.js";
+import { hideTwin } from "./twin.js";
 
 /** @typedef {import("./board_types.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./board_types.d.ts").ChildView} ChildView */
@@ -30,7 +31,7 @@ export default {
       opened.element,
     );
     line.holdWhileUsed(view);
-    const show = hideTwin(model.get("view_id"));
+    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
     root.append(view);
 
     const onFacts = () => {
