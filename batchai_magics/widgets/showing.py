@@ -106,10 +106,14 @@ class Showing:
 
     def _freeze(self) -> int:
         card, chart = self._card(snapshot_of=self._hidden_by), still.chart_bundle(self.feed)
+        self._announce()
         display.update(card, self.id)
         display.update(chart, self.second_id)
         self.is_frozen = True
         return _size(card) + _size(chart)
+
+    def _announce(self) -> None:
+        """The output is about to become a still picture."""
 
     def _card(self, *, snapshot_of: str = "") -> Bundle:
         card = still.card_of(self.feed, self.way_back)
@@ -219,11 +223,10 @@ class LiveShowing(Showing):
             return not self._is_of_page or self._clock() - self._opened_at >= HELLO_S
         return self.view.has_all and not self.view.is_held and self._clock() - self._over_at >= LINGER_S
 
-    def _freeze(self) -> int:
+    def _announce(self) -> None:
         self.view.is_greeted = False
         if not self.is_closed and not self.view.is_detached:
             self.view.keep()
-        return super()._freeze()
 
 
 def _size(bundle: Bundle) -> int:
