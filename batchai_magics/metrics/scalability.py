@@ -83,7 +83,8 @@ class Scaling:
         return "\n".join(self._sentences())
 
     def _sentences(self) -> list[str]:
-        rest = [f"No images/sec yet: {', '.join(self.silent)}."] if self.silent else []
+        when = " yet" if self.is_running else ""
+        rest = [f"No images/sec{when}: {', '.join(self.silent)}."] if self.silent else []
         return [*map(str, self.curves), *rest]
 
     def __repr__(self) -> str:

@@ -71,6 +71,7 @@ class ComparisonFeed:
     def end(self) -> None:
         """All jobs have ended."""
         self.is_over = True
+        self._changed.update(self.jobs)  # they do not run any more
         self._sum_up()
         self.version += 1
 

@@ -186,7 +186,8 @@ def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
     turns(publisher, clock, 4)
     told = page.shown[shown.id]["text/plain"]
     assert "two: failed." in told
-    assert "No images/sec yet: two." in told
+    assert "No images/sec: two." in told
+    assert not shown.known.value.is_running
 
 
 def test_a_log_that_starts_again_voids_what_it_told(publisher, clock, place, page):
