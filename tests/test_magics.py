@@ -74,7 +74,8 @@ def test_a_line_gives_an_object(run):
 
 
 @pytest.mark.parametrize(
-    "line", ["create -n set -s Standard_D2 -t 0", "resize -n small -t 0", "auto-scale -n small --min 0 --max 1"]
+    "line",
+    ["create -n set -s Standard_D2 -t 0", "resize -n small -t 0", "auto-scale -n small --min 0 --max 1"],
 )
 def test_a_line_that_changes_a_cluster_shows_it_live(run, line):
     run("%batchai cluster create -n small -s Standard_D2 -t 0")
