@@ -33,6 +33,8 @@ def test_a_share_keeps_files_and_lists_them(storage: Storage) -> None:
     found = [(file.path, file.is_directory, file.size_bytes) for file in storage.list("data")]
     assert found == [("a.txt", False, 2), ("b", True, 0)]
     assert names(storage, "b") == ["b/inner.txt"]
+    assert [storage.show("data", path).path for path in ("b", "b/inner.txt")] == ["b", "b/inner.txt"]
+    assert storage.show("data", "a.txt") == storage.list("data")[0]
     assert storage.download("data", "b/inner.txt") == b"1"
     assert storage.digest("data", "a.txt") in ("", hashlib.sha256(b"22").hexdigest())
     storage.delete("data", "b")
@@ -56,6 +58,8 @@ def test_an_upload_goes_on_where_it_stopped_and_appears_when_whole(storage: Stor
     assert storage.begin("data", "a/b", len(DATA)) == 0
     storage.write("data", "a/b", 0, DATA[:10_000])
     assert "a/b" not in names(storage, "a")
+    with pytest.raises(NotFoundError):
+        storage.show("data", "a/b")
     assert storage.begin("data", "a/b", len(DATA)) == 10_000
     storage.write("data", "a/b", 10_000, DATA[10_000:])
     storage.finish("data", "a/b", DIGEST)
@@ -87,7 +91,7 @@ def test_a_damaged_upload_never_appears(storage: Storage) -> None:
 def test_no_path_leads_out_of_a_share(storage: Storage, path: str) -> None:
     verbs = {
         "upload": ({path: b""},),
-        **dict.fromkeys(("list", "download", "delete", "digest"), (path,)),
+        **dict.fromkeys(("list", "show", "download", "delete", "digest"), (path,)),
         "read": (path, 0, 1),
         "begin": (path, 1),
         "write": (path, 0, b"x"),
@@ -106,8 +110,11 @@ def test_an_ill_formed_share_is_named(storage: Storage, name: str) -> None:
 
 
 def test_no_link_that_a_job_makes_leads_out_of_a_share(place: Place) -> None:
-    place.run("cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; ln -s /etc etc; ln -s /etc/passwd passwd")
+    place.run(
+        "cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; ln -s /etc etc; ln -s /etc/passwd passwd; ln -s a b; echo > a"
+    )
     storage = place.backend.storage
+    assert storage.show(place.share, "b").path == "b"
     assert not {"etc", "passwd"}.intersection(file.path for file in storage.list(place.share))
     for path in ("passwd", "etc/passwd"):
         with pytest.raises(StorageError):
@@ -121,7 +128,7 @@ def test_what_is_missing_is_said_to_be(storage: Storage) -> None:
         with pytest.raises(NotFoundError) as caught:
             getattr(storage, verb)("nothere", *arguments)
         assert caught.value.code == "ShareNotFound"
-    for verb, arguments in (("download", ()), ("delete", ()), ("read", (0, 1)), ("digest", ())):
+    for verb, arguments in (("show", ()), ("download", ()), ("delete", ()), ("read", (0, 1)), ("digest", ())):
         with pytest.raises(NotFoundError) as caught:
             getattr(storage, verb)("data", "x", *arguments)
         assert caught.value.code == "ResourceNotFound"

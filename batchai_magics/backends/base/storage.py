@@ -38,6 +38,9 @@ class Storage(Protocol):
     def list(self, share: str, path: str = "") -> Sequence[ShareFile]:
         """One level of a folder, sorted by name."""
 
+    def show(self, share: str, path: str) -> ShareFile:
+        """A file or folder as it is now; NotFoundError when there is none."""
+
     def download(self, share: str, path: str) -> bytes:
         """A file's content; NotFoundError when there is none."""
 

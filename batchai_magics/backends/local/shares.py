@@ -9,8 +9,9 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from batchai_magics.backends.base import ShareFile
@@ -19,6 +20,8 @@ from batchai_magics.backends.local.outputs import inside, is_inside
 from batchai_magics.errors import NotFoundError, Problem, SpecError, StorageError
 
 _NAME = re.compile(r"(?:[a-z0-9]{3,24}/)?[a-z0-9](?:-?[a-z0-9]){2,62}")
+
+_UNFINISHED = ".part-"  # what the name of a file on its way begins with
 
 
 class LocalStorage:
@@ -55,8 +58,15 @@ class LocalStorage:
         place = inside(folder, path)
         if not place.is_dir():
             raise NotFoundError(f"{path!r} is no folder of share {share!r}", code="ParentNotFound")
-        items = [item for item in sorted(place.iterdir()) if not item.name.startswith(".part-")]
+        items = [item for item in sorted(place.iterdir()) if not item.name.startswith(_UNFINISHED)]
         return [_entry(item, path) for item in items if is_inside(folder, item)]
+
+    def show(self, share: str, path: str) -> ShareFile:
+        """A file or folder as it is now."""
+        place = inside(self._existing(share), path)
+        if place.name.startswith(_UNFINISHED) or not place.exists():
+            raise NotFoundError(f"{path!r} is not on share {share!r}", code="ResourceNotFound")
+        return replace(_entry(place, ""), path=str(PurePosixPath(path)))  # a link keeps its name
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
@@ -115,7 +125,7 @@ class LocalStorage:
 
     def _part(self, share: str, path: str) -> Path:
         place = inside(self._existing(share), path)
-        return place.with_name(f".part-{place.name}")
+        return place.with_name(f"{_UNFINISHED}{place.name}")
 
     def _file(self, share: str, path: str) -> Path:
         place = inside(self._existing(share), path)
@@ -157,7 +167,7 @@ def _sha256(file: BinaryIO) -> str:
 
 def _write(place: Path, content: bytes) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f".part-{uuid.uuid4().hex}")
+    part = place.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
     try:
         with part.open("wb") as file:
             file.write(content)

@@ -12,6 +12,7 @@ from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT
 from batchai_magics.commands.context import Context
 from batchai_magics.errors import NotFoundError
 
+_NO_RESOURCE = "ResourceNotFound"
 _DEPTH = 64  # deeper than that, a folder is linked in itself
 
 
@@ -29,11 +30,12 @@ class Place:
 
     def file(self, path: str) -> ShareFile:
         """The file or folder at `path`; NotFoundError when there is none."""
-        parent = path.rpartition("/")[0]
-        found = next((item for item in self.storage.list(self.name, parent) if item.path == path), None)
-        if found is None:
-            raise NotFoundError(f"The specified resource does not exist: {path!r}", code="ResourceNotFound")
-        return found
+        try:
+            return self.storage.show(self.name, path)
+        except NotFoundError as error:
+            if error.code != _NO_RESOURCE:
+                raise
+            raise NotFoundError(f"The specified resource does not exist: {path!r}", code=error.code) from None
 
     def find(self, path: str) -> ShareFile | None:
         """The file or folder at `path`, or None."""
