@@ -74,12 +74,13 @@ class Found(NamedTuple):
 
     glued: Sequence[GluedFormat]
     stems: Sequence[bytes]  # of the line formats
+    hints: Sequence[bytes]  # of the header's lines, in a header
+    openings: Sequence[bytes]  # of a header or a table, behind which lines without any mark matter
     marks: Sequence[bytes]
-    is_opening: bool = False  # a header or a table begins, so that lines without any mark matter
 
 
-_NOTHING = Found((), (), ())
-_ONLY_RATE = Found((_RATE,), (), (_RATE.literal,))
+_NOTHING = Found((), (), (), (), ())
+_ONLY_RATE = Found((_RATE,), (), (), (), (_RATE.literal,))
 
 
 def look(data: bytes, *, is_in_header: bool = False) -> Found:
@@ -90,9 +91,11 @@ def look(data: bytes, *, is_in_header: bool = False) -> Found:
         return _ONLY_RATE if has_rate else _NOTHING
     glued = [*([_RATE] if has_rate else []), *compress(_EVALUATION, is_there)]
     stems = list(compress(_LINE_STEMS, is_there[_OPENINGS_END:]))
-    hints = compress(HINTS, is_there[_HINTS_BEGIN:])
-    is_opening = any(is_there[len(_EVALUATION) : _OPENINGS_END])
-    return Found(glued, stems, [*(row.literal for row in glued), *stems, *hints], is_opening)
+    hints = list(compress(HINTS, is_there[_HINTS_BEGIN:]))
+    openings = list(compress(_OPENINGS, is_there[len(_EVALUATION) : _OPENINGS_END]))
+    if is_in_header:
+        openings = [opening for opening in openings if opening not in OPENINGS]
+    return Found(glued, stems, hints, openings, [*(row.literal for row in glued), *stems, *hints])
 
 
 def read_records(view: View, found: Found) -> Iterator[Record]:

@@ -90,7 +90,7 @@ class HeaderWindow:
         """The header entries on one line, more than one where ranks glued theirs together."""
         if not self.is_open and not self.opens_in(line):
             return []
-        entries = list(_entries(line))
+        entries = list(_entries(line)) if any(hint in line for hint in HINTS) else []
         self._lines_left = _WINDOW_LINES if entries else max(0, self._lines_left - 1)
         return entries
 

@@ -89,8 +89,9 @@ class Source:
         if self._is_plain(block.data):
             steps = self._read_steps(block, is_tagged=is_tagged) if has_many_steps(block.data) else None
             found = look(steps.rest if steps else block.data, is_in_header=self._header.is_open)
-            if not found.is_opening:
-                return self._read_at_once(block, steps, found, is_tagged=is_tagged)
+            if found.openings:
+                return self._read_openings(block, found)
+            return self._read_at_once(block, steps, found, is_tagged=is_tagged)
         return self._untangle(block) if is_tagged else self._read_singly(block)
 
     def _read_steps(self, block: Block, *, is_tagged: bool) -> PlainSteps:
@@ -115,12 +116,25 @@ class Source:
         is_clean = b"\x1b" not in data and b"\0" not in data and b"\b" not in data
         return is_clean and not self._patterns and not self._memories.has_table
 
+    def _read_openings(self, block: Block, found: Found) -> Iterator[Record]:
+        """Read up to the end of a line that may open a header or a table, then what is behind it."""
+        place = min(place for place in map(block.data.find, found.openings) if place >= 0)
+        begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
+        if begin:
+            yield from self._read_block(Block(block.data[:begin], block.offset))
+        yield from self._untangle(Block(block.data[begin:end], block.offset + begin))
+        rest = Block(block.data[end:], block.offset + end)
+        is_open = self._header.is_open or self._memories.has_table
+        if rest.data:
+            yield from self._read_block(rest) if is_open else self._untangle(rest)
+
     def _read_at_once(
         self, block: Block, steps: PlainSteps | None, found: Found, *, is_tagged: bool
     ) -> Iterable[Record]:
         key = last_tag(block.data) if is_tagged else None
-        if self._header.is_open or (steps and found.marks):
+        if found.hints or (steps and found.marks):
             return self._read_around(block, steps or no_steps(block), found, key)
+        self._skip_header(block.data)
         rank = self.rank
         if key:
             self._streams.switch_to(key)
@@ -129,26 +143,30 @@ class Source:
             return steps.records
         return self._read_gap(Gap(*block, 0), found, rank, is_tagged=is_tagged) if found.marks else ()
 
+    def _skip_header(self, data: bytes) -> None:
+        if self._header.is_open:
+            self._header.skip(data.count(b"\n"))
+
     def _read_around(
         self, block: Block, steps: PlainSteps, found: Found, key: StreamKey | None
     ) -> Iterator[Record]:
         """The steps, with the records of the gaps in their places."""
         rank = self.rank
-        done, row = block.offset, 0
+        done, row = 0, 0
         for gap in chain(steps.gaps_with(found.marks), [Gap(b"", block.end, len(steps.records))]):
             self.pace.see_all(steps.records[row : gap.row])
             yield from steps.records[row : gap.row]
-            if self._header.is_open:
-                self._header.skip(block.data.count(b"\n", done - block.offset, gap.offset - block.offset))
-            if gap.data:
+            self._skip_header(block.data[done : gap.offset - block.offset])
+            if found.hints:
+                yield from self._read_in_header(gap, found.marks)
+            elif gap.data:
+                self._skip_header(gap.data)
                 yield from self._read_gap(gap, found, rank, is_tagged=key is not None)
-            done, row = gap.offset + len(gap.data), gap.row
+            done, row = gap.offset - block.offset + len(gap.data), gap.row
         if key:
             self._streams.switch_to(key)
 
     def _read_gap(self, gap: Gap, found: Found, rank: int | None, *, is_tagged: bool) -> Iterable[Record]:
-        if self._header.is_open:
-            return self._read_in_header(gap, found.marks)
         rank = None if is_tagged else rank
         view = View(
             gap.data,
