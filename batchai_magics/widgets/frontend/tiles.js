@@ -10,7 +10,7 @@ const SECOND_MS = 1000;
 
 /** @returns {{element: HTMLElement, update: (rows: NodeRow[]) => void, stop: () => void}} */
 export function nodeTiles() {
-  const list = el("ul", { class: "ba-tiles", role: "list", "aria-label": "Nodes" });
+  const list = el("ul", { class: "ba-tiles", tabindex: 0, role: "list", "aria-label": "Nodes" });
   const none = el("p", { class: "ba-empty-board" }, "No nodes. They come when the cluster is resized, or when a job needs them.");
   const element = el("div", {}, list, none);
   /** @type {Map<string, Tile>} */
