@@ -120,18 +120,13 @@ def test_a_command_that_mounts_nothing_is_told(world: World) -> None:
 
 
 def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> None:
+    default = set(world.backend.layout.clusters.iterdir())
     cluster = make(world, 1, mountVolumes=volumes("sleep 1000 #"))
-    (guid,) = [
-        path.name for path in world.backend.layout.clusters.iterdir() if (path / "mounts/data").exists()
-    ] or [""]
-    until(
-        lambda: any(
-            process.marked(unmanaged.mark(path.name)) for path in world.backend.layout.clusters.iterdir()
-        )
-    )
+    (folder,) = set(world.backend.layout.clusters.iterdir()) - default
+    until(lambda: process.marked(unmanaged.mark(folder.name)))
     world.backend.delete(cluster.id)
-    until(lambda: not process.marked(unmanaged.mark(guid)))
-    assert len(list(world.backend.layout.clusters.iterdir())) == 1  # the default one
+    until(lambda: not process.marked(unmanaged.mark(folder.name)))
+    assert not folder.exists()
 
 
 # -- of jobs -------------------------------------------------------------------
