@@ -13,6 +13,7 @@ from batchai_magics.widgets.batch import Batch
 from batchai_magics.widgets.failure import failure_of
 from batchai_magics.widgets.log_search import ERROR, Search, pattern_of
 from batchai_magics.widgets.rank_lines import lines_of
+from batchai_magics.widgets.rank_tags import ranks_between
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
@@ -58,7 +59,11 @@ class Answers:
             offset = max(0, self._job.backend.read(file, 0, 0).size + offset)
         chunk = self._job.backend.read(file, offset, min(int(content["limit"]), MAX_READ_BYTES))
         page = {"kind": "page", "id": content["id"], "file": file.path}
-        return Batch({**page, "offset": chunk.offset, "size": chunk.size}, [chunk.data])
+        is_shared = any(span.rank for span in chunk.spans)
+        ranks = ranks_between(chunk.spans, chunk.offset, chunk.end) if is_shared else b""
+        return Batch(
+            {**page, "offset": chunk.offset, "size": chunk.size}, [chunk.data, *([ranks] if ranks else [])]
+        )
 
     def _lines(self, content: dict[str, Any]) -> Batch:
         file, rank = _file(self._job, content), int(content["rank"])

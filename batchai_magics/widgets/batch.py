@@ -135,10 +135,14 @@ class Cursor:
         piece = tail.piece(place.offset, limit, line=place.line)
         self._places[file] = _Place(piece.end, piece.line, tail.generation)
         buffers.append(piece.data)
+        ranks = tail.ranks(piece)
+        if ranks:
+            buffers.append(ranks)
         return {
             "file": file,
             "offset": piece.offset,
             "size": tail.size,
             "skipped": piece.skipped_lines,
+            "ranked": bool(ranks),
             "restarted": is_restarted,
         }

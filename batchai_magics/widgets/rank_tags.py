@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.metrics.prefixes import has_tag
@@ -18,6 +19,27 @@ def spans_of(chunk: Chunk) -> tuple[Span, ...]:
     it knows of a launcher that the job started itself only as one process.
     """
     return tuple(_tagged(chunk)) or chunk.spans
+
+
+def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
+    """Who wrote the bytes between two offsets, as int32 pairs: from which byte on (`start` is 0), which rank.
+
+    A rank of -1 is nobody's. Empty where nothing is known; tags in the text itself are not looked at.
+    """
+    found = array("i")
+    at = start
+    for span in spans:
+        first, last = max(span.start, start), min(span.end, end)
+        if first >= last:
+            continue
+        if first > at:
+            found.extend((at - start, -1))
+        if not found or found[-1] != span.rank or first > at:
+            found.extend((first - start, span.rank))
+        at = last
+    if found and at < end:
+        found.extend((at - start, -1))
+    return found.tobytes()
 
 
 def _tagged(chunk: Chunk) -> Iterator[Span]:

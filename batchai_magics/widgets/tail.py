@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.widgets.rank_tags import spans_of
+from batchai_magics.widgets.rank_tags import ranks_between, spans_of
 
 KEPT_BYTES = 1 << 18
 
@@ -75,6 +75,10 @@ class Tail:
         data = bytes(self._data[at:])
         before = self.start_line + self._data.count(b"\n", 0, at)
         return Piece(start, data, max(0, before - line), before + data.count(b"\n"))
+
+    def ranks(self, piece: Piece) -> bytes:
+        """Who wrote which bytes of a piece, where several did and the backend knows (`ranks_between`)."""
+        return ranks_between(self._spans, piece.offset, piece.end) if self.is_shared else b""
 
     def lines(self, count: int, *, rank: int | None = None) -> tuple[str, ...]:
         """The last lines; with `rank`, those which that process wrote, where that is known."""

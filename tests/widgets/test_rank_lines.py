@@ -1,5 +1,8 @@
+from array import array
+
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.widgets.rank_lines import PAGE_BYTES, lines_of, tail_page
+from batchai_magics.widgets.rank_tags import ranks_between
 from batchai_magics.widgets.tail import Tail
 
 LINE = 10
@@ -61,3 +64,10 @@ def test_a_tag_tells_whose_line_it_is():
     tail.add(read(0, 100))
     assert tail.is_shared
     assert tail.lines(5, rank=0) == ("[1,0]<stdout>:a", "")
+
+
+def test_who_wrote_what_is_told_by_the_byte():
+    spans = (Span(0, 10, 1), Span(10, 20, 1), Span(25, 30, 0))
+    pairs = array("i", ranks_between(spans, 5, 40))
+    assert list(pairs) == [0, 1, 15, -1, 20, 0, 25, -1]
+    assert ranks_between((), 0, 10) == b""

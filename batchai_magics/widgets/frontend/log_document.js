@@ -2,7 +2,8 @@
 
 import { size } from "./format.js";
 
-/** @typedef {{start: number, end: number, text: string, isOpen?: boolean}} Line  one line; `isOpen`: no newline yet */
+/** @typedef {import("./ranks.js").RankAt} RankAt */
+/** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean}} Line  `isOpen`: no newline yet */
 /** @typedef {{start: number, end: number, isGap: true, lines: number | null}} Gap  bytes that were not sent */
 /** @typedef {Line | Gap} Row */
 
@@ -54,16 +55,17 @@ export class LogDocument {
    * @param {number} offset
    * @param {Uint8Array} bytes
    * @param {number | null} [skippedLines] how many lines the hole has, where that is known
+   * @param {RankAt} [rankAt]
    * @returns {number} how many rows were added
    */
-  append(offset, bytes, skippedLines = null) {
+  append(offset, bytes, skippedLines = null, rankAt = undefined) {
     const before = this.rows.length;
     const known = this.end;
     if (offset + bytes.length <= known) return 0;
     if (offset > known) this.#addGap(this.#dropOpen(), offset, skippedLines);
     else bytes = bytes.subarray(known - offset);
     this.size = Math.max(this.size, offset + bytes.length);
-    this.#addLines(Math.max(offset, known), bytes);
+    this.#addLines(Math.max(offset, known), bytes, rankAt);
     return this.rows.length - before;
   }
 
@@ -81,9 +83,10 @@ export class LogDocument {
    * Puts a page of bytes into the gap that holds `offset`.
    * @param {number} offset
    * @param {Uint8Array} bytes
+   * @param {RankAt} [rankAt]
    * @returns {boolean} whether anything changed
    */
-  fill(offset, bytes) {
+  fill(offset, bytes, rankAt) {
     const index = this.indexAt(offset);
     const gap = this.rows[index];
     if (!gap || !isGap(gap) || !bytes.length) return false;
@@ -99,7 +102,7 @@ export class LogDocument {
     const end = offset + bytes.length;
     const rows = [
       ...gapRow(gap.start, offset),
-      ...lineRows(offset, bytes),
+      ...lineRows(offset, bytes, rankAt),
       ...gapRow(end, gap.end),
     ];
     this.rows = this.rows.slice(0, index).concat(rows, this.rows.slice(index + 1));
@@ -162,8 +165,9 @@ export class LogDocument {
   /**
    * @param {number} start
    * @param {Uint8Array} bytes
+   * @param {RankAt} [rankAt]
    */
-  #addLines(start, bytes) {
+  #addLines(start, bytes, rankAt) {
     const last = this.rows[this.rows.length - 1];
     if (last && !isGap(last) && last.isOpen) {
       this.rows.pop();
@@ -172,12 +176,12 @@ export class LogDocument {
       const rest = cut ? bytes.subarray(0, cut) : bytes;
       const line = joined(this.open, rest);
       const end = last.end + rest.length;
-      this.rows.push({ start, end, text: textOf(line, end - start), ...(cut ? {} : { isOpen: true }) });
+      this.rows.push({ start, end, text: textOf(line, end - start), ...rankPart(last.rank), ...(cut ? {} : { isOpen: true }) });
       this.open = cut ? new Uint8Array(0) : bounded(line);
       if (!cut) return;
       [start, bytes] = [end, bytes.subarray(cut)];
     }
-    for (const row of lineRows(start, bytes)) this.rows.push(row);
+    for (const row of lineRows(start, bytes, rankAt)) this.rows.push(row);
     const cut = bytes.lastIndexOf(NEWLINE) + 1;
     if (cut === bytes.length) return;
     this.open = bounded(bytes.slice(cut));
@@ -225,18 +229,24 @@ function gapRow(start, end) {
 /**
  * @param {number} start
  * @param {Uint8Array} bytes
+ * @param {RankAt} [rankAt]
  * @returns {Line[]}
  */
-function lineRows(start, bytes) {
+function lineRows(start, bytes, rankAt) {
   /** @type {Line[]} */
   const rows = [];
   for (let from = 0; from < bytes.length; ) {
     const newline = bytes.indexOf(NEWLINE, from);
     const to = newline < 0 ? bytes.length : newline + 1;
-    rows.push({ start: start + from, end: start + to, text: textOf(bytes.subarray(from, to)) });
+    rows.push({ start: start + from, end: start + to, text: textOf(bytes.subarray(from, to)), ...rankPart(rankAt?.(start + from)) });
     from = to;
   }
   return rows;
+}
+
+/** @param {number | undefined} rank */
+function rankPart(rank) {
+  return rank === undefined || rank < 0 ? {} : { rank };
 }
 
 /**

@@ -4,6 +4,8 @@ import { plain, spans } from "./ansi.js";
 import { el } from "./dom.js";
 import { counted, size } from "./format.js";
 import { isGap } from "./log_document.js";
+import { rankColour } from "./chart_options.js";
+import { rankOf } from "./ranks.js";
 import { marked } from "./search.js";
 
 /** @typedef {import("./log_document.js").Row} Row */
@@ -23,6 +25,12 @@ export function rowElement(row, find, isCurrent) {
   }
   const found = find ? find(plain(row.text)) : [];
   const element = el("div", { class: isCurrent ? "ba-row ba-current" : "ba-row", "data-start": row.start });
+  const rank = rankOf(row);
+  if (rank >= 0) {
+    element.classList.add("ba-of-rank");
+    element.style.setProperty("--ba-mark", `var(${rankColour(rank)})`);
+    element.title = `rank ${rank}`;
+  }
   for (const piece of marked(spans(row.text), found)) {
     if (piece.isHit) element.append(el("mark", { class: piece.classes }, piece.text));
     else element.append(piece.classes ? el("span", { class: piece.classes }, piece.text) : piece.text);

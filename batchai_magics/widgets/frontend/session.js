@@ -3,6 +3,7 @@
 import { onKernelLost } from "./kernel.js";
 import { LogDocument } from "./log_document.js";
 import { PointTable } from "./points.js";
+import { ranksFrom } from "./ranks.js";
 
 /** @typedef {import("./types.d.ts").Model} Model */
 /** @typedef {import("./types.d.ts").Batch} Batch */
@@ -185,7 +186,7 @@ export class Session {
     } else if (content.kind === "batch") this.#takeBatch(content, buffers);
     else if (content.kind === "keep") this.#keep();
     else if (content.kind === "lines") this.#takeLines(content, buffers);
-    else if (content.kind === "page") this.#takePage(content, bytesOf(buffers[0]));
+    else if (content.kind === "page") this.#takePage(content, buffers);
     else if (content.kind === "answer") this.#takeAnswer(content);
   }
 
@@ -214,7 +215,8 @@ export class Session {
     for (const part of batch.logs ?? []) {
       const log = this.log(part.file);
       if (part.restarted) log.clear();
-      const added = log.append(part.offset, bytesOf(rest.shift()).slice(), part.skipped);
+      const bytes = bytesOf(rest.shift()).slice();
+      const added = log.append(part.offset, bytes, part.skipped, part.ranked ? ranksFrom(part.offset, integers(rest.shift())) : undefined);
       log.size = Math.max(log.size, part.size);
       this.#notify("log", part.file, added);
     }
@@ -229,13 +231,13 @@ export class Session {
 
   /**
    * @param {Page} page
-   * @param {Uint8Array} bytes
+   * @param {DataView[]} buffers
    */
-  #takePage(page, bytes) {
+  #takePage(page, [bytes, ranks]) {
     this.#settle(page.id);
     const log = this.log(page.file);
     log.extend(page.size);
-    log.fill(page.offset, bytes.slice());
+    log.fill(page.offset, bytesOf(bytes).slice(), ranks && ranksFrom(page.offset, integers(ranks)));
     this.#notify("page", page.file);
   }
 

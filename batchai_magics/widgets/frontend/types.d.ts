@@ -41,17 +41,18 @@ export interface Facts {
 /** The synced trait `counts`: nodes of the cluster by state. */
 export type Counts = Partial<Record<"running" | "idle" | "preparing" | "leaving" | "unusable", number>>;
 
-/** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, one per log part. */
+/** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
+ *  and, if it is `ranked`, who wrote them. */
 export interface Batch {
   kind: "batch";
   seq: number;
   complete: boolean;
   points?: { first: number; generation: number };
   values?: { name: string; first: number }[];
-  logs?: { file: string; offset: number; size: number; skipped: number | null; restarted: boolean }[];
+  logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];
 }
 
-/** The answer to `read`; one buffer. */
+/** The answer to `read`: a buffer of bytes, and one of who wrote them where that is known. */
 export interface Page {
   kind: "page";
   id: string;

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { cellLine } from "../../../batchai_magics/widgets/frontend/cell_link.js";
 import { span } from "../../../batchai_magics/widgets/frontend/format.js";
 import { isGap, LogDocument } from "../../../batchai_magics/widgets/frontend/log_document.js";
+import { rankOf, ranksFrom } from "../../../batchai_magics/widgets/frontend/ranks.js";
 import { WrappedLayout, width } from "../../../batchai_magics/widgets/frontend/log_layout.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
@@ -39,4 +40,12 @@ test("wrapped rows are as high as their text is long", () => {
 
 test("a span of time is said by its two greatest units", () => {
   assert.deepEqual([span(40), span(720), span(3660), span(6 * 86400 + 23 * 3600)], ["40 s", "12 min", "1 h 1 min", "6 d 23 h"]);
+});
+
+test("each line knows who wrote it, also one that came in two pieces", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a\nb"), null, ranksFrom(0, new Int32Array([0, 2, 2, 5])));
+  log.append(3, bytes("b\nc\n"), null, ranksFrom(3, new Int32Array([0, 5, 2, -1])));
+  assert.deepEqual(log.rows.map(rankOf), [2, 5, -1]);
+  assert.deepEqual(["[1,3]<stdout>:x", "[host@1,12]<stderr>:x", "[1,3] x"].map((text) => rankOf({ text })), [3, 12, -1]);
 });
