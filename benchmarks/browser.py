@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterator
-from math import nan
 from pathlib import Path
 
 from browser_watch import Seen, Watch
@@ -60,27 +59,25 @@ def against(stream: Stream, ours: Seen, name: str, theirs: Seen) -> Iterator[Row
         yield Row(f"{what}: line -> page, {title}", mine, name, other, "ms", is_at_least=is_at_least)
     if stream is SLOW:
         return
-    for title, unit, mine, other in measures(ours, theirs):
-        yield Row(f"{what}: {title}", mine, name, nan if other is None else other, unit)
+    for (title, unit, mine), (_, _, other) in zip(measures(ours), measures(theirs), strict=True):
+        yield Row(f"{what}: {title}", mine, name, other, unit)
 
 
-def measures(ours: Seen, theirs: Seen) -> Iterator[tuple[str, str, float, float | None]]:
-    """What else is measured, its unit, and both values."""
-    yield "lines that can be read", "", ours.readable or 0, theirs.readable
-    yield "long tasks", "", len(ours.long_tasks_ms), len(theirs.long_tasks_ms)
-    yield "long tasks, total", "ms", sum(ours.long_tasks_ms), sum(theirs.long_tasks_ms)
-    yield (
-        "long tasks, longest",
-        "ms",
-        max(ours.long_tasks_ms, default=0),
-        max(theirs.long_tasks_ms, default=0),
-    )
-    yield "CPU of the page's main thread", "s", ours.cpu_s or nan, theirs.cpu_s
-    yield "JS heap", "MB", ours.heap_mb or nan, theirs.heap_mb
-    yield "messages", "", ours.messages, theirs.messages
-    yield "received", "MB", ours.received_mb, theirs.received_mb
-    yield "kernel memory", "MB", ours.kernel_mb, theirs.kernel_mb
-    yield "saved notebook", "MB", ours.notebook_mb or nan, theirs.notebook_mb
+def measures(seen: Seen) -> list[tuple[str, str, float]]:
+    """What else is measured: its name, unit and value."""
+    tasks_ms = seen.long_tasks_ms
+    return [
+        ("lines that can be read", "", seen.readable),
+        ("long tasks", "", len(tasks_ms)),
+        ("long tasks, total", "ms", sum(tasks_ms)),
+        ("long tasks, longest", "ms", max(tasks_ms, default=0)),
+        ("CPU of the page's main thread", "s", seen.cpu_s),
+        ("JS heap", "MB", seen.heap_mb),
+        ("messages", "", seen.messages),
+        ("received", "MB", seen.received_mb),
+        ("kernel memory", "MB", seen.kernel_mb),
+        ("saved notebook", "MB", seen.notebook_mb),
+    ]
 
 
 if __name__ == "__main__":

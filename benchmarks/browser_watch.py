@@ -18,6 +18,7 @@ from tests.widgets import lab as jupyter
 
 LIMIT_S = 60.0  # after the start of a stream: what a page does not show by then is given up
 CALM_S = 1.5  # without a long task before a stream begins: JupyterLab has opened the notebook
+LOCKED_S = 1.0  # without a word from the page
 QUIET_S = 8.0  # without a new line after the cell has ended: what is missing is lost
 ANSWER_S = 20.0  # for a page that is locked up
 PAGING_S = 120.0
@@ -26,7 +27,7 @@ MB = 1e6
 
 @dataclass
 class Seen:
-    """What one way to see a stream came to. None where the page did not answer any more."""
+    """What one way to see a stream came to. NaN where the page did not answer any more."""
 
     written_at: list[float] = field(default_factory=list)
     shown: list[tuple[float, int]] = field(default_factory=list)  # when, up to which line
@@ -34,11 +35,11 @@ class Seen:
     long_tasks_ms: list[float] = field(default_factory=list)
     messages: int = 0
     received_mb: float = 0.0
-    kernel_mb: float = 0.0
-    cpu_s: float | None = None  # of the page's main thread
-    heap_mb: float | None = None
-    readable: int | None = None
-    notebook_mb: float | None = None
+    kernel_mb: float = 0.0  # from the first line on
+    cpu_s: float = nan  # of the page's main thread
+    heap_mb: float = nan
+    readable: float = nan  # lines
+    notebook_mb: float = nan
 
     @property
     def newest(self) -> int:
@@ -76,7 +77,7 @@ class Watch:
         self._devtools = self.page.context.new_cdp_session(self.page)
         self._devtools.send("Performance.enable", {"timeDomain": "threadTicks"})
         self._told: dict[str, Any] = {"messages": 0, "bytes": 0, "isDone": False}
-        self._told_at = 0.0
+        self._told_at = self._busy_at = self._long_task_at = time.monotonic()
 
     def watch(self, way: Way, stream: Stream) -> Seen:
         """Runs the way's cell in a notebook of its own, until all is shown or given up."""
@@ -85,12 +86,13 @@ class Watch:
         self.lab.open(way.file, SETUP, way.cell(stream, str(stamps)))
         self.lab.run(0)
         kernel = psutil.Process(int((self.lab.root / KERNEL).read_text()))
-        self._until_calm()
+        self._long_task_at = time.monotonic()
+        self._until(lambda: time.monotonic() - self._long_task_at > CALM_S)
         self.seen, before = Seen(), {**self._told, **self._costs()}
         self.lab.run(1, wait=False)
-        self._until_first_line()
+        self._until(lambda: bool(self.seen.shown))
         memory = kernel.memory_info().rss
-        self._until_settled(stream)
+        self._until(lambda: self.seen.newest >= stream.lines - 1 or self._is_quiet())
         self.seen.ended_at = time.time()
         self.seen.kernel_mb = (kernel.memory_info().rss - memory) / MB
         self.seen.messages = self._told["messages"] - before["messages"]
@@ -103,14 +105,8 @@ class Watch:
 
     def answers(self) -> bool:
         """Whether the page says something within some time."""
-        asked_at, deadline = time.monotonic(), time.monotonic() + ANSWER_S
-        while self._told_at < asked_at and time.monotonic() < deadline:
-            self.wait(0.1)
-        return self._told_at >= asked_at
-
-    def wait(self, seconds: float) -> None:
-        """Lets time pass and hears what the page tells."""
-        self.page.wait_for_timeout(seconds * 1000)
+        asked_at = time.monotonic()
+        return self._until(lambda: self._told_at >= asked_at, ANSWER_S)
 
     def close(self) -> None:
         """Ends the kernel and the page, whatever they do."""
@@ -118,36 +114,26 @@ class Watch:
         self.page.close()
 
     def _take(self, news: dict[str, Any]) -> None:
-        self._told, self._told_at = news, time.monotonic()
+        now = time.monotonic()
+        if news["lines"] or not news["isDone"] or now - self._told_at > LOCKED_S:
+            self._busy_at = now
+        if news["longTasksMs"]:
+            self._long_task_at = now
+        self._told, self._told_at = news, now
         self.seen.shown += [(when, number) for when, number in news["lines"]]
         self.seen.long_tasks_ms += news["longTasksMs"]
 
-    def _until_calm(self) -> None:
-        deadline, count, since = time.monotonic() + LIMIT_S, -1, 0.0
-        while time.monotonic() - since < CALM_S and time.monotonic() < deadline:
-            if len(self.seen.long_tasks_ms) != count:
-                count, since = len(self.seen.long_tasks_ms), time.monotonic()
-            self.wait(0.1)
+    def _until(self, is_so: Callable[[], bool], within_s: float = LIMIT_S) -> bool:
+        """Hears what the page tells until something is so; whether it came to be."""
+        deadline = time.monotonic() + within_s
+        while not is_so() and time.monotonic() < deadline:
+            self.page.wait_for_timeout(100)
+        return is_so()
 
-    def _until_first_line(self) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not self.seen.shown and time.monotonic() < deadline:
-            self.wait(0.1)
-
-    def _until_settled(self, stream: Stream) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        quiet_since, newest = time.monotonic(), -1
-        while newest < stream.lines - 1 and time.monotonic() < deadline:
-            self.wait(0.1)
-            is_new, newest = self.seen.newest > newest, self.seen.newest
-            if is_new or self._is_busy():
-                quiet_since = time.monotonic()
-            elif time.monotonic() - quiet_since > QUIET_S:
-                return
-
-    def _is_busy(self) -> bool:
-        """Whether the page is locked up, or the stream is still being written."""
-        return time.monotonic() - self._told_at > 1.0 or not self._told["isDone"]
+    def _is_quiet(self) -> bool:
+        """Whether the cell has ended, and the page has answered for long and shown nothing new."""
+        now = time.monotonic()
+        return now - self._told_at < LOCKED_S and now - self._busy_at > QUIET_S
 
     def _look(self, seen: Seen, way: Way, stream: Stream, before: dict[str, float]) -> None:
         """What can only be asked of a page that answers."""
@@ -159,13 +145,9 @@ class Watch:
             seen.readable = self.page.evaluate(page_through, [stream.lines, PAGING_S])
         else:
             seen.readable = self.page.evaluate("() => linesInOutputs()")
-        self._save(is_at_rest=lambda text: not way.is_live or "widget-view" not in text)
+        self._until(lambda: not way.is_live or "widget-view" not in json.dumps(self.lab.save()))
+        self.lab.save()
         seen.notebook_mb = self.lab.path.stat().st_size / MB
-
-    def _save(self, *, is_at_rest: Callable[[str], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while not is_at_rest(json.dumps(self.lab.save())) and time.monotonic() < deadline:
-            self.wait(0.5)
 
     def _costs(self) -> dict[str, float]:
         self._devtools.send("HeapProfiler.collectGarbage")
