@@ -24,7 +24,7 @@ from batchai_magics.metrics.prefixes import (
     last_tag,
     rank_of,
 )
-from batchai_magics.metrics.record import HeaderRecord, PatternRecord, Record, ValueRecord
+from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
 from batchai_magics.metrics.streams import StreamLine, Streams
 from batchai_magics.metrics.times import Clock
 
@@ -86,13 +86,27 @@ class Source:
         is_tagged = has_tag(block.data)
         if not self._is_even(block, is_tagged=is_tagged):
             return self._untangle(block)
-        if self._is_plain(block.data):
-            steps = self._read_steps(block, is_tagged=is_tagged) if has_many_steps(block.data) else None
-            found = look(steps.rest if steps else block.data, is_in_header=self._header.is_open)
-            if found.openings:
-                return self._read_openings(block, found)
-            return self._read_at_once(block, steps, found, is_tagged=is_tagged)
-        return self._untangle(block) if is_tagged else self._read_singly(block)
+        if not self._is_plain(block.data) or (self._patterns and is_tagged):
+            return self._untangle(block) if is_tagged else self._read_singly(block)
+        if self._patterns:
+            return self._read_with_patterns(block)
+        return self._read_plain(block, is_tagged=is_tagged)
+
+    def _read_with_patterns(self, block: Block) -> Iterator[Record]:
+        """Read the lines singly in which a pattern of the user's finds something, the others at once."""
+        for part in self._patterns.cut(block):
+            is_plain = not part.is_found and self._is_plain(part.lines.data)
+            read = (
+                self._read_plain(part.lines, is_tagged=False) if is_plain else self._read_singly(part.lines)
+            )
+            yield from read
+
+    def _read_plain(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
+        steps = self._read_steps(block, is_tagged=is_tagged) if has_many_steps(block.data) else None
+        found = look(steps.rest if steps else block.data, is_in_header=self._header.is_open)
+        if found.openings:
+            return self._read_openings(block, found)
+        return self._read_at_once(block, steps, found, is_tagged=is_tagged)
 
     def _read_steps(self, block: Block, *, is_tagged: bool) -> PlainSteps:
         return read_plain_steps(
@@ -114,7 +128,7 @@ class Source:
     def _is_plain(self, data: bytes) -> bool:
         """Whether only lines that hold the literal of a format have to be read."""
         is_clean = b"\x1b" not in data and b"\0" not in data and b"\b" not in data
-        return is_clean and not self._patterns and not self._memories.has_table
+        return is_clean and not self._memories.has_table
 
     def _read_openings(self, block: Block, found: Found) -> Iterator[Record]:
         """Read up to the end of a line that may open a header or a table, then what is behind it."""
@@ -212,7 +226,7 @@ class Source:
         yield from self._read_header(text[: view.first], line.end, line.rank)
         yield from records
         if self._patterns:
-            yield from self._read_patterns(view, line.end, without=_json_names(text, records))
+            yield from self._patterns.records(view, without=_json_names(text, records))
 
     def _read_row(self, view: View) -> list[Record]:
         """The numbers of a line that is a row of a table, if one is open."""
@@ -220,22 +234,12 @@ class Source:
         is_row = found and found[1] and found[0].memory.lines_left
         return [*read_table_row(found[0])] if found and is_row else []
 
-    def _read_patterns(self, view: View, end: int, *, without: set[str]) -> Iterator[Record]:
-        rank = _rank_of_line(view.data) if view.rank is None else view.rank
-        wall_time = view.wall_time(len(view.data) - 1)
-        for found in self._patterns.read(view.data.rstrip(b"\n")):
-            if found.name not in without:
-                yield PatternRecord(found.name, found.value, found.step, rank, end, wall_time)
-
     def _read_header(self, text: bytes, end: int, rank: int | None) -> Iterator[Record]:
         for entry in self._header.read(text):
             if entry.key == "num_batches":
                 self.pace.num_batches = int(entry.value)
-            yield HeaderRecord(entry.key, entry.value, _rank_of_line(text) if rank is None else rank, end)
-
-
-def _rank_of_line(text: bytes) -> int | None:
-    return rank_of(PREFIX.match(text))
+            rank = rank_of(PREFIX.match(text)) if rank is None else rank
+            yield HeaderRecord(entry.key, entry.value, rank, end)
 
 
 def _json_names(text: bytes, records: list[Record]) -> set[str]:

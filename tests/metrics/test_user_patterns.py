@@ -60,3 +60,13 @@ def test_a_pattern_that_cannot_work_is_refused_by_name(regex, reason):
     with pytest.raises(UsageError, match=reason) as caught:
         Parser({"accuracy": regex})
     assert "accuracy" in str(caught.value)
+
+
+def test_lines_between_those_of_a_pattern_are_read_as_without_it():
+    step = "{}\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n"
+    log = "".join(f"{step.format(n)}noise\n" + "loss=3\n" * (n % 7 == 0) for n in range(10, 900, 10))
+    log = f'Model:       lenet\n{log}step=1 acc=0.5\n{{"step": 2, "acc": 1}}\n'.encode()
+    records = Parser({"loss": r"loss=(\S+)"}).feed(log)
+    assert [r for r in records if not isinstance(r, PatternRecord)] == Parser().feed(log)
+    assert [r.offset for r in records] == sorted(r.offset for r in records)
+    assert sum(isinstance(r, PatternRecord) for r in records) == log.count(b"loss=3\n") > 9
