@@ -3,7 +3,7 @@
 JupyterLab runs on this machine with a kernel for each way, and headless Chromium looks at it: 100,000 lines
 of 120 bytes in 10 s, then 20 lines a second for 15 s. Each line carries the time at which it was written; its
 delay ends when it, or a later one, is in the page. A line that never comes has at least the delay for which
-it was waited. All but the delays is of the fast stream. Takes 6 minutes.
+it was waited. All but the delays is of the fast stream. Takes 6 minutes or more.
 """
 
 from __future__ import annotations
