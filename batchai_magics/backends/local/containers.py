@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.local import registry
+from batchai_magics.launch import Launcher
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec
 
@@ -62,6 +63,13 @@ def boxed(plan: dict[str, Any], spec: JobSpec, folders: Sequence[Path]) -> dict[
         processes.append({**process, "env": env, "command": box.command(process["command"])})
         removals += box.removals
     return {**plan, "processes": processes, "removals": removals, "pull": pull(spec.container_settings)}
+
+
+def notes(spec: JobSpec, launcher: Launcher, engine: Sequence[str]) -> list[str]:
+    """What is said once of a job's containers, because it is not as the description asks for."""
+    if engine and launcher is Launcher.MPI and spec.container_settings and spec.container_settings.shm_size:
+        return ["shmSize is not used: the ranks of an MPI job share the memory of the machine"]
+    return []
 
 
 def pull(settings: ContainerSettings) -> dict[str, str] | None:

@@ -118,7 +118,11 @@ def _body(
         "python": row["python"],
         "preparation": plan.preparation,
         "engine": json.loads(row["engine"]),
-        "notes": [*notes(spec, row), *told],
+        "notes": [
+            *notes(spec, row),
+            *containers.notes(spec, plan.launcher, json.loads(row["engine"])),
+            *told,
+        ],
         "removals": [],
         "pull": None,
         "mounts": mounts.commands(spec.mount_volumes),

@@ -62,13 +62,14 @@ print(world.rank, "of", world.size, "sum", total, len(whole), near, os.path.exis
         "pythonInterpreterPath": sys.executable,
         "processCount": 4,
     }
-    box = {"imageSourceRegistry": {"image": mpi_image}}
+    box = {"imageSourceRegistry": {"image": mpi_image}, "shmSize": "1g"}
     job = submit(
         boxes, "", nodeCount=2, customToolkitSettings=None, horovodSettings=settings, containerSettings=box
     )
     job.wait(PATIENCE_S)
     assert job.state is ExecutionState.SUCCEEDED, [job.log(file=file.name) for file in job.files()]
     assert sorted(job.log().splitlines()) == [f"{rank} of 4 sum 10 4 2 False" for rank in range(4)]
+    assert "warning: shmSize is not used" in job.log(file=f"execution-{job.ranks()[0].node}.log")
 
 
 @pytest.mark.slow
