@@ -41,8 +41,9 @@ def tab(server, chrome):
 
 @pytest.fixture
 def lab(tab):
-    """The page as a test finds it: light, of the usual size, no notebook open, no kernel running, the mouse away."""
+    """The page as a test finds it: no notebook open, no kernel running, the mouse away."""
     tab.page.set_viewport_size(VIEWPORT)
+    tab.page.emulate_media(reduced_motion="no-preference")
     tab.page.mouse.move(1, 1)
     yield tab
     tab.close()

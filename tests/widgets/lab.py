@@ -102,8 +102,13 @@ class Lab:
 
     def open(self, name, *cells):
         """Makes a notebook of these cells and opens it, its kernel ready."""
+        self.open_file(name, notebook(cells))
+
+    def open_file(self, name, content=None):
+        """Opens a notebook as it is, or as `content` says."""
         self.path = self.root / f"{name}.ipynb"
-        self.path.write_text(json.dumps(notebook(cells)))
+        if content is not None:
+            self.path.write_text(json.dumps(content))
         self.errors.clear()
         if self.page.url.startswith(self.address) and self.page.evaluate("() => !!window.jupyterapp"):
             self._wait_until_ready()
@@ -117,12 +122,19 @@ class Lab:
         self._wait_until_ready()
 
     def close(self):
-        """Closes the notebook, without saving it, and shuts down all kernels."""
+        """Closes the notebook, without saving it, shuts down all kernels and makes the page light again."""
         self.close_notebook()
         self.shut_down()
+        if self.page.evaluate("() => document.body.dataset.jpThemeLight") == "false":
+            self.theme("JupyterLab Light")
 
     def close_notebook(self):
         self.page.evaluate(scripts.CLOSE_ALL)
+
+    def command(self, name):
+        """Has JupyterLab carry out a command."""
+        self.page.evaluate(scripts.COMMAND, name)
+        self.page.wait_for_function("() => window.batchaiCommanded")
 
     def run(self, index, *, wait=True):
         """Runs a cell by its index."""
@@ -158,8 +170,7 @@ class Lab:
 
     def save(self):
         """Saves the notebook and returns what is in the file."""
-        self.page.evaluate(scripts.SAVE)
-        self.page.wait_for_function("() => window.batchaiSaved")
+        self.command("docmanager:save")
         return json.loads(self.path.read_text())
 
     def shut_down(self):

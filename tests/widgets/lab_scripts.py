@@ -26,9 +26,9 @@ IS_READY = (
 CLOSE_ALL = """() => {
   for (const widget of [...(window.jupyterapp?.shell.widgets('main') ?? [])]) widget.dispose();
 }"""
-SAVE = """() => {
-  window.batchaiSaved = false;
-  window.jupyterapp.commands.execute('docmanager:save').then(() => { window.batchaiSaved = true; });
+COMMAND = """(name) => {
+  window.batchaiCommanded = false;
+  window.jupyterapp.commands.execute(name).then(() => { window.batchaiCommanded = true; });
 }"""
 RESTART_KERNEL = """() => {
   window.batchaiRestarted = false;

@@ -17,10 +17,10 @@ step = 0
 while not Path("{flag}").exists():
     step += 1
     print(f"rank {{rank}} line {{step:06}}", flush=True)
-    if step % 4 == 0:
+    if step % 3 == 0:
         rate = f"{{100 + rank}}.0 +/- 0.0 (jitter = 0.0)"
         print(f"{{step}}\\timages/sec: {{rate}}\\t{{9 / step:.3f}}", flush=True)
-    time.sleep(0.25)
+    time.sleep(1)
 print(f"rank {{rank}} is done", flush=True)
 """
 

@@ -1,0 +1,72 @@
+"""What views leave behind in a real kernel, and what each way to show gives in a real page."""
+
+import pytest
+
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+
+LOAD = "%reload_ext batchai_magics"
+SHOW = "%batchai job show -n eight"
+COUNT = """
+import threading
+from ipywidgets.widgets.widget import _instances
+from batchai_magics import widgets
+from batchai_magics.widgets import publisher
+publisher.GONE_KEPT = 2
+known = widgets._publisher() if widgets._publisher.cache_info().currsize else None
+threads = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("batchai-"))
+views = len(known._showings) + len(known._frozen) if known else 0
+print([views, len(known._watches) if known else 0, len(_instances), *threads])
+"""
+NOTHING = "[0, 0, 0]"
+AGAIN = "Again: %batchai job show -n eight"
+
+
+def counted(lab, index):
+    lab.run(index)
+    return lab.text(index).strip()
+
+
+def show(lab):
+    lab.run(1)
+    lab.page.locator(".ba-row").first.wait_for()
+
+
+def test_views_shown_again_and_again_leave_two_threads_and_one_poller(lab, eight_ranks):
+    lab.open("leaves", LOAD, SHOW, COUNT)
+    assert counted(lab, 2) == NOTHING
+    lab.run(0)
+    for _ in range(6):
+        show(lab)
+    # The live one and the two that may come back; of each the view and its layout.
+    wanted = "[3, 1, 6, 'batchai-publisher', 'batchai-reader']"
+    until(lambda: counted(lab, 2) == wanted)
+    lab.clear(1)
+    lab.page.locator(".ba-view").wait_for(state="detached")
+    show(lab)
+    until(lambda: counted(lab, 2) == wanted)
+    lab.run(0)
+    until(lambda: counted(lab, 2) == NOTHING)
+    show(lab)
+    assert lab.errors == []
+
+
+def test_each_way_to_show_is_seen_in_the_page(lab, eight_ranks):
+    lab.open("tiers", "", SHOW)
+    page = lab.page
+    outputs = page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea")
+    for ui in ("html", "widget", "text", "auto"):
+        lab.write(0, f"%env BATCHAI_UI={ui}\n{LOAD}")
+        lab.run(0)
+        lab.run(1)
+        if ui in ("widget", "auto"):
+            page.locator(".ba-row").first.wait_for()
+            assert not outputs.get_by_text(AGAIN).is_visible()
+            continue
+        outputs.get_by_text(AGAIN if ui == "html" else "[running] eight").wait_for()
+        assert page.locator(".ba-view").count() == 0
+        assert outputs.locator("table").count() == (ui == "html")
+        if ui == "html":
+            before = outputs.inner_text()
+            until(lambda before=before: outputs.inner_text() != before)

@@ -1,0 +1,66 @@
+"""Notebooks that were saved while their views were live, opened again when that kernel is no more."""
+
+import json
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+
+CELLS = (
+    "%load_ext batchai_magics",
+    "%batchai job show -n eight",
+    "%batchai cluster show -n pair",
+    "%batchai job list",
+)
+VIEW = "application/vnd.jupyter.widget-view+json"
+STATE = "application/vnd.jupyter.widget-state+json"
+SAVE_STATE = "@jupyter-widgets/jupyterlab-manager:saveWidgetState"
+OUTPUTS = ".jp-CodeCell .jp-OutputArea-output"
+COMPLAINTS = ("model not found", "Error displaying widget", "Loading widget", "Waiting for the first line")
+
+
+@pytest.fixture(params=["without state", "with state"])
+def saved(request, lab, eight_ranks):
+    """The notebook's text, saved while all its views were live."""
+    keeps_state = request.param == "with state"
+    lab.open("live", *CELLS)
+    if keeps_state:
+        lab.command(SAVE_STATE)
+    for index in range(len(CELLS)):
+        lab.run(index)
+    lab.page.locator(".ba-row").first.wait_for()
+    lab.page.locator(".ba-tile").first.wait_for()
+    lab.page.locator(".ba-table .ba-open").first.wait_for()
+    saved = lab.save()
+    if keeps_state:
+        lab.command(SAVE_STATE)
+    assert all(VIEW in saved["cells"][index]["outputs"][0]["data"] for index in (1, 2, 3))
+    assert (STATE in saved["metadata"].get("widgets", {})) == keeps_state
+    lab.close()
+    return saved
+
+
+@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "untrusted"])
+def test_a_notebook_saved_live_shows_cards_and_no_error(lab, saved, is_trusted):
+    if is_trusted:
+        lab.open_file("live")
+    else:
+        # A signature that is not this server's: what it has not written itself, it does not trust.
+        lab.open_file("foreign", {**saved, "metadata": {**saved["metadata"], "foreign": True}})
+    page = lab.page
+    if is_trusted:
+        left = ".ba-view" if STATE in saved["metadata"].get("widgets", {}) else "text=model not found"
+        page.locator(left).nth(2).wait_for(state="attached")
+    page.wait_for_function(NOTHING_COMPLAINS, arg=[OUTPUTS, COMPLAINTS])
+    for text in ("Again: %batchai job show -n eight", "Again: %batchai cluster show -n pair"):
+        page.locator(OUTPUTS).get_by_text(text, exact=True).wait_for()
+    page.locator(OUTPUTS).get_by_role("cell", name="eight").last.wait_for()
+    assert len(json.dumps(saved)) < 2_000_000
+
+
+# In what is seen, whatever is in the page.
+NOTHING_COMPLAINS = """([selector, complaints]) => {
+  const shown = [...document.querySelectorAll(selector)].filter((output) => output.checkVisibility());
+  const seen = shown.map((output) => output.innerText).join(' ');
+  return !complaints.some((words) => seen.includes(words));
+}"""
