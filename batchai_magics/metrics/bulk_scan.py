@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WINDOW = 7  # the shortest string that covers an aligned word of four bytes at any place
 _TABLE_BITS = 16
-_STRIDE_WORDS = 1 << 16  # so much of a buffer at once stays in the processor's cache
+_STRIDE_WORDS = 1 << 15  # so much of a buffer at once stays in the processor's cache
 _MULTIPLIER = np.uint32(2654435761)  # 2**32 over the golden ratio: spreads what is multiplied evenly
 
 
