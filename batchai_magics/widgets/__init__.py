@@ -137,10 +137,14 @@ def _open_inside(job: Job) -> str:
 
 
 def _show_text(job: Job) -> None:
+    from dataclasses import replace
+
     from batchai_magics.jobs.card import to_text
     from batchai_magics.widgets import display
 
-    display.show({"text/plain": to_text(job.card())}, "")
+    way_back = f"%batchai job show -n {job.name}"
+    card = replace(job.card(), processes=_process_count(job), way_back=way_back)
+    display.show({"text/plain": to_text(card)}, "")
 
 
 def _process_count(job: Job) -> int:

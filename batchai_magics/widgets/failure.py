@@ -13,6 +13,7 @@ from batchai_magics.widgets.rank_lines import RankPage, lines_of, tail_page
 
 LINES = 30  # of the process that failed first
 OTHER_LINES = 6  # of each of the others
+BEFORE_LINES = 10  # on stdout, of the process that failed first
 OTHERS = 8
 LOGS = ("stderr.txt", "stdout.txt")
 
@@ -26,7 +27,8 @@ def failure_of(job: Job, read: Read, files: Iterable[OutputFile]) -> dict[str, A
         return {}
     if failed:
         first, *others = (_words(rank, read, is_first=rank is failed[0]) for rank in failed[: OTHERS + 1])
-        return {**first, "others": others, "more": max(0, len(failed) - 1 - OTHERS)}
+        before = _before(failed[0].rank, read) if first["file"] == LOGS[0] else []
+        return {**first, "before": before, "others": others, "more": max(0, len(failed) - 1 - OTHERS)}
     return _preparation(read, files)
 
 
@@ -42,6 +44,12 @@ def _words(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
         "offset": page.starts[-len(kept)] if kept else 0,
         "lines": clean(tuple(text for text in kept)),
     }
+
+
+def _before(rank: int, read: Read) -> list[str]:
+    """What a rank wrote last on stdout."""
+    page = lines_of(lambda at, limit: read(LOGS[1], at, limit), rank, -1, is_backward=True)
+    return clean(tuple(_shown(page)[-BEFORE_LINES:]))
 
 
 def _last_words(rank: int, read: Read, *, is_alone: bool) -> tuple[str, RankPage]:

@@ -15,6 +15,7 @@ rank = int(os.environ["PMI_RANK"])
 for line in range(2000):
     print(f"noise of rank {rank}", file=sys.stderr)
 sys.stderr.flush()
+print(f"step 1 of rank {rank}", flush=True)
 def fail():
     raise ValueError("bad batch")
 if rank == 1:
@@ -37,6 +38,7 @@ def test_the_first_failing_rank_is_named_with_its_own_last_lines(world):
     assert (found["rank"], found["exit_code"], found["file"]) == (1, 1, "stderr.txt")
     assert found["lines"][-1] == "ValueError: bad batch"
     assert not any("rank 0" in line or "rank 2" in line for line in found["lines"])
+    assert found["before"] == ["step 1 of rank 1"]
     assert {other["rank"] for other in found["others"]} == {0, 2, 3}
     text = job.log(file="stderr.txt").encode()
     assert text[found["offset"] :].decode().startswith(found["lines"][0])

@@ -70,7 +70,7 @@ export class Chart {
     });
     this.box.append(this.empty);
     const head = el("div", { class: "ba-chart-head" }, this.title, this.menu, this.legend.element, this.log, this.reset);
-    this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
+    this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, head, this.box);
     this.frame = oncePerFrame(() => this.#paint());
     // The first size comes once the element is in the page: only then are its colours known.
     this.resizing = new ResizeObserver(() => this.#resize());

@@ -40,31 +40,24 @@ export class Charts {
     this.others = new Chart(this.loss, `ba-${viewId}`);
     // They are zoomed together.
     this.rates.onReset = this.others.onReset = () => [this.rates, this.others].forEach((chart) => chart.resetZoom());
-    this.wasOver = session.model.get("facts").ended !== null; // when the view was made: nothing moves for it
     this.isChosen = false; // by the reader
     this.others.menu.addEventListener("change", () => {
       this.isChosen = true;
       this.#choose(this.others.menu.value);
     });
-    this.element = el("div", { class: "ba-charts" }, this.rates.element, this.others.element);
+    this.element = el("div", { class: "ba-charts", hidden: true }, this.rates.element, this.others.element);
   }
 
   /** Draws what is new, in the next frame. */
   update() {
-    this.#leaveOut();
+    const { points } = this.session;
+    this.element.hidden = !points.count && !points.others.size; // a job without numbers needs no charts
     this.#offer([...this.session.points.others.keys()]);
     for (const chart of [this.rates, this.others]) {
       chart.isComplete = this.session.isComplete;
       chart.warmUp = this.session.model.get("facts").warm_up ?? null;
       chart.update();
     }
-  }
-
-  /** Leaves the charts out where a job that has ended told no numbers. */
-  #leaveOut() {
-    const { points, isComplete, model } = this.session;
-    const hasEnded = model.get("facts").ended !== null;
-    this.element.hidden = hasEnded && isComplete && this.wasOver && !points.count && !points.others.size;
   }
 
   /** Ends what the charts have running. */

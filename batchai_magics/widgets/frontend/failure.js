@@ -18,8 +18,11 @@ export class FailurePanel {
     this.session = session;
     this.on = on;
     this.isAsked = false;
+    /** @type {HTMLElement | undefined} */
+    this.last = undefined; // of its words
     this.words = el("div", { class: "ba-words", tabindex: 0, role: "group", "aria-label": "last lines" });
-    this.element = el("section", { class: "ba-failure", "aria-label": "first failure", hidden: true });
+    const label = `first failure of ${session.model.get("facts").name}`;
+    this.element = el("section", { class: "ba-failure", "aria-label": label, hidden: true });
   }
 
   /** Asks for the failure, once the job has failed. */
@@ -37,7 +40,9 @@ export class FailurePanel {
   /** @param {boolean} isShown */
   show(isShown) {
     this.element.hidden = !isShown;
-    if (isShown) this.words.scrollTop = this.words.scrollHeight;
+    if (!isShown || !this.last) return;
+    const end = this.last.offsetTop + this.last.offsetHeight - this.words.offsetTop;
+    this.words.scrollTop = Math.max(0, end - this.words.clientHeight);
   }
 
   /**
@@ -53,7 +58,13 @@ export class FailurePanel {
     const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, failureTitle(failure)), jump);
     const lines = (/** @type {LastWords} */ { lines: all }) =>
       all.map((line) => logLine(line, { script: facts.script, job: facts.name }, this.element));
-    this.words.replaceChildren(...lines(failure));
+    const words = lines(failure);
+    this.last = words[words.length - 1];
+    this.words.replaceChildren(...words);
+    if (failure.before?.length) {
+      const heading = el("div", { class: "ba-before" }, "its last lines on stdout");
+      this.words.append(heading, ...lines({ file: "", offset: 0, lines: failure.before }));
+    }
     this.element.replaceChildren(head, this.words, ...(failure.others.length ? [rest(failure, lines)] : []));
   }
 }

@@ -39,7 +39,8 @@ export function header(session) {
   const read = () => /** @type {Facts} */ (session.model.get("facts"));
   const tick = () => {
     const now = read();
-    setText(elapsed, duration(elapsedSeconds(now)));
+    const isWaiting = now.started === null && now.ended === null;
+    setText(elapsed, `${isWaiting ? "waiting " : ""}${duration(elapsedSeconds(now))}`);
     const rest = now.started === null || now.ended !== null ? null : now.max_s - elapsedSeconds(now);
     setText(left, rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
     left.title = `The job is ended after ${span(now.max_s)}`;

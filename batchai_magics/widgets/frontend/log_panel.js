@@ -64,8 +64,8 @@ export class LogPanel {
       this.position,
     );
     this.element = el(
-      "section",
-      { class: "ba-output", "aria-label": "output", keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event) },
+      "div",
+      { class: "ba-output", role: "group", "aria-label": "output", keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event) },
       el("div", { class: "ba-toolbar" }, this.tabs.element),
       this.filters,
       this.logFrame,
@@ -222,11 +222,17 @@ export class LogPanel {
     return el("button", { type: "button", class: "ba-link", title, click }, text);
   }
 
+  /** What an empty log waits for. */
+  #awaited() {
+    const { state, nodes, cluster } = this.session.model.get("facts");
+    return state === "queued" ? `Waiting for ${counted(nodes, "free node")} of ${cluster} …` : "Waiting for the first line …";
+  }
+
   #showPosition() {
     const { log } = this;
     this.empty.hidden = log.rows.length > 0;
     const nothing = log.rank === null ? "This file is empty." : `Rank ${log.rank} wrote nothing here.`;
-    setText(this.empty, this.session.isComplete ? nothing : "Waiting for the first line …");
+    setText(this.empty, this.session.isComplete ? nothing : this.#awaited());
     const { isFollowing, unread } = this.view;
     this.newest.hidden = isFollowing;
     setText(this.newest, unread ? `↓ ${counted(unread, "new line")}` : "↓ Newest line");

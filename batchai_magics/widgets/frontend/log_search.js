@@ -51,7 +51,7 @@ export class LogSearch {
     this.count = el("span", { class: "ba-count", "aria-live": "polite" });
     this.element = el(
       "div",
-      { class: "ba-find", role: "search" },
+      { class: "ba-find", role: "group", "aria-label": "search" },
       this.count,
       this.input,
       this.regex,

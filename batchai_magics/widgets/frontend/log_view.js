@@ -13,6 +13,7 @@ const OVERSCAN_ROWS = 12;
 const MAX_ROWS = 120_000; // kept in the page; the far ones are read again when they come in sight
 const MAX_WRAPPED_ROWS = 20_000; // the height of each of them has to be known
 const ROW_PADDING_PX = 16;
+const REST_PX = 4; // below the last row
 const REST_MS = 120; // how long the log has to stand still before a gap in sight is read
 
 export class LogView {
@@ -193,8 +194,8 @@ export class LogView {
     this.#noticeScroll(); // its event may still be on the way
     this.#lay();
     const { layout } = this;
-    this.sizer.style.height = `${layout.height}px`;
-    this.#place(layout.height - height);
+    this.sizer.style.height = `${layout.height + REST_PX}px`;
+    this.#place(layout.height + REST_PX - height);
     const first = Math.max(0, layout.indexAt(this.box.scrollTop) - OVERSCAN_ROWS);
     const last = Math.min(rows.length, first + Math.ceil(height / ROW_PX) + 2 * OVERSCAN_ROWS);
     const wanted = new Set(rows.slice(first, last));

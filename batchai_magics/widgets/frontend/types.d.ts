@@ -86,6 +86,7 @@ export interface LastWords {
 
 /** The answer to `failure`: of the process that failed first (of a job preparation: without a rank), and the others. */
 export interface Failure extends LastWords {
+  before?: string[]; // its last lines on stdout, where the others are of stderr
   others: LastWords[];
   more?: number;
 }
