@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.record import (
@@ -57,8 +58,12 @@ class Number:
     offset: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, in the order of the table."""
-        return {name: getattr(self, name) for name in TIDY_COLUMNS}
+        """The fields by name, in the order of the table; the time as ISO 8601 has it."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in TIDY_COLUMNS}
+        if self.wall_time is not None:
+            time = datetime.fromtimestamp(self.wall_time, timezone.utc)
+            fields["wall_time"] = time.isoformat(timespec="milliseconds")
+        return fields
 
 
 def numbers(records: Iterable[Record]) -> Iterator[Number]:

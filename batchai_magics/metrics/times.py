@@ -26,6 +26,7 @@ SHORTEST_BYTES = 19
 """No stamp but glog's is shorter."""
 
 _EARLIEST_S = 1e8  # 1973: smaller numbers count from the start of the program
+_LATEST_S = 9e9  # 2255: later times are none, and pandas could not hold them
 _UNITS = (1.0, 1e3, 1e6, 1e9)  # a second in s, ms, µs, ns
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,12})?")
 
@@ -89,7 +90,7 @@ def moment(value: object) -> Stamp | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     for unit in _UNITS:
-        if _EARLIEST_S * unit <= value < _EARLIEST_S * unit * 1000:
+        if _EARLIEST_S * unit <= value < _LATEST_S * unit:
             return Stamp(value / unit)
     return None
 
@@ -104,7 +105,8 @@ def _stamp(found: re.Match[bytes], year: int) -> Stamp | None:
         time = datetime(year, month, day, hour, minute, second, tzinfo=_zone(zone))
     except (ValueError, OverflowError):  # no day of any calendar
         return None
-    return Stamp(time.timestamp() + fraction_s, zone is not None)
+    seconds = time.timestamp() + fraction_s
+    return Stamp(seconds, zone is not None) if 0 <= seconds < _LATEST_S else None
 
 
 def _zone(text: bytes | None) -> timezone:

@@ -114,7 +114,7 @@ class TestGlog:
         (T, T), (T * 1e3, T), (T * 1e6, T), (T * 1e9, T), (int(T), T), (f"{T}", T), (f"{T * 1000:.0f}", T),
         ("2019-03-02T10:25:35+00:00", T), (12.3, None), ("12.3", None), (-T, None), (True, None),
         (None, None), ("yesterday at about a quarter past ten", None), (float("nan"), None),
-        ([T], None), (10**400, None),
+        ([T], None), (10**400, None), (5e10, None),
     ],
 )  # fmt: skip
 def test_a_moment_is_seconds_since_1970_or_a_part_of_them(value, seconds):
@@ -122,7 +122,15 @@ def test_a_moment_is_seconds_since_1970_or_a_part_of_them(value, seconds):
 
 
 @pytest.mark.parametrize(
-    "text", ["2019-13-02T10:25:35Z", "2019-02-30 10:25:35", "Foo Bar 12 10:25:35 2019", "0000-01-01 00:00:00"]
+    "text",
+    [
+        "2019-13-02T10:25:35Z",
+        "2019-02-30 10:25:35",
+        "Foo Bar 12 10:25:35 2019",
+        "0000-01-01 00:00:00",
+        "9999-12-31 23:59:59",
+        "1066-10-14 09:00:00",
+    ],
 )
 def test_what_is_no_day_is_no_time(text):
     assert stamp_in(text.encode()) is None
