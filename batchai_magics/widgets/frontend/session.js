@@ -1,5 +1,6 @@
 // What the page knows of a job, kept once per model and shared by all its views.
 
+import { bytesOf, integers, numbers } from "./buffers.js";
 import { onKernelLost } from "./kernel.js";
 import { LogDocument } from "./log_document.js";
 import { PointTable } from "./points.js";
@@ -295,25 +296,4 @@ export class Session {
       this.#setBusy(true);
     }
   }
-}
-
-/**
- * @param {DataView | ArrayBuffer | undefined} view
- * @returns {Uint8Array}
- */
-function bytesOf(view) {
-  if (!view) return new Uint8Array(0);
-  return view instanceof ArrayBuffer
-    ? new Uint8Array(view)
-    : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-}
-
-/** @param {DataView | undefined} view */
-function integers(view) {
-  return new Int32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
-}
-
-/** @param {DataView | undefined} view */
-function numbers(view) {
-  return new Float32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
 }
