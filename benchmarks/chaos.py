@@ -164,11 +164,8 @@ def count(
 ) -> Count:
     """Compares what was submitted, what was shown and what ran."""
     good = {job.id.name for job in jobs if job.state is ExecutionState.SUCCEEDED}
-    codes = {
-        job.id.name: job.execution.errors[0].code for job in jobs if job.execution and job.execution.errors
-    }
+    codes = {job.id.name: code for job in jobs if (code := code_of(job))}
     dishonest = len(good - set(ran)) + sum(code not in HONEST for code in codes.values())
-    order = [name for name in names if name in ran]
     return Count(
         seconds=seconds,
         kills=kills,
@@ -177,9 +174,20 @@ def count(
         ran_twice=len(ran) - len(set(ran)),
         lost=len(set(names) - good - set(codes)),
         dishonest=dishonest,
-        late=max((abs(place - ran.index(name)) for place, name in enumerate(order)), default=0),
+        late=most_overtaken(names, ran),
         left=left,
     )
+
+
+def code_of(job: Job) -> str:
+    """Why a job failed; empty for one that did not."""
+    return job.execution.errors[0].code if job.execution and job.execution.errors else ""
+
+
+def most_overtaken(names: list[str], ran: list[str]) -> int:
+    """By how many places a job that ran came later, or earlier, than its turn at most."""
+    turns = [name for name in names if name in ran]
+    return max((abs(place - ran.index(name)) for place, name in enumerate(turns)), default=0)
 
 
 if __name__ == "__main__":

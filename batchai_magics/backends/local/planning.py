@@ -118,11 +118,7 @@ def _body(
         "python": row["python"],
         "preparation": plan.preparation,
         "engine": json.loads(row["engine"]),
-        "notes": [
-            *notes(spec, row),
-            *containers.notes(spec, plan.launcher, json.loads(row["engine"])),
-            *told,
-        ],
+        "notes": [*notes(spec, plan.launcher, row), *told],
         "removals": [],
         "pull": None,
         "mounts": mounts.commands(spec.mount_volumes),
@@ -171,14 +167,15 @@ def _nodes(
     ]
 
 
-def notes(spec: JobSpec, row: sqlite3.Row) -> list[str]:
+def notes(spec: JobSpec, launcher: launch.Launcher, row: sqlite3.Row) -> list[str]:
     """What is said once, because it is not as the description asks for."""
-    if spec.container_settings and not json.loads(row["engine"]):
+    engine = json.loads(row["engine"])
+    if spec.container_settings and not engine:
         image = spec.container_settings.image_source_registry.image
         return [
             f"no docker, podman or apptainer works here: image {image} is not used, the job runs on the host"
         ]
-    return []
+    return containers.notes(spec, launcher, engine)
 
 
 def execution_logs(folder: Path, shares: list[launch.NodeShare]) -> list[str]:
