@@ -1,7 +1,6 @@
-"""The views of clusters and jobs in a real JupyterLab and in Notebook 7, and what axe-core says of them."""
+"""The views of clusters and jobs in a real JupyterLab and in Notebook 7."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -18,28 +17,12 @@ place.run("third", rates=[20, 40, 30], seconds=60)
 """
 CLUSTER = "widgets.show_board(place.cluster_subject)"
 JOBS = "widgets.show_board(place.jobs_subject)"
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
-# Colours change softly: axe looks when they have.
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
 
 
 @pytest.fixture
 def setup_cell(tmp_path):
     return SETUP.format(folder=tmp_path / "place")
-
-
-def complaints(page, selector):
-    """What axe-core finds wrong within an element."""
-    if not AXE.exists():
-        pytest.skip("axe-core is not installed: run npm ci")
-    page.add_script_tag(path=AXE)
-    found = page.evaluate(
-        "([selector, rules]) => axe.run(selector, rules).then((found) => found.violations.map("
-        "(one) => one.id + ': ' + one.nodes.map((node) => node.html.slice(0, 160)).join(' | ')))",
-        [selector, {**RULES, "rules": {"region": {"enabled": False}}}],
-    )
-    return found
 
 
 def names(page):
@@ -121,23 +104,6 @@ def test_a_busy_kernel_is_told_of_or_answers(lab, setup_cell):
     page.get_by_role("button", name="Yes, resize").click()
     page.locator(".ba-note", has_text="busy").or_(page.locator(".ba-note", has_text="Done")).wait_for()
     page.locator(".ba-note", has_text="Done").wait_for()
-
-
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_axe_finds_nothing_wrong_with_clusters_and_jobs(lab, setup_cell, theme):
-    lab.open("axe", setup_cell, CLUSTER, JOBS)
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
-    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
-    page.mouse.move(1, 1)
-    lab.theme(theme)
-    page.wait_for_timeout(500)
-    assert complaints(page, ".ba-board") == []
-    page.get_by_label("Number of nodes").fill("2")
-    page.get_by_role("button", name="Resize").click()
-    assert complaints(page, ".ba-board") == []
-    lab.theme("JupyterLab Light")
 
 
 def test_the_saved_notebook_holds_a_picture_and_nothing_of_any_log(lab, setup_cell):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .test_boards_live import complaints
+from .axe import complaints
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(300)]
 

@@ -1,7 +1,6 @@
 """What a reader can do in the live view, in a real JupyterLab."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from .test_live_view import SETUP, SHOW
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
 
-AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 MILLION = """
 backend.write("".join(f"line {i:07} of a long log\\n" for i in range(1_000_000)) + "the end\\n")
 """
@@ -137,33 +135,3 @@ def test_long_lines_wrap_and_the_first_error_is_found(lab, job_cell):
     row = page.locator(".ba-row", has_text="RuntimeError")
     assert row.bounding_box()["height"] > 100
     assert row.bounding_box()["width"] <= page.locator(".ba-log").bounding_box()["width"]
-
-
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-def test_a_failed_jobs_view_is_accessible(lab, job_cell, theme):
-    if not AXE.exists():
-        pytest.skip("npm ci has not been run")
-    fail = (
-        "backend.write('Traceback\\n', file='stderr.txt')\nbackend.finish(ExecutionState.FAILED, **FAILURE)"
-    )
-    lab.open("axe", job_cell, "widgets.show(job, ui='widget')", RANKS, fail)
-    lab.theme(theme)
-    run_all(lab, 4)
-    page = lab.page
-    page.locator(".ba-failure .ba-words").wait_for()
-    page.evaluate(AXE.read_text() + "; void 0")
-    assert accessibility(page) == []
-    page.get_by_role("tab", name="stdout").click()
-    page.get_by_label("Search the log").fill("images")
-    page.locator(".ba-chart").first.get_by_role("button", name=re.compile("^r1 ")).click()
-    assert accessibility(page) == []
-    page.get_by_role("tab", name="Files").click()
-    page.get_by_role("treeitem", name="stdout.txt").wait_for()
-    assert accessibility(page) == []
-
-
-def accessibility(page):
-    """What axe-core finds wrong; that it has looked at contrasts is made sure of."""
-    found = page.evaluate("() => axe.run('.ba-view')")
-    assert "color-contrast" in {rule["id"] for rule in found["passes"] + found["violations"]}
-    return [(rule["id"], node["html"]) for rule in found["violations"] for node in rule["nodes"]]
