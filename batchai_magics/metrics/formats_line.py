@@ -43,16 +43,19 @@ def line_at(view: View, start: int) -> tuple[Line, bool] | None:
     if end - start > _MOST_BYTES or (view.is_continued and not start):
         return None
     text = view.data[view.pass_tag(start) if view.is_tagged else start : end]
+    return _line(view, text, view.end_offset(start)), newline >= 0
+
+
+def _line(view: View, text: bytes, end_offset: int) -> Line:
+    """A line without what stands in front of it, but with what that tells."""
     prefix = PREFIX.match(text)
     begin = prefix.end() if prefix else 0
     lead = _LEAD.match(text, begin)
     rank = rank_of(prefix) if view.rank is None else view.rank
     memory = view.memories.of(rank)
-    body = text[lead.end() if lead else begin :]
     stamp = _stamp(text[:begin], lead[0] if lead else b"", memory) or view.tag_stamp
-    end_offset = view.end_offset(start)
     told = view.clock.at(end_offset) if view.clock else None
-    return Line(body, rank, end_offset, memory, told, stamp), newline >= 0
+    return Line(text[lead.end() if lead else begin :], rank, end_offset, memory, told, stamp)
 
 
 def _stamp(prefix: bytes, lead: bytes, memory: Memory) -> Stamp | None:
