@@ -10,7 +10,7 @@ from batchai_magics.widgets import bundle, display
 from batchai_magics.widgets.budget import Budget
 from batchai_magics.widgets.feed import Feed
 from batchai_magics.widgets.publisher import Publisher
-from batchai_magics.widgets.showing import LiveShowing, Showing
+from batchai_magics.widgets.showing import HELLO_S, LiveShowing, Showing
 from tests.threads import ended, ours
 
 from .scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
@@ -196,6 +196,16 @@ def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, 
     say(late, kind="ready", have={})
     turns(publisher, clock, 1)
     assert [buffers for content, buffers in page.messages if content["kind"] == "batch"] == [[b"one\n"]]
+
+
+def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, clock, monkeypatch):
+    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
+    showing = live(publisher, backend, page, clock)
+    backend.finish()
+    turns(publisher, clock, HELLO_S - 1)
+    assert not showing.is_frozen
+    turns(publisher, clock, 3)
+    assert showing.is_frozen
 
 
 def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher, backend, page, clock):
