@@ -80,14 +80,14 @@ __all__ = [
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """What `%load_ext batchai_magics` calls."""
-    from batchai_magics.magics import load
+    from batchai_magics.magics_loading import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """What `%unload_ext batchai_magics` calls."""
-    from batchai_magics.magics import unload
+    from batchai_magics.magics_loading import unload
 
     unload(ipython)
 

@@ -1,4 +1,4 @@
-"""`%%batchai_job`, `%batchai` and `%az`: parse, call, display. The only module that knows IPython's shell."""
+"""`%%batchai_job`, `%batchai` and `%az`: parse, call, display."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
+from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from batchai_magics.commands.text import Text
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from batchai_magics.commands.result import Result
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
-
-_CELL = "%%batchai_job"
 
 
 @magics_class
@@ -177,73 +175,6 @@ class BatchAIMagics(Magics):
         from batchai_magics.widgets import is_text
 
         wait(job, self.show, is_told=is_text(self.context.settings.ui))
-
-
-def load(ip: InteractiveShell) -> None:
-    """Adds the magics, their completion and the display of jobs to a shell."""
-    magics = BatchAIMagics(ip)
-    ip.register_magics(magics)
-    ip.input_transformers_cleanup.append(_with_body)
-    _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
-    _displays(ip).for_type_by_name(*_BOARD_TYPE, magics.show_board)
-    for type_name in _CHARTED_TYPES:
-        _displays(ip).for_type_by_name(*type_name, magics.show_runs)
-
-    def matcher(context: CompletionContext) -> dict[str, Any]:
-        return magics.complete(context)
-
-    ip.events.register("post_run_cell", _settle_views)
-    ip.Completer.custom_matchers.append(context_matcher(identifier=_MATCHER)(matcher))
-
-
-def unload(ip: InteractiveShell) -> None:
-    """Takes away all that `load` added."""
-    magics = ip.magics_manager.registry.pop(BatchAIMagics.__name__, None)
-    if magics is not None:
-        magics.warming_up.cancel()
-    for kind, names in _MAGIC_NAMES.items():
-        for name in names:
-            ip.magics_manager.magics[kind].pop(name, None)
-    if _settle_views in ip.events.callbacks["post_run_cell"]:
-        ip.events.unregister("post_run_cell", _settle_views)
-    if _WIDGETS in sys.modules:
-        sys.modules[_WIDGETS].close_all()
-    if _with_body in ip.input_transformers_cleanup:
-        ip.input_transformers_cleanup.remove(_with_body)
-    for type_name in (_JOB_TYPE, _BOARD_TYPE, *_CHARTED_TYPES):
-        _displays(ip).pop(".".join(type_name), None)
-    matchers = ip.Completer.custom_matchers
-    matchers[:] = [
-        matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
-    ]
-
-
-_WIDGETS = "batchai_magics.widgets"
-_MATCHER = "batchai_magics"
-_JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
-_BOARD_TYPE = ("batchai_magics.commands.live_result", "LiveResult")
-_CHARTED_TYPES = (
-    ("batchai_magics.metrics.comparison", "Comparison"),
-    ("batchai_magics.metrics.scalability", "Scaling"),
-)
-_MAGIC_NAMES = {"line": ("batchai", "az", "batchai_job"), "cell": ("batchai_job",)}
-
-
-def _settle_views(result: object = None) -> None:
-    """Without a page (nbclient) an ended job's card reaches the notebook only while a cell still runs."""
-    if _WIDGETS in sys.modules:
-        sys.modules[_WIDGETS].settle()
-
-
-def _displays(ip: InteractiveShell) -> Any:
-    assert ip.display_formatter is not None, "a shell has one from its start"
-    return ip.display_formatter.ipython_display_formatter
-
-
-def _with_body(lines: list[str]) -> list[str]:
-    """IPython refuses a cell magic without a body; `--file` and `--help` need none."""
-    is_alone = len(lines) == 1 and lines[0].split()[:1] == [_CELL]
-    return [lines[0].rstrip("\n") + "\n", "\n"] if is_alone else lines
 
 
 def _presented(result: Result, output: str | None) -> Any:

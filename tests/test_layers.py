@@ -14,7 +14,7 @@ LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit
 
 # The only modules and packages that import a library.
 HOMES = {
-    "IPython": {"magics", "widgets.display"},
+    "IPython": {"magics", "magics_loading", "widgets.display"},
     "anywidget": {"widgets"},
     "ipywidgets": {"widgets"},
     "azure": {"backends.arm", "backends.azureml"},

@@ -170,16 +170,13 @@ class Publisher:
 
     def _sort_out(self) -> None:
         """Puts frozen views aside and forgets what nobody looks at."""
-        gone = [showing for showing in self._showings if showing.is_gone]
-        for old in gone[:-GONE_KEPT]:
-            old.close()
-        self._frozen += [showing for showing in self._showings if showing.is_frozen]
-        self._frozen = [showing for showing in self._frozen if not showing.is_closed]
-        self._showings = [s for s in [*self._showings, *self._frozen] if not s.is_frozen]
-        self._frozen = [showing for showing in self._frozen if showing.is_frozen]
-        for old in self._frozen[:-FROZEN_KEPT]:
-            old.close()
-        self._frozen = self._frozen[-FROZEN_KEPT:]
+        _close_oldest([showing for showing in self._showings if showing.is_gone], GONE_KEPT)
+        live: list[Shown] = []
+        frozen: list[Shown] = []
+        for showing in [*self._frozen, *self._showings]:
+            (frozen if showing.is_frozen else live).append(showing)
+        self._showings = live
+        self._frozen = _close_oldest([showing for showing in frozen if not showing.is_closed], FROZEN_KEPT)
         used = {id(showing.known) for showing in self._showings}
         self._watches = {
             key: watch for key, watch in self._watches.items() if id(watch.feed) in used or not watch.is_seen
@@ -207,6 +204,13 @@ def _load_parser() -> None:
     from batchai_magics.metrics import Parser
 
     Parser().feed(b"\n")
+
+
+def _close_oldest(showings: list[Shown], kept: int) -> list[Shown]:
+    """Closes all but the newest ones, and gives those."""
+    for old in showings[:-kept]:
+        old.close()
+    return showings[-kept:]
 
 
 def _tried(showing: Shown, limit: int) -> int:
