@@ -13,7 +13,7 @@ from datetime import datetime
 from batchai_magics.jobs import card_parts as parts
 from batchai_magics.jobs.script_lines import script_name, with_cell_lines
 from batchai_magics.models.cluster import NodeState, NodeStateCounts
-from batchai_magics.models.resources import Job
+from batchai_magics.models.resources import Job, RankExit
 
 MAX_LINES = 40
 MAX_LINE_LENGTH = 300
@@ -94,10 +94,17 @@ class Card:
         """Why the job failed: the service's reasons, then which process was the first."""
         execution = self.job.execution
         told = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
-        first = next((rank for rank in self.job.ranks if rank.exit_code), None)
+        first = first_failure(self.job)
         if first:
             told.append(f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}")
         return told
+
+
+def first_failure(job: Job) -> RankExit | None:
+    """The process that failed first; None where none did, and where the job was ended from outside."""
+    if job.execution is None or job.execution.exit_code is None:
+        return None
+    return next((rank for rank in job.ranks if rank.exit_code), None)
 
 
 def to_html(card: Card) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics import follow
 from batchai_magics.backends.base import Backend, FileRef, OutputFile
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.jobs.card import Card, to_html
+from batchai_magics.jobs.card import Card, first_failure, to_html
 from batchai_magics.jobs.logs import chunks, last_lines, records_of, tail_of
 from batchai_magics.jobs.numbers import numbers_of
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
@@ -169,7 +169,7 @@ class Job:
     def card(self) -> Card:
         """The job as a still picture: state, numbers, the first failure, the last lines."""
         job = self.show()
-        failed = next((rank.rank for rank in job.ranks if rank.exit_code), None)
+        failed = first_failure(job)
         is_failed = job.state is ExecutionState.FAILED
         return Card(
             job=job,
@@ -177,7 +177,9 @@ class Job:
             processes=len(job.ranks),
             numbers=numbers_of(self.records()),
             lines=last_lines(self.backend, FileRef(self.id, OUT), LAST_LINES),
-            failure_lines=last_lines(self.backend, FileRef(self.id, ERR), FAILURE_LINES, rank=failed)
+            failure_lines=last_lines(
+                self.backend, FileRef(self.id, ERR), FAILURE_LINES, rank=failed and failed.rank
+            )
             if is_failed
             else (),
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from batchai_magics.backends.base import Chunk, OutputFile
-from batchai_magics.jobs.card import clean
+from batchai_magics.jobs.card import clean, first_failure
 from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Job, RankExit
 from batchai_magics.widgets.rank_lines import RankPage, lines_of, tail_page
@@ -23,7 +23,7 @@ Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 def failure_of(job: Job, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
     """What the page shows of a failed job (`Failure` in frontend/types.d.ts); empty where nothing failed."""
     failed = [rank for rank in job.ranks if rank.exit_code]
-    if job.state is not ExecutionState.FAILED:
+    if job.state is not ExecutionState.FAILED or (failed and not first_failure(job)):
         return {}
     if failed:
         first, *others = (_words(rank, read, is_first=rank is failed[0]) for rank in failed[: OTHERS + 1])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from batchai_magics.follow import Event, LogBytes, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.jobs.card import first_failure
 from batchai_magics.jobs.script_lines import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.record import Record
@@ -123,7 +124,7 @@ def facts_of(feed: Feed) -> dict[str, Any]:
     if job is None:
         return {}
     execution = job.execution
-    failed = next((rank for rank in job.ranks if rank.exit_code), None)
+    failed = first_failure(job)
     ended = execution.ended if execution else None
     return {
         "name": job.id.name,

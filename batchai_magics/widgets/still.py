@@ -7,7 +7,7 @@ import html
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from batchai_magics.jobs.card import Card, to_html, to_text
+from batchai_magics.jobs.card import Card, first_failure, to_html, to_text
 from batchai_magics.jobs.numbers import numbers_of
 from batchai_magics.metrics import figure_png, plot
 from batchai_magics.metrics.chart import is_drawable
@@ -79,7 +79,8 @@ def picture_of(ax: Axes, text: str) -> Bundle:
 def _failure_lines(feed: Feed) -> tuple[str, ...]:
     """The last words of the process that failed first, else of stderr."""
     ranks = feed.job.ranks if feed.job else ()
-    first = next((exit.rank for exit in ranks if exit.exit_code), None)
+    failed = first_failure(feed.job) if feed.job else None
+    first = failed.rank if failed else None
     tail = feed.tails.get(ERROR_LOG if ranks else _preparation_log(feed))
     if tail is None:
         return ()

@@ -59,3 +59,10 @@ def test_a_failed_preparation_shows_its_last_lines(world):
 
 def test_nothing_failed_where_a_job_succeeded(world):
     assert failure(world, world.run("fine")) == {}
+
+
+def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
+    job = world.run("long --nodes 1 --processes 2 --max-time 1s", "import time\ntime.sleep(60)")
+    assert [rank.rank for rank in job.show().ranks if rank.exit_code]
+    assert failure(world, job) == {}
+    assert "failed first" not in to_text(job.card())
