@@ -169,7 +169,8 @@ class Job:
     def card(self) -> Card:
         """The job as a still picture: state, numbers, the first failure, the last lines."""
         job = self.show()
-        failed = first_failure(job)
+        first = first_failure(job)
+        rank = first.rank if first else None
         is_failed = job.state is ExecutionState.FAILED
         return Card(
             job=job,
@@ -177,9 +178,7 @@ class Job:
             processes=len(job.ranks),
             numbers=numbers_of(self.records()),
             lines=last_lines(self.backend, FileRef(self.id, OUT), LAST_LINES),
-            failure_lines=last_lines(
-                self.backend, FileRef(self.id, ERR), FAILURE_LINES, rank=failed and failed.rank
-            )
+            failure_lines=last_lines(self.backend, FileRef(self.id, ERR), FAILURE_LINES, rank=rank)
             if is_failed
             else (),
         )
