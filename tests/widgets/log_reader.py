@@ -2,11 +2,11 @@
 
 READ = """async ([selector, end]) => {
   const box = document.querySelector(selector);
-  box.style.height = '6000px';
+  box.style.height = '15000px';
   const frame = () => new Promise(requestAnimationFrame);
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   const seen = new Map();
-  const deadline = Date.now() + 90000;
+  const deadline = Date.now() + 120000;
   await frame();
   let [covered, top] = [0, 0];
   while (covered < end && Date.now() < deadline) {
