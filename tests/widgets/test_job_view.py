@@ -20,6 +20,10 @@ for step in range(1, 41):
 RESTART = """
 (backend.folder / "stdout.txt").write_text("7\\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\\t3.000\\n")
 """
+SPEEDS = """
+for batch in range(3):
+    backend.write(f"Epoch[0] Batch [{batch}]\\tSpeed: {1200 + batch} samples/sec\\taccuracy=0.{batch + 1}\\n")
+"""
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
 def fail():
@@ -101,6 +105,17 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     losses.get_by_role("button", name="log").click()
     losses.get_by_label("Number to draw").select_option("top-5")
     page.get_by_role("img", name="top-5 at step 40, mean 0.700").wait_for()
+    lab.run(3)
+    page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
+    assert lab.errors == []
+
+
+def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
+    lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
+    run_all(lab, 3)
+    page = lab.page
+    page.get_by_role("img", name=re.compile("^samples_per_sec at step 3, 1,?202")).wait_for()
+    page.get_by_role("img", name=re.compile("^accuracy at step 3")).wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
     assert lab.errors == []

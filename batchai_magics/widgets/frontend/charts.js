@@ -1,10 +1,14 @@
-// The two charts: images/sec, and loss with a menu of every other number in the log.
+// The two charts: images/sec or what another program calls its rate, and loss with a menu of every other number.
 
 import { Chart } from "./chart.js";
 import { el } from "./dom.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./chart.js").Subject} Subject */
+
+// Rates in the words of other programs, the best first.
+const RATES = [/^images_per_sec/, /^samples_per_sec$/, /^total_samples_per_sec$/, /^(?!eval|mean|spread).*(_per_|\/)sec$/];
+const ONCE = /^(mean_|spread_|devices$)/; // what is said once of all steps is no line over steps
 
 export class Charts {
   /**
@@ -15,7 +19,7 @@ export class Charts {
     this.session = session;
     const table = session.points;
     /** @type {Subject} */
-    const rate = {
+    this.rate = {
       title: "images/sec",
       table,
       values: table.rates,
@@ -36,7 +40,7 @@ export class Charts {
       none: "No loss in the log",
       hasLog: true,
     };
-    this.rates = new Chart(rate, `ba-${viewId}`);
+    this.rates = new Chart(this.rate, `ba-${viewId}`);
     this.others = new Chart(this.loss, `ba-${viewId}`);
     // They are zoomed together.
     this.rates.onReset = this.others.onReset = () => [this.rates, this.others].forEach((chart) => chart.resetZoom());
@@ -52,7 +56,13 @@ export class Charts {
   update() {
     const { points } = this.session;
     this.element.hidden = !points.count && !points.others.size; // a job without numbers needs no charts
-    this.#offer([...this.session.points.others.keys()]);
+    const names = [...points.others.keys()];
+    const rate = points.count ? undefined : rateAmong(names);
+    this.#drawRate(rate);
+    const more = names.filter((name) => name !== rate && !ONCE.test(name));
+    this.#offer(more);
+    this.rates.element.hidden = !points.count && !rate;
+    this.others.element.hidden = !points.count && !more.length;
     for (const chart of [this.rates, this.others]) {
       chart.isComplete = this.session.isComplete;
       chart.warmUp = this.session.model.get("facts").warm_up ?? null;
@@ -64,6 +74,17 @@ export class Charts {
   stop() {
     this.rates.stop();
     this.others.stop();
+  }
+
+  /**
+   * Draws the rate of a program other than tf_cnn_benchmarks, while there is no step line.
+   * @param {string | undefined} name
+   */
+  #drawRate(name) {
+    const table = name === undefined ? undefined : this.session.points.others.get(name);
+    if (name === undefined || !table) return this.rates.show(this.rate);
+    const words = { title: name, over: "mean", empty: `Waiting for the first ${name}`, none: `No ${name} in the log`, fromZero: true };
+    this.rates.show({ ...words, table, values: table.values });
   }
 
   /** @param {string[]} names */
@@ -89,4 +110,13 @@ export class Charts {
     const words = { title: name, over: "mean", empty: `Waiting for the first ${name}`, none: `No ${name} in the log`, hasLog: true };
     this.others.show(table ? { ...words, table, values: table.values } : this.loss);
   }
+}
+
+/** @param {string[]} names */
+export function rateAmong(names) {
+  for (const rate of RATES) {
+    const found = names.find((name) => rate.test(name));
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
