@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 Bundle = Mapping[str, str]
 
+HELLO_S = 20.0  # that a page may take to show a view, until it says hello
+
 
 def show(bundle: Bundle, display_id: str) -> None:
     """Shows a bundle beneath the running cell."""

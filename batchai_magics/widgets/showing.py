@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.errors import BatchAIError
 from batchai_magics.widgets import display, still
 from batchai_magics.widgets.batch import OVERHEAD_BYTES
-from batchai_magics.widgets.display import Bundle
+from batchai_magics.widgets.display import HELLO_S, Bundle
 from batchai_magics.widgets.feed import Feed
 from batchai_magics.widgets.job_view import JobView, Work
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
 
 LINGER_S = 1.5  # from the last byte to the still picture
-HELLO_S = 20.0  # that a page may take until it says hello
 SERVED_BYTES = 1 << 17  # of one message to a page that keeps the view
 SERVED_MESSAGES = 64  # at once
 SNAPSHOT_S = 30.0  # between two snapshots beside a live view
@@ -149,9 +148,13 @@ class LiveShowing(Showing):
         self._hidden_by = self.id
         self._is_kept = is_kept  # stays live when the job has ended
         self._is_of_page = display.is_asked_by_page()
-        self._cells = 0  # that have ended since
         self._opened_at = clock()
         self._over_at: float | None = None
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether the page that asked for the view may still say hello."""
+        return self._is_of_page and self._clock() - self._opened_at < HELLO_S
 
     @property
     def is_watched(self) -> bool:
@@ -182,10 +185,9 @@ class LiveShowing(Showing):
     def settle(self, wait_for: Callable[[Callable[[], bool]], bool]) -> None:
         """Becomes a still picture if the job has ended and no page shows it live.
 
-        A page may need a while: it gets the cell after the one that shows the view.
+        A page may need a while: it has HELLO_S, however many cells end meanwhile.
         """
-        self._cells += 1
-        if self._cells > 1 or not self._is_of_page:
+        if not self._is_awaited:
             super().settle(wait_for)
 
     def republish(self) -> int:
@@ -220,7 +222,7 @@ class LiveShowing(Showing):
             return False
         self._over_at = self._over_at or self._clock()
         if not self.view.is_heard:
-            return not self._is_of_page or self._clock() - self._opened_at >= HELLO_S
+            return not self._is_awaited
         return self.view.has_all and not self.view.is_held and self._clock() - self._over_at >= LINGER_S
 
     def _announce(self) -> None:

@@ -8,9 +8,10 @@ from batchai_magics.follow import Follower
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets import bundle, display
 from batchai_magics.widgets.budget import Budget
+from batchai_magics.widgets.display import HELLO_S
 from batchai_magics.widgets.feed import Feed
 from batchai_magics.widgets.publisher import Publisher
-from batchai_magics.widgets.showing import HELLO_S, LiveShowing, Showing
+from batchai_magics.widgets.showing import LiveShowing, Showing
 from tests.threads import ended, ours
 
 from .scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
