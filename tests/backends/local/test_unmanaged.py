@@ -91,11 +91,13 @@ def a_cluster_with_a_folder_of_the_machine(folder: Path) -> None:
     tell(at.read_text())
     tell(idle(world, cluster), mounted(world))
     resize(world, cluster, 0)
+    until(lambda: not idle(world, cluster) and not mounted(world))
     tell(idle(world, cluster), mounted(world))
     resize(world, cluster, 1)
     until(lambda: idle(world, cluster) == 1)
     tell(idle(world, cluster), mounted(world))
     world.backend.delete(cluster.id)
+    until(lambda: not mounted(world))
     tell(mounted(world), sorted(path.name for path in theirs.iterdir()))
     world.close()
 
