@@ -18,7 +18,7 @@ from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.times import Clock
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.job import OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, Job
 
 SHORTEST_S = 0.05  # between two looks while something happens
@@ -26,7 +26,7 @@ LONGEST_S = 0.5  # while nothing does
 GROWTH = 1.3
 PIECE_BYTES = 1 << 20
 MOST_PIECES = 16  # of one file in one look
-METRICS_FILE = "stdout.txt"
+METRICS_FILE = OUT
 UNKNOWN_SIZE = -1
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.commands.refusal import interrupted
 from batchai_magics.commands.stream import Ended, Logged, Parts, Said, Stream
-from batchai_magics.commands.waiting import ERR, OUT, waiting
+from batchai_magics.commands.waiting import waiting
 from batchai_magics.errors import BatchAIError, JobFailedError
+from batchai_magics.models.job import ERR, OUT
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job

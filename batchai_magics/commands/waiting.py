@@ -9,10 +9,9 @@ from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.stream import Ended, Logged, Parts, Said
 from batchai_magics.follow import LogBytes, StateChanged, events
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.job import ERR, ExecutionState
 from batchai_magics.models.resources import ErrorDetail, Job
 
-OUT, ERR = "stdout.txt", "stderr.txt"
 _NO_EXIT_CODE = 255
 
 

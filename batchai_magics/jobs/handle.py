@@ -19,7 +19,7 @@ from batchai_magics.jobs.numbers import numbers_of
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import STDOUTERR, ExecutionState
+from batchai_magics.models.job import ERR, OUT, STDOUTERR, ExecutionState
 from batchai_magics.models.resources import Job as JobResource
 from batchai_magics.models.resources import RankExit
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-OUT, ERR = "stdout.txt", "stderr.txt"
 LAST_LINES = 20
 FAILURE_LINES = 12
 

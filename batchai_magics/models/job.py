@@ -28,6 +28,7 @@ from batchai_magics.models.toolkits import (
 from batchai_magics.models.wire import STORED, Duration, WireModel
 
 STDOUTERR = "stdouterr"
+OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
 class ExecutionState(enum.Enum):

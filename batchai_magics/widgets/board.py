@@ -9,7 +9,7 @@ from collections.abc import Callable
 from batchai_magics.widgets import display
 from batchai_magics.widgets.batch import OVERHEAD_BYTES
 from batchai_magics.widgets.board_view import BoardFeed, BoardView, Clock
-from batchai_magics.widgets.display import HELLO_S, Bundle
+from batchai_magics.widgets.display import Bundle
 from batchai_magics.widgets.still import EMPTY, twin_of
 
 REFRESH_S = 2.0  # between two still pictures where no page shows a live view
@@ -113,8 +113,7 @@ class LiveBoard(Board):
         self.second_id = f"{self.id}-second"
         self._is_kept = is_kept  # stays live at rest
         self._is_waiting = False  # frozen, until a page says hello
-        self._is_of_page = display.is_asked_by_page()
-        self._opened_at = clock()
+        self._hello_by = display.hello_by(clock())
 
     @property
     def is_gone(self) -> bool:
@@ -144,8 +143,7 @@ class LiveBoard(Board):
         A page may need a while: it has HELLO_S, however many cells end meanwhile. If it says hello later,
         the live view comes back.
         """
-        is_awaited = self._is_of_page and self._clock() - self._opened_at < HELLO_S
-        if not (self.view.is_heard or self.view.is_gone or is_awaited):
+        if not (self.view.is_heard or self.view.is_gone or self._clock() < self._hello_by):
             self._is_waiting = True
             self.freeze()
 

@@ -30,6 +30,11 @@ def has_frontend() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
 
 
+def hello_by(now: float) -> float:
+    """Until when, by the clock of `now`, the page that asked for a view may say hello."""
+    return now + HELLO_S if is_asked_by_page() else now
+
+
 def is_asked_by_page() -> bool:
     """Whether a page asked for the running cell. nbclient and papermill do not say which cell it is."""
     from IPython.core.getipython import get_ipython

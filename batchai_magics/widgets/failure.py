@@ -7,7 +7,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Chunk, OutputFile
 from batchai_magics.jobs.card import clean, first_failure
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.job import ERR, OUT, ExecutionState
 from batchai_magics.models.resources import Job, RankExit
 from batchai_magics.widgets.rank_lines import RankPage, lines_of, tail_page
 
@@ -15,7 +15,7 @@ LINES = 30  # of the process that failed first
 OTHER_LINES = 6  # of each of the others
 BEFORE_LINES = 10  # on stdout, of the process that failed first
 OTHERS = 8
-LOGS = ("stderr.txt", "stdout.txt")
+LOGS = (ERR, OUT)
 
 Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 

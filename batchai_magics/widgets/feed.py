@@ -13,14 +13,14 @@ from batchai_magics.jobs.script_lines import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeState, NodeStateCounts
-from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import Job
 from batchai_magics.models.wire import duration
 from batchai_magics.widgets.points import Points
 from batchai_magics.widgets.tail import Tail
 
-MAIN_LOG = "stdout.txt"
-MAIN_LOGS = (MAIN_LOG, "stderr.txt", "execution.log")
+MAIN_LOG = OUT
+MAIN_LOGS = (MAIN_LOG, ERR, "execution.log")
 HISTORY_LENGTH = 120  # node counts that are kept
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked for again
 WARM_UP_POINTS = 50_000  # after which its end is taken as known

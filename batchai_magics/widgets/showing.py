@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.errors import BatchAIError
 from batchai_magics.widgets import display, still
 from batchai_magics.widgets.batch import OVERHEAD_BYTES
-from batchai_magics.widgets.display import HELLO_S, Bundle
+from batchai_magics.widgets.display import Bundle
 from batchai_magics.widgets.feed import Feed
 from batchai_magics.widgets.job_view import JobView, Work
 
@@ -147,14 +147,13 @@ class LiveShowing(Showing):
         self.view = JobView(job, feed, view_id=self.id, work=work)
         self._hidden_by = self.id
         self._is_kept = is_kept  # stays live when the job has ended
-        self._is_of_page = display.is_asked_by_page()
-        self._opened_at = clock()
+        self._hello_by = display.hello_by(clock())
         self._over_at: float | None = None
 
     @property
     def _is_awaited(self) -> bool:
         """Whether the page that asked for the view may still say hello."""
-        return self._is_of_page and self._clock() - self._opened_at < HELLO_S
+        return self._clock() < self._hello_by
 
     @property
     def is_watched(self) -> bool:

@@ -11,7 +11,7 @@ from batchai_magics.jobs.card import Card, first_failure, to_html, to_text
 from batchai_magics.jobs.numbers import numbers_of
 from batchai_magics.metrics import figure_png, plot
 from batchai_magics.metrics.chart import is_drawable
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.job import ERR, ExecutionState
 from batchai_magics.widgets.display import Bundle
 from batchai_magics.widgets.feed import MAIN_LOG, Feed
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 LAST_LINES = 12
 FAILURE_LINES = 12
-ERROR_LOG = "stderr.txt"
 MAX_PNG_BYTES = 120_000
 EMPTY: Bundle = {"text/html": "", "text/plain": ""}
 
@@ -81,7 +80,7 @@ def _failure_lines(feed: Feed) -> tuple[str, ...]:
     ranks = feed.job.ranks if feed.job else ()
     failed = first_failure(feed.job) if feed.job else None
     first = failed.rank if failed else None
-    tail = feed.tails.get(ERROR_LOG if ranks else _preparation_log(feed))
+    tail = feed.tails.get(ERR if ranks else _preparation_log(feed))
     if tail is None:
         return ()
     return (tail.lines(FAILURE_LINES, rank=first) if first is not None else ()) or tail.lines(FAILURE_LINES)
@@ -90,4 +89,4 @@ def _failure_lines(feed: Feed) -> tuple[str, ...]:
 def _preparation_log(feed: Feed) -> str:
     """The log that says why no process was started; stderr if no preparation wrote anything."""
     logs = [file for file, tail in feed.tails.items() if "job_prep" in file and tail.end]
-    return min(logs, key=lambda file: not file.startswith("stderr"), default=ERROR_LOG)
+    return min(logs, key=lambda file: not file.startswith("stderr"), default=ERR)

@@ -8,7 +8,7 @@ from ipywidgets.widgets.widget import _instances
 
 from batchai_magics import widgets
 from batchai_magics.jobs.handle import Job
-from batchai_magics.widgets import boards, bundle, display
+from batchai_magics.widgets import boards, display
 from batchai_magics.widgets.board import LiveBoard
 from batchai_magics.widgets.budget import Budget
 from batchai_magics.widgets.display import HELLO_S
@@ -18,7 +18,7 @@ from tests.threads import ended, ours
 
 from .place import EXPERIMENT, JOB, ExecutionState, NodeState, Place
 from .scripted import step_line
-from .test_publisher import Clock, Page, turns
+from .test_publisher import Clock, asking_page, turns
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 KINDS = ("cluster", "jobs")
@@ -26,11 +26,7 @@ KINDS = ("cluster", "jobs")
 
 @pytest.fixture
 def page(monkeypatch):
-    made = Page(monkeypatch)
-    monkeypatch.setattr(bundle, "script", lambda *name: "export default {}")
-    monkeypatch.setattr(bundle, "style", lambda *name: "")
-    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
-    return made
+    return asking_page(monkeypatch)
 
 
 @pytest.fixture

@@ -8,14 +8,14 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import compare, read_metrics, scaling
-from batchai_magics.widgets import bundle, comparison_board, display
+from batchai_magics.widgets import comparison_board
 from batchai_magics.widgets.budget import Budget
 from batchai_magics.widgets.comparison_view import MOST_POINTS, ComparisonView, columns
 from batchai_magics.widgets.publisher import Publisher
 
 from .place import EXPERIMENT, ExecutionState, Kind, Place
 from .scripted import step_line
-from .test_publisher import Clock, Page, say, turns
+from .test_publisher import Clock, asking_page, say, turns
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 WAYS = {"compare": compare, "scaling": scaling}
@@ -23,11 +23,7 @@ WAYS = {"compare": compare, "scaling": scaling}
 
 @pytest.fixture
 def page(monkeypatch):
-    made = Page(monkeypatch)
-    monkeypatch.setattr(bundle, "script", lambda *name: "export default {}")
-    monkeypatch.setattr(bundle, "style", lambda *name: "")
-    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
-    return made
+    return asking_page(monkeypatch)
 
 
 @pytest.fixture

@@ -79,6 +79,15 @@ def live(publisher, backend, page, clock):
     return showing
 
 
+def asking_page(monkeypatch):
+    """A page that has asked for the cell, whatever the view's bundle is."""
+    made = Page(monkeypatch)
+    monkeypatch.setattr(bundle, "script", lambda *name: "export default {}")
+    monkeypatch.setattr(bundle, "style", lambda *name: "")
+    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
+    return made
+
+
 def turns(publisher, clock, seconds):
     for _ in range(int(seconds * 10)):
         clock.now += 0.1

@@ -43,7 +43,7 @@ from batchai_magics.backends.local.store import Store
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.models.cluster import ClusterPatch, VmPriority
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, Node, Resource
 
 CAPABILITIES = Capabilities(name="local", key_vault=False, runs_here=True)
@@ -52,7 +52,7 @@ SELECT 1 FROM node WHERE state = 'preparing'
 UNION ALL SELECT 1 FROM cluster WHERE maximum IS NOT NULL
 UNION ALL SELECT 1 FROM job WHERE state = 'queued' AND is_assigned = 0 LIMIT 1
 """
-_STREAMS = {"stdout.txt": "stdout", "stderr.txt": "stderr"}
+_STREAMS = {OUT: "stdout", ERR: "stderr"}
 
 
 class LocalBackend:
