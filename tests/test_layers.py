@@ -1,6 +1,7 @@
 """Imports point one way, and every outside library has a home. Read from the source; nothing is run."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,13 @@ def layer(unit):
     return LAYERS[name]
 
 
+@functools.cache
 def imports(path, *, when=ast.walk):
-    """The dotted names that a file imports, each with its line."""
+    """The dotted names that a file imports, each with its line; every file is read once for all tests."""
+    return tuple(_imports(path, when))
+
+
+def _imports(path, when):
     for node in when(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
