@@ -5,6 +5,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import batchai_magics
 from batchai_magics.commands.live_result import LiveResult
 from batchai_magics.jobs.handle import Job
+from tests.patience import PATIENCE_S
 from tests.world import below, until
 
 
@@ -176,20 +177,20 @@ def test_a_cell_gives_the_job_and_binds_it(run, shell):
     job = run("%%batchai_job hello\nprint('hi')")
     assert isinstance(job, Job)
     assert shell.user_ns["job"] is job
-    assert job.wait(60).log() == "hi\n"
+    assert job.wait(PATIENCE_S).log() == "hi\n"
 
 
 @pytest.mark.slow
 def test_the_same_cell_again_finds_its_job(run):
-    first = run("%%batchai_job hello\nprint('hi')").wait(60)
+    first = run("%%batchai_job hello\nprint('hi')").wait(PATIENCE_S)
     assert run("%%batchai_job hello\nprint('hi')").id == first.id
-    assert run("%%batchai_job hello --new\nprint('hi')").wait(60).name == "hello-2"
+    assert run("%%batchai_job hello --new\nprint('hi')").wait(PATIENCE_S).name == "hello-2"
 
 
 @pytest.mark.slow
 def test_a_name_that_holds_something_else_is_left_alone(run, shell, capsys):
     run("job = 'precious'")
-    job = run("%%batchai_job hello\nprint('hi')").wait(60)
+    job = run("%%batchai_job hello\nprint('hi')").wait(PATIENCE_S)
     assert shell.user_ns["job"] == "precious"
     assert "Use --var to name the job otherwise" in capsys.readouterr().err
     assert run("%%batchai_job hello --var run\nprint('hi')").id == shell.user_ns["run"].id == job.id
@@ -314,7 +315,7 @@ def test_tab_completes_az(run, shell):
 
 
 def test_a_cell_that_ran_before_says_so(run, capsys):
-    run("%%batchai_job again\nprint(1)").wait(60)
+    run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
     assert "--new" not in capsys.readouterr().out
     run("%%batchai_job again\nprint(1)")
     assert "again was submitted before from this very cell" in capsys.readouterr().out

@@ -5,11 +5,11 @@ import os
 import pytest
 from jupyter_client.manager import KernelManager
 
+from tests.patience import PATIENCE_S
 from tests.world import below, until
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 60
-LONG = "%%batchai_job long --wait\nimport time\ntime.sleep(60)"
+LONG = "%%batchai_job long --wait\nimport time\ntime.sleep(1000)"
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +92,13 @@ def test_a_second_interrupt_ends_the_job(kernel):
     status, printed = execute(kernel, LONG, on_output=interrupts(kernel, "long", "Detached"))
     assert status == "error"
     assert "long was told to end" in printed
-    assert execute(kernel, "print(job.wait(30).state.value)")[1] == "failed\n"
+    assert execute(kernel, "print(job.wait().state.value)")[1] == "failed\n"
 
 
 def test_an_interrupt_stops_a_stream_and_not_the_job(kernel):
-    execute(kernel, "%%batchai_job other\nimport time\nprint('begun', flush=True)\ntime.sleep(60)")
+    execute(kernel, "%%batchai_job other\nimport time\nprint('begun', flush=True)\ntime.sleep(1000)")
     line = "%batchai job file stream -j other -f stdout.txt"
     status, printed = execute(kernel, line, on_output=interrupts(kernel, "begun"))
     assert status == "error"
     assert "To come back: %batchai job file stream -j other" in printed
-    assert execute(kernel, "print(job.is_done); job.cancel(); job.wait(30); None")[1] == "False\n"
+    assert execute(kernel, "print(job.is_done); job.cancel(); job.wait(); None")[1] == "False\n"

@@ -4,6 +4,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.patience import PATIENCE_S
+
 LOG = (
     "Model:       lenet\nBatch size:  {images} global\n             8 per device\nDevices:     {devices}\n"
     "==========\n1\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\t2.500\n10\timages/sec: 50.0 +/- 0.5"
@@ -31,7 +33,7 @@ def outputs(tmp_path_factory):
         (folder / f"{ranks}.log").write_text(LOG.format(images=8 * ranks, devices=devices))
     cells = [nbformat.v4.new_code_cell(source, id=name) for name, source in CELLS.items()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(notebook, timeout=90, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(folder)}})
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the cells
     client.execute()
     return {cell.id: [output["data"] for output in cell.outputs] for cell in notebook.cells}
@@ -75,8 +77,8 @@ def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path
     monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
     (tmp_path / "1.log").write_text(LOG.format(images=8, devices=["horovod/cpu:0"]))
     touch = f"Path({str(tmp_path / 'enough')!r}).touch()"
-    settle = "from batchai_magics import widgets\nwidgets.settle(timeout_s=60)"
-    ends = f"{touch}\njob.wait(60)\n{settle}"
+    settle = f"from batchai_magics import widgets\nwidgets.settle(timeout_s={PATIENCE_S})"
+    ends = f"{touch}\njob.wait()\n{settle}"
     sources = [
         "%load_ext batchai_magics\nfrom pathlib import Path",
         RUNNING.format(flag=tmp_path / "enough"),
@@ -85,7 +87,7 @@ def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path
     ]
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=90, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output["data"] for output in notebook.cells[2].outputs]
     assert [set(data) for data in outputs] == LIVE[ui]
     assert "1.250" in outputs[0]["text/plain"]

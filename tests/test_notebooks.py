@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 from batchai_magics.metrics import StepRecord, read_metrics
+from tests.patience import PATIENCE_S
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 QUICKSTART = NOTEBOOKS / "01_quickstart.ipynb"
@@ -37,7 +38,7 @@ for weight, gradient in zip(model.weights, [gradient.copy() for gradient in mode
 print(json.dumps(pairs))
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def run(*command, **environment):
         capture_output=True,
         text=True,
         check=True,
-        timeout=250,
+        timeout=PATIENCE_S,
     )
     return done.stdout
 

@@ -35,7 +35,6 @@ def source(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_wheel_holds_the_bundle_and_the_mark(source, tmp_path):
     build(source, "--wheel", tmp_path)
     names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
@@ -44,7 +43,6 @@ def test_the_wheel_holds_the_bundle_and_the_mark(source, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_an_sdist_holds_the_bundle_and_needs_no_node(source, tmp_path):
     build(source, "--sdist", tmp_path)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:

@@ -8,6 +8,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.patience import PATIENCE_S
+
 NOTEBOOK = Path(__file__).parent.parent / "notebooks" / "05_reading_logs.ipynb"
 
 pytestmark = pytest.mark.slow
@@ -19,7 +21,9 @@ def executed(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BATCHAI_HOME", str(tmp_path_factory.mktemp("home")))
         notebook = nbformat.read(NOTEBOOK, as_version=4)
-        client = NotebookClient(notebook, timeout=90, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
+        client = NotebookClient(
+            notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+        )
         client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the notebook
         client.execute()
     return {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}

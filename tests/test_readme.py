@@ -9,6 +9,7 @@ import pytest
 
 from batchai_magics.commands.catalog import COMMANDS
 from batchai_magics.jobs.handle import Job
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -72,7 +73,7 @@ def test_the_cell_shown_runs_and_prints_what_is_shown():
     (shown,) = [body for kind, body in FENCES if kind == "text"]
     program = PROGRAM.format(cells=cells)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
     )
     _, printed = done.stdout.split("-- log --\n")
     assert sorted(printed.splitlines()) == sorted(shown.splitlines())

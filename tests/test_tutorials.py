@@ -11,11 +11,12 @@ from nbclient import NotebookClient
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.metrics import StepRecord, read_metrics
+from tests.patience import PATIENCE_S
 from tests.world import below, until
 
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow]
 
 
 class Tutorial:
@@ -24,7 +25,7 @@ class Tutorial:
     def __init__(self, name: str, place: Path) -> None:
         self.home, self.folder = place / "home", place
         notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
-        client = NotebookClient(notebook, timeout=200, resources={"metadata": {"path": str(place)}})
+        client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(place)}})
         client.extra_arguments = ["--log-level=ERROR"]
         client.execute(env=self._environment())
         self._cells = {cell.id: cell for cell in notebook.cells}

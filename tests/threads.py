@@ -2,14 +2,16 @@
 
 import threading
 
+from tests.patience import PATIENCE_S
+
 
 def ours() -> set[threading.Thread]:
     """Threads of ours that are alive: each carries a name that says so."""
     return {thread for thread in threading.enumerate() if thread.name.startswith("batchai-")}
 
 
-def ended(threads: set[threading.Thread], within_s: float = 30) -> set[threading.Thread]:
+def ended(threads: set[threading.Thread]) -> set[threading.Thread]:
     """Waits for threads to end; those that have not."""
     for thread in threads:
-        thread.join(within_s)
+        thread.join(PATIENCE_S)
     return {thread for thread in threads if thread.is_alive()}

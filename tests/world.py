@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
@@ -19,8 +20,9 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import ensure_defaults, submit, workspace_id
 from batchai_magics.models.ids import Kind, ResourceId
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 60.0
+T = TypeVar("T")
 
 
 class World:
@@ -75,12 +77,13 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.close()
 
 
-def until(is_so: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
-    """Waits until something is so; fails the test when it never is."""
-    deadline = time.monotonic() + within_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"still not so after {within_s} s"
+def until(ask: Callable[[], T]) -> T:
+    """Waits until something is so, and gives it; fails the test when it never is."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (answer := ask()):
+        assert time.monotonic() < deadline, f"still not so after {PATIENCE_S} s"
         time.sleep(0.02)
+    return answer
 
 
 def holders(home: Path, text: str) -> list[str]:

@@ -9,6 +9,7 @@ from batchai_magics.commands.run import run
 from batchai_magics.commands.work import Work
 from batchai_magics.errors import BatchAIError, JobFailedError, SpecError, UsageError
 from tests.commands.job_json import write_job
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
@@ -104,9 +105,9 @@ def test_a_job_is_named_in_one_way(do):
 
 
 def test_a_job_is_run_again_under_the_next_name(do, jobs):
-    do(f"job create -n one -f {jobs}/a.json").value.wait(60)
-    assert do("job resubmit -n one").value.wait(60).name == "one-2"
-    assert do("job resubmit -n one-2").value.wait(60).name == "one-3"
+    do(f"job create -n one -f {jobs}/a.json").value.wait(PATIENCE_S)
+    assert do("job resubmit -n one").value.wait(PATIENCE_S).name == "one-2"
+    assert do("job resubmit -n one-2").value.wait(PATIENCE_S).name == "one-3"
     specs = [job.spec for job in do("job list")]
     assert specs[0] == specs[1] == specs[2]
 
@@ -115,19 +116,19 @@ def test_secrets_have_to_be_given_again(do, jobs, monkeypatch):
     text = (jobs / "a.json").read_text()
     secret = '"secrets": [{"name": "TOKEN", "value": "geheim"}], "nodeCount"'
     (jobs / "a.json").write_text(text.replace('"nodeCount"', secret).replace('"true"', '"echo $TOKEN"'))
-    do(f"job create -n one -f {jobs}/a.json").value.wait(60)
+    do(f"job create -n one -f {jobs}/a.json").value.wait(PATIENCE_S)
     with pytest.raises(UsageError, match="needs the secrets TOKEN, which are not kept"):
         do("job resubmit -n one")
     with pytest.raises(UsageError, match="no environment variable"):
         do("job resubmit -n one --secret TOKEN")
     monkeypatch.setenv("TOKEN", "verborgen")
-    assert do("job resubmit -n one --secret TOKEN").value.wait(60).log() == "verborgen\n"
+    assert do("job resubmit -n one --secret TOKEN").value.wait(PATIENCE_S).log() == "verborgen\n"
 
 
 def test_a_job_on_an_account_that_is_not_ours_is_run_again(do, jobs):
     mount = "--storage-account-name theirs --storage-account-key a2V5 --afs-name logs"
-    do(f"job create -n one -f {jobs}/a.json {mount}").value.wait(60)
-    assert do("job resubmit -n one").value.wait(60).exit_code == 0
+    do(f"job create -n one -f {jobs}/a.json {mount}").value.wait(PATIENCE_S)
+    assert do("job resubmit -n one").value.wait(PATIENCE_S).exit_code == 0
 
 
 def test_failed_jobs_are_run_again_together(do, jobs):

@@ -6,6 +6,7 @@ import pytest
 
 from batchai_magics.commands.stream import Ended, Logged
 from tests.commands.job_json import write_job
+from tests.patience import PATIENCE_S
 
 KEY = "ssh-rsa AAAA me@here"
 SUBNET = "/subscriptions/0/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/s"
@@ -175,7 +176,7 @@ def test_a_job_with_mounts_of_its_own(do, tmp_path):
     do("file-server create -n srv -s Standard_D2 --disk-count 1 --disk-size 1 --storage-sku Standard_LRS")
     file = write_job(tmp_path, "cd $AZ_BATCHAI_JOB_MOUNT_ROOT && ls && touch afs/a bfs/b nfs/c")
     mounts = "--storage-account-name acc --afs-name s-one --bfs-name c-one --nfs srv"
-    job = do(f"job create -n hello -f {file} {mounts}").value.wait(60)
+    job = do(f"job create -n hello -f {file} {mounts}").value.wait(PATIENCE_S)
     assert job.exit_code == 0
     assert {"afs", "bfs", "nfs"} <= set(job.log().split())
     assert [item["name"] for item in do("storage file list -s s-one --account-name acc").data] == ["a"]
@@ -196,6 +197,6 @@ def test_placeholders_are_filled_from_the_environment(do, tmp_path, monkeypatch)
     job = json.loads(write_job(tmp_path, "true").read_text())
     job["properties"]["mountVolumes"]["azureFileShares"].append(share)
     (tmp_path / "job.json").write_text(json.dumps(job))
-    made = do(f"job create -n hello -f {tmp_path}/job.json").value.wait(60)
+    made = do(f"job create -n hello -f {tmp_path}/job.json").value.wait(PATIENCE_S)
     found = made.show().spec.mount_volumes.azure_file_shares[1]
     assert (found.account_name, found.azure_file_url) == ("acc", "https://acc.file.core.windows.net/logs")

@@ -5,6 +5,7 @@ import pytest
 from batchai_magics.commands.complete import expected_in_cell, expected_in_line, split_at_cursor
 from batchai_magics.commands.live import Lookup, candidates, names, paths
 from batchai_magics.commands.tree import Live
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 
@@ -125,7 +126,7 @@ def test_a_lookup_that_fails_offers_nothing(context):
 
 def test_a_slow_answer_comes_with_the_next_tab(context, do):
     class Slow(Session):
-        context = property(lambda self: answer.wait(60) and context)
+        context = property(lambda self: answer.wait(PATIENCE_S) and context)
 
         def __init__(self):
             pass

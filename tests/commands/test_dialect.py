@@ -7,6 +7,7 @@ from batchai_magics.commands.parse import parse
 from batchai_magics.commands.stream import Logged, Said
 from batchai_magics.errors import NotFoundError
 from tests.commands.job_json import write_job
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize(
@@ -73,7 +74,9 @@ def test_a_line_that_fails_says_it_too(do):
 @pytest.mark.slow
 def test_a_tutorial_of_2017_runs(do, tmp_path):
     do("cluster create -l eastus -n nc6 -s Standard_NC6 --min 1 --max 1 -u me -p geheim")
-    job = do(f"job create -l eastus -n hello -r nc6 -c {write_job(tmp_path, 'echo hi')}").value.wait(60)
+    job = do(f"job create -l eastus -n hello -r nc6 -c {write_job(tmp_path, 'echo hi')}").value.wait(
+        PATIENCE_S
+    )
     assert job.id.experiment == "default"
     listed = do("job list-files -n hello -d stdouterr")
     assert "stdout.txt" in [file.name for file in listed]

@@ -10,6 +10,7 @@ import pytest
 from batchai_magics.commands.stream import Ended, Logged
 from batchai_magics.commands.tunnel import forwards, opened
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
+from tests.patience import PATIENCE_S
 from tests.world import below, until
 
 
@@ -70,7 +71,7 @@ def test_something_has_to_be_asked_of_a_node(do):
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_command_runs_beside_a_job(do, job_file):
-    do(f"job create -n long -f {job_file('sleep 60')}")
+    do(f"job create -n long -f {job_file('sleep 1000')}")
     until(lambda: len(do("job node list -j long")) == 1)
     assert output(do("job node exec -j long --exec 'echo hi'").parts) == b"hi\n"
     do("job terminate -n long -y")
@@ -116,7 +117,7 @@ def test_a_port_is_forwarded_while_it_is_wanted():
         with opened(forwards([address])), urllib.request.urlopen(f"http://127.0.0.1:{here}/") as answer:
             assert answer.read() == b"hello"
         with pytest.raises(OSError, match="refused"):
-            urllib.request.urlopen(f"http://127.0.0.1:{here}/", timeout=20)
+            urllib.request.urlopen(f"http://127.0.0.1:{here}/", timeout=PATIENCE_S)
         server.shutdown()
 
 

@@ -9,6 +9,7 @@ import pytest
 from batchai_magics.commands.cluster_file import check
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.cluster import ClusterSpec
+from tests.patience import PATIENCE_S
 
 SUBNET = "/subscriptions/0/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/{}"
 IMAGE = "/subscriptions/0/resourceGroups/g/providers/Microsoft.Compute/images/mine"
@@ -208,7 +209,7 @@ def test_a_job_is_refused(do, refused, job_file, cluster):
     file = job_file("true")
     no_cluster = "Please provide cluster information via command line or configuration file."
     assert no_cluster in refused(f"job create -n hello -f {file} -c ''")
-    do(f"job create -n hello -f {file}").value.wait(60)
+    do(f"job create -n hello -f {file}").value.wait(PATIENCE_S)
     told = "A job with given name, experiment, workspace and resource group already exists."
     assert told in refused(f"job create -n hello -f {file}")
 

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from batchai_magics.errors import BatchAIError
+from tests.patience import PATIENCE_S
 
 MAKE = "cluster create -s Standard_D2 -t 0 --generate-ssh-keys -n"
 
@@ -27,7 +28,9 @@ def public_of(private):
     """The public key of a private one, as ssh itself has it where it is installed."""
     if shutil.which("ssh-keygen"):
         argv = ["ssh-keygen", "-y", "-P", "", "-f", private]
-        return subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+        return subprocess.run(
+            argv, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+        ).stdout.strip()
     key = form.load_ssh_private_key(private.read_bytes(), password=None).public_key()
     return key.public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
 

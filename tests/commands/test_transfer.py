@@ -10,6 +10,7 @@ from batchai_magics.commands.azure import transfer
 from batchai_magics.commands.azure.place import Place
 from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.errors import StorageError
+from tests.patience import PATIENCE_S
 
 BIG = b"0123456789"
 
@@ -140,7 +141,7 @@ def test_a_transfer_that_was_killed_goes_on(place, here, context, way):
     else:
         place.storage.upload("data", {"big": data})
     argv = [sys.executable, "-c", KILLED, way, context.settings.home / "shares", here]
-    assert subprocess.run(argv, timeout=60).returncode == -9
+    assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
     assert here.exists() is (way == "upload")
     assert (place.find("big") is None) is (way == "upload")
     list(getattr(transfer, way)(place, [Copy(here, "big", 40_000)]))

@@ -38,7 +38,6 @@ def test_tidy_metrics_hold_totals_too(world: World) -> None:
 
 
 STRAGGLING = """
-import time
 from mpi4py import MPI
 rank, ranks = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
 print("TensorFlow:  1.12")
@@ -49,14 +48,14 @@ print("             8 per device")
 print(f"Devices:     {[f'horovod/cpu:{each}' for each in range(ranks)]}")
 print("Variables:   horovod")
 print("==========", flush=True)
-began = time.monotonic()
+seconds = 0.0  # a clock of its own: the rates are those of any machine
 for step in range(1, 41):
-    time.sleep((0.05 if rank == 2 else 0.002) * (3 if step <= 10 else 1))
+    seconds += (0.05 if rank == 2 else 0.002) * (3 if step <= 10 else 1)
     if step == 1 or step % 2 == 0:
-        rate = 8 * step / (time.monotonic() - began)
+        rate = 8 * step / seconds
         loss = "nan" if step == 40 else f"{5 - step / 10:.3f}"
         print(f"{step}\\timages/sec: {rate:.1f} +/- 0.5 (jitter = 1.5)\\t{loss}", flush=True)
-total = MPI.COMM_WORLD.allreduce(8 * 40 / (time.monotonic() - began))
+total = MPI.COMM_WORLD.allreduce(8 * 40 / seconds)
 print(f"total images/sec: {total:.2f}", flush=True)
 """
 

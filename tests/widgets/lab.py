@@ -11,10 +11,12 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.patience import PATIENCE_S
+
 from . import lab_scripts as scripts
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
-PATIENCE_MS = 60_000
+PATIENCE_MS = 1000 * PATIENCE_S
 FOREIGN_ERRORS = (
     "Canceled future for",  # JupyterLab's own, when a kernel is shut down
     "reading 'schema'",  # Notebook 7's own, with settings that are new
@@ -71,7 +73,7 @@ def server(folder):
             yield Server(f"http://127.0.0.1:{port}", root, folder / "home")
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -233,7 +235,7 @@ def _environment(folder):
 
 
 def _wait_until_up(url, process, log):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
             return

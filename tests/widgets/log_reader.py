@@ -1,12 +1,14 @@
 """Reads a whole log through the view, as a person would who scrolls, and from its file."""
 
-READ = """async ([selector, end]) => {
+from tests.patience import PATIENCE_S
+
+READ = """async ([selector, end, patience]) => {
   const box = document.querySelector(selector);
   box.style.height = '15000px';
   const frame = () => new Promise(requestAnimationFrame);
   const wait = (ms) => new Promise((done) => setTimeout(done, ms));
   const seen = new Map();
-  const deadline = Date.now() + 120000;
+  const deadline = Date.now() + patience;
   await frame();
   let [covered, top] = [0, 0];
   while (covered < end && Date.now() < deadline) {
@@ -33,7 +35,7 @@ READ = """async ([selector, end]) => {
 
 def shown_lines(page, end, selector=".ba-log"):
     """The lines that the view shows, from the first one on, by their offset; at most up to the byte `end`."""
-    return dict(page.evaluate(READ, [selector, end]))
+    return dict(page.evaluate(READ, [selector, end, 1000 * PATIENCE_S]))
 
 
 def lines_of(path):

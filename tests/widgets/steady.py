@@ -1,13 +1,13 @@
 """Real jobs on the local backend, which the notebooks of a JupyterLab show."""
 
 import contextlib
-import time
 from pathlib import Path
 
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
-from tests.world import World
+from tests.patience import PATIENCE_S
+from tests.world import World, until
 
 SCRIPT = """
 import os, time
@@ -43,7 +43,7 @@ class Steady:
     def end(self):
         """Lets the job end, and waits for it."""
         self.flag.touch()
-        return self.job.wait(60)
+        return self.job.wait(PATIENCE_S)
 
 
 @contextlib.contextmanager
@@ -54,7 +54,7 @@ def world_of(server):
     for resource in world.backend.list(world.experiment, Kind.JOB):
         if not resource.state.is_final:
             world.backend.terminate(resource.id)
-            Job(world.backend, resource.id).wait(60)
+            Job(world.backend, resource.id).wait(PATIENCE_S)
     world.backend.close()
 
 
@@ -66,12 +66,3 @@ def pair_of_nodes(world):
     id = world.workspace.child(Kind.CLUSTER, "pair")
     world.backend.create(id, ClusterSpec.from_wire({"properties": properties}))
     return id.name
-
-
-def until(found, *, within_s=60):
-    """Waits for something, and gives it; fails when it never comes."""
-    deadline = time.monotonic() + within_s
-    while not (value := found()):
-        assert time.monotonic() < deadline, f"not there after {within_s} s"
-        time.sleep(0.02)
-    return value

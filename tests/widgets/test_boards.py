@@ -14,6 +14,7 @@ from batchai_magics.widgets.budget import Budget
 from batchai_magics.widgets.display import HELLO_S
 from batchai_magics.widgets.jobs_feed import JobsFeed, JobsSource
 from batchai_magics.widgets.publisher import Publisher
+from tests.patience import PATIENCE_S
 from tests.threads import ended, ours
 
 from .place import EXPERIMENT, JOB, ExecutionState, NodeState, Place
@@ -240,7 +241,7 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
         say(shown, kind="ready")
         say(shown, kind="bye")
     publisher = widgets._publisher()
-    assert publisher.wait_for(lambda: len(publisher.showings()) <= 32, 20)
+    assert publisher.wait_for(lambda: len(publisher.showings()) <= 32, PATIENCE_S)
     started = ours() - before_threads
     assert len(started) == 2
     assert len(_instances) - models <= 64

@@ -2,10 +2,12 @@
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 from .log_reader import lines_of, missing
 from .page_trace import CATEGORIES, our_tasks
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 FLOOD = """
 import sys, time
@@ -23,11 +25,11 @@ def test_a_flood_is_shown_without_a_long_task_and_read_line_by_line(lab, chrome,
     job = real_world.submit("flood --nodes 1 --processes 1", FLOOD)
     chrome.start_tracing(page=lab.page, categories=CATEGORIES)
     lab.run(1)
-    lab.page.locator(".ba-row", has_text="line 099999").wait_for(timeout=120_000)
+    lab.page.locator(".ba-row", has_text="line 099999").wait_for()
     tasks = our_tasks(chrome.stop_tracing())
     assert len(tasks) > 20  # the trace has seen the view at work
     assert [task for task in tasks if task.cpu_ms > LONG_TASK_MS] == []
-    job.wait(60)
+    job.wait(PATIENCE_S)
     log = next(real_world.settings.home.glob("shares/**/jobs/flood/*/stdouterr/stdout.txt"))
     assert len(lines_of(log)) == 100_000
     assert missing(lab.page, log) == {}

@@ -6,13 +6,14 @@ import re
 import psutil
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 from . import lab as jupyter
 from .log_reader import missing
 from .steady import Steady
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 LOAD = "%load_ext batchai_magics"
 SHOW = "%batchai job show -n eight"
@@ -141,7 +142,7 @@ def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_worl
 
 def test_an_ended_job_with_much_output_is_read_from_its_first_line(lab, real_world):
     script = "for number in range(30_000): print(f'line {number:06} of much output')"
-    job = real_world.submit("bulk --nodes 1 --processes 1", script).wait(60)
+    job = real_world.submit("bulk --nodes 1 --processes 1", script).wait(PATIENCE_S)
     lab.open("bulk", "%env BATCHAI_UI=widget\n" + LOAD, f"%batchai job show -n {job.name}")
     lab.run(0)
     lab.run(1)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 LOAD = "%reload_ext batchai_magics"
 SHOW = "%batchai job show -n eight"

@@ -6,7 +6,7 @@ import pytest
 
 from .axe import complaints
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 PICTURES = Path(__file__).parents[2] / "out" / "browser"
 SETUP = """

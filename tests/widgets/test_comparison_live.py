@@ -6,7 +6,7 @@ import pytest
 
 from .axe import complaints
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 SETUP = """
 %load_ext batchai_magics

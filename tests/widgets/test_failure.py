@@ -6,6 +6,8 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.jobs.card import to_text
 from batchai_magics.jobs.script_lines import script_name
 from batchai_magics.widgets.failure import failure_of
+from tests.patience import PATIENCE_S
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +23,7 @@ def fail():
 if rank == 1:
     time.sleep(0.5)
     fail()
-time.sleep(30)
+time.sleep(1000)
 """
 
 
@@ -62,7 +64,11 @@ def test_nothing_failed_where_a_job_succeeded(world):
 
 
 def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
-    job = world.run("long --nodes 1 --processes 2 --max-time 1s", "import time\ntime.sleep(60)")
+    script = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
+    job = world.submit("long --nodes 1 --processes 2", script)
+    until(lambda: job.log() == "up\nup\n")
+    job.cancel()
+    job.wait(PATIENCE_S)
     assert [rank.rank for rank in job.show().ranks if rank.exit_code]
     assert failure(world, job) == {}
     assert "failed first" not in to_text(job.card())

@@ -6,7 +6,7 @@ import pytest
 
 from .test_live_view import SETUP, SHOW
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 MILLION = """
 backend.write("".join(f"line {i:07} of a long log\\n" for i in range(1_000_000)) + "the end\\n")
@@ -30,7 +30,7 @@ def fail():
     raise ValueError("bad batch")
 if os.environ["PMI_RANK"] == "2":
     fail()
-time.sleep(60)
+time.sleep(1000)
 """
 
 

@@ -4,19 +4,21 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.patience import PATIENCE_S
+
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 CELLS = (
     "%load_ext batchai_magics",
     "%%batchai_job tiny --nodes 1 --processes 1\nprint('hello')",
-    "job.wait(60); None",
+    "job.wait(); None",
     "%batchai cluster show -n default",
     "%batchai job list",
     "clusters = %batchai cluster show -n default\njobs = %batchai job list\n"
     "print(clusters.value.id.name, len(jobs), list(jobs.to_frame()['Name']))",
     "%reload_ext batchai_magics\nimport threading\n"
     "threads = [thread for thread in threading.enumerate() if thread.name.startswith('batchai-')]\n"
-    "print([thread.name for thread in threads if not thread.join(10) and thread.is_alive()])",
+    f"print([thread.name for thread in threads if not thread.join({PATIENCE_S}) and thread.is_alive()])",
 )
 # Nothing says hello here: what was live has become a picture by the end of the cell.
 EXPECTED = {
@@ -44,6 +46,6 @@ def executed(tmp_path, monkeypatch, ui):
     monkeypatch.setenv("BATCHAI_UI", ui)
     monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    NotebookClient(notebook, timeout=90).execute()
+    NotebookClient(notebook, timeout=PATIENCE_S).execute()
     shown = [[output["data"] for output in notebook.cells[i].outputs] for i in (1, 3, 4)]
     return *shown, [notebook.cells[i].outputs[0]["text"] for i in (5, 6)]

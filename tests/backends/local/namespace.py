@@ -11,6 +11,8 @@ from types import FunctionType
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 ROOT = Path(__file__).parents[3]
 CODE = "import sys; from {module} import {name}; from pathlib import Path; {name}(Path(sys.argv[1]))"
 AS_ROOT = ("unshare", "-Urm")
@@ -26,7 +28,7 @@ def scene(play: FunctionType, folder: Path, *, who: tuple[str, ...] = AS_ROOT) -
     module = ".".join(Path(play.__code__.co_filename).relative_to(ROOT).with_suffix("").parts)
     code = CODE.format(module=module, name=play.__name__)
     argv = [*who, sys.executable, "-c", code, str(folder)]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -16,9 +16,10 @@ from batchai_magics.backends.local import process
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.job import ExecutionState, JobSpec
+from tests.patience import PATIENCE_S
 from tests.world import World, below, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow]
 
 NODES = 4
 NOTE = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran; sleep 0.05"
@@ -59,8 +60,8 @@ def waiting_in_order(world: World) -> list[str]:
 
 def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
     names = submit_all(world, 80)
-    until(lambda: not waiting_in_order(world), within_s=200)
-    until(lambda: all(job.state.is_final for job in jobs(world)), within_s=200)
+    until(lambda: not waiting_in_order(world))
+    until(lambda: all(job.state.is_final for job in jobs(world)))
     assert {job.state for job in jobs(world)} == {ExecutionState.SUCCEEDED}
     assert sorted(started(world)) == names
 
@@ -68,7 +69,7 @@ def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
 def test_random_kills_lose_no_job(world: World) -> None:
     dice = random.Random(20180501)
     names = submit_all(world, 150)
-    kills, until_s = 0, time.monotonic() + 200
+    kills, until_s = 0, time.monotonic() + PATIENCE_S
     while kills < 100 and time.monotonic() < until_s:
         running = [job for job in jobs(world) if not job.state.is_final]
         if not running:
@@ -81,7 +82,7 @@ def test_random_kills_lose_no_job(world: World) -> None:
                 psutil.Process(process.pid_of(dice.choice(alive))).kill()
                 kills += 1
         time.sleep(dice.uniform(0.0, 0.05))
-    until(lambda: all(job.state.is_final for job in jobs(world)), within_s=200)
+    until(lambda: all(job.state.is_final for job in jobs(world)))
     ended = {job.id.name: job for job in jobs(world)}
     assert sorted(ended) == names
     ran = started(world)

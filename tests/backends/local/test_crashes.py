@@ -20,6 +20,7 @@ from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.jobs.submit import find, workspace_id
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.job import ExecutionState
+from tests.patience import PATIENCE_S
 from tests.world import World, below, holders, until
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,7 @@ def test_a_job_outlives_the_kernel_that_submitted_it(world: World) -> None:
     assert child.stdout.readline() == "submitted\n"
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
-    job = find(world.backend, "j", world.settings).wait(30)
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
     assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "done\ndone\n")
 
 
@@ -93,14 +94,14 @@ def test_processes_end_with_their_supervisor_even_if_nobody_looks(world: World) 
 def test_the_next_job_runs_after_a_supervisor_was_killed(world: World) -> None:
     job, waiting = up(world), world.submit("k --nodes 2", "print('next')")
     world.supervisor(job).kill()
-    assert waiting.wait(30).log() == "next\nnext\n"
+    assert waiting.wait(PATIENCE_S).log() == "next\nnext\n"
 
 
 def test_a_killed_launcher_fails_the_job_and_leaves_no_rank(world: World) -> None:
     job = up(world)
     launcher = next(p for p in world.supervisor(job).children() if "mpiexec" in p.name())
     launcher.kill()
-    job.wait(30)
+    job.wait(PATIENCE_S)
     assert job.state is ExecutionState.FAILED
     assert "mpiexec" in job.show().execution.errors[0].message
     assert not process.marked(world.guid(job))
@@ -121,14 +122,14 @@ def test_a_pid_that_is_somebody_elses_now_is_no_supervisor(world: World, change:
 
 def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> None:
     job = world.submit("j", "print('ran')")
-    job.wait(30)
+    job.wait(PATIENCE_S)
     dead = subprocess.Popen(["true"])
     name = process.identity(dead.pid)
     dead.wait()
     with world.backend.store.write() as db:  # as if the submitting kernel had died between two statements
         db.execute("UPDATE job SET state = 'queued', is_assigned = 1, supervisor = '', spawner = ?", (name,))
         db.execute("UPDATE node SET state = 'running', job = (SELECT guid FROM job) WHERE ordinal = 0")
-    job.wait(30)
+    job.wait(PATIENCE_S)
     assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
 
 
@@ -146,7 +147,7 @@ def test_secrets_of_a_waiting_job_reach_it_and_no_file(world: World, monkeypatch
     monkeypatch.setenv("TOKEN", "hush-hush")
     waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
     first.cancel()
-    assert waiting.wait(30).log() == "9\n9\n"
+    assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
     assert not holders(world.settings.home, "hush-hush")
 
 
@@ -163,7 +164,7 @@ def test_no_command_line_shows_a_secret(world: World, monkeypatch) -> None:
 def test_two_kernels_submitting_one_cell_make_one_job(world: World) -> None:
     children = [kernel(world, "print('once')", "j") for _ in range(2)]
     assert [child.stdout.readline() for child in children] == ["submitted\n"] * 2
-    job = find(world.backend, "j", world.settings).wait(30)
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
     assert job.log() == "once\n"
     for child in children:
         end(child)
@@ -175,7 +176,7 @@ def test_two_kernels_at_once_lose_no_job(world: World) -> None:
     for child in children:
         assert child.stdout.readline() == "submitted\n"
     jobs = [find(world.backend, f"{name}{i}", world.settings) for name in "ab" for i in range(5)]
-    assert {job.wait(60).state for job in jobs} == {ExecutionState.SUCCEEDED}
+    assert {job.wait(PATIENCE_S).state for job in jobs} == {ExecutionState.SUCCEEDED}
     assert world.backend.storage.download("batchaishare", "ran") == b"x" * 10
     for child in children:
         end(child)
@@ -234,7 +235,9 @@ def test_a_full_disk_fails_the_job_clearly_and_loses_nothing(tmp_path: Path) -> 
     ):
         pytest.skip("this machine allows no mount namespaces")
     argv = ["unshare", "-Urm", sys.executable, "-c", FULL, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=100)
+    done = subprocess.run(
+        argv, capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=PATIENCE_S
+    )
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert told == [["failed", "DiskFull"], "room again\n", "StorageError"]
