@@ -186,6 +186,8 @@ class Publisher:
         while not self._is_closed:
             self.step()
             with self._changed:
+                if self._is_closed:  # during the round: nothing would end a wait that begins now
+                    return
                 is_awake = any(not showing.is_asleep for showing in self._showings)
                 self._changed.wait(TICK_S if is_awake else ASLEEP_S if self._showings else None)
 

@@ -64,8 +64,13 @@ def clock():
 
 
 @pytest.fixture
-def publisher(clock):
-    return Publisher(clock=clock, budget=Budget(clock))
+def budget(clock):
+    return Budget(clock)
+
+
+@pytest.fixture
+def publisher(clock, budget):
+    return Publisher(clock=clock, budget=budget)
 
 
 def live(publisher, backend, page, clock):
@@ -174,6 +179,18 @@ def test_a_page_that_missed_the_end_gets_it_when_it_comes_back(publisher, backen
     assert page.updates == 2
 
 
+def test_what_is_published_again_counts_as_sent(publisher, backend, page, clock, budget):
+    showing = live(publisher, backend, page, clock)
+    backend.finish()
+    turns(publisher, clock, 3)
+    say(showing, kind="ready", have={})
+    clock.now += 2
+    before = budget.left_bytes
+    publisher.step()
+    card = sum(map(len, page.shown[showing.id].values()))
+    assert before - budget.left_bytes >= card > 1000
+
+
 def test_a_deleted_job_ends_its_view_and_says_so(publisher, backend, page, clock):
     showing = live(publisher, backend, page, clock)
 
@@ -267,6 +284,16 @@ def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
     widgets.close_all()
     assert not ended(started)
     assert not ours() - before
+
+
+def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
+    before = ours()
+    publisher = Publisher().start()
+    showing = Showing(Job(backend, JOB), Feed())
+    showing.send_next = lambda limit: publisher.close() or 0
+    showing.open()
+    publisher.add(showing)
+    assert not ended(ours() - before)
 
 
 def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):
