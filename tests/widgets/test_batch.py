@@ -19,6 +19,11 @@ def log(feed, text, file="stdout.txt"):
     feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), end, end + len(text), False)))
 
 
+def restart(feed, text, file="stdout.txt"):
+    """The log was cut and starts again with this text."""
+    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), 0, len(text), False), restarted=True))
+
+
 def points(feed, *steps):
     feed.take(MetricsSeen(JOB, tuple(StepRecord(step, 0, 100.0, 0, 3.0, 2.0) for step in steps)))
 
@@ -69,6 +74,37 @@ def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
     assert len(batch.buffers[0]) == 50 * 4
     assert REPLAY_BYTES - 20 < len(batch.buffers[-1]) <= REPLAY_BYTES
     assert batch.content["logs"][0]["skipped"] + batch.buffers[-1].count(b"\n") == 30_000
+
+
+def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "old\n", "other.txt")
+    cursor.next_batch(feed, BIG)
+    restart(feed, "new\n", "other.txt")
+    batch = cursor.next_batch(feed, BIG)
+    assert [(part["offset"], part["restarted"]) for part in batch.content["logs"]] == [(0, True)]
+    assert batch.buffers == [b"new\n"]
+    assert cursor.has_all(feed)
+
+
+def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has():
+    feed, cursor = Feed(), Cursor()
+    restart(feed, "")
+    points(feed, 1, 10)
+    while cursor.next_batch(feed, BIG):
+        pass
+    cursor.rewind(2, {"stdout.txt": 0}, generation=0)
+    assert cursor.next_batch(feed, BIG).content["points"] == {"first": 0, "generation": 1}
+
+
+def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "one\n")
+    feed.end()
+    cursor.next_batch(feed, BIG)
+    cursor.rewind(0, {"stdout.txt": 4})
+    assert cursor.next_batch(feed, BIG).content["complete"] is True
+    assert cursor.next_batch(feed, BIG) is None
 
 
 def test_no_batch_is_longer_than_allowed_and_none_is_lost():
@@ -127,7 +163,7 @@ def test_numbers_are_void_when_the_log_starts_again():
     points(feed, 1, 10)
     log(feed, "old\n")
     cursor.next_batch(feed, BIG)
-    feed.take(LogBytes(FileRef(JOB, "stdout.txt"), Chunk(b"new\n", 0, 4, False), restarted=True))
+    restart(feed, "new\n")
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 1}
     assert (len(feed.points), feed.records, batch.buffers[0]) == (0, [], b"")

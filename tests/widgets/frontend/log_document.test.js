@@ -105,3 +105,134 @@ test("a file that was cut starts again", () => {
   log.append(0, bytes("new\n"));
   assert.deepEqual(texts(log), ["new"]);
 });
+
+test("a page that reaches the end of a gap keeps a last line that has no end", () => {
+  const log = new LogDocument();
+  log.extend(6);
+  assert.ok(log.fill(0, bytes("one\ntw")));
+  assert.deepEqual(texts(log), ["one", "tw"]);
+});
+
+test("a page with the end of one line alone is shown, so that reading goes on", () => {
+  const log = new LogDocument();
+  log.append(20, bytes("last\n"));
+  assert.ok(log.fill(10, bytes("56789abcd\n")));
+  assert.deepEqual(texts(log), ["[0,10)", "56789abcd", "last"]);
+});
+
+test("a page without any line end is shown, so that reading goes on", () => {
+  const log = new LogDocument();
+  log.append(20, bytes("last\n"));
+  assert.ok(log.fill(0, bytes("01234")));
+  assert.deepEqual(texts(log), ["01234", "[5,20)", "last"]);
+});
+
+test("a page that reaches beyond its gap ends with it", () => {
+  const log = new LogDocument();
+  log.append(4, bytes("two\n"));
+  assert.ok(log.fill(0, bytes("one\ntwo\n")));
+  assert.deepEqual(texts(log), ["one", "two"]);
+});
+
+test("nothing is filled where nothing is missing, or with nothing", () => {
+  const log = new LogDocument();
+  assert.equal(log.fill(0, bytes("one\n")), false);
+  log.append(4, bytes("two\n"));
+  assert.equal(log.fill(0, bytes("")), false);
+  assert.equal(log.fill(4, bytes("xxx\n")), false);
+  assert.deepEqual(texts(log), ["[0,4)", "two"]);
+});
+
+test("what was sent twice changes nothing", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("one\n"));
+  const rows = log.rows.slice();
+  assert.deepEqual([log.append(0, bytes("one\n")), log.append(2, bytes("e\n")), log.append(4, bytes(""))], [0, 0, 0]);
+  assert.deepEqual(log.rows, rows);
+});
+
+test("a file is never shorter than what is known of it", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("one\n"));
+  log.extend(2);
+  log.extend(4);
+  assert.deepEqual([log.size, texts(log)], [4, ["one"]]);
+});
+
+test("the lines that several holes have are summed up where all are known", () => {
+  const log = new LogDocument();
+  log.append(100, bytes("x"), 7);
+  log.append(200, bytes("y\n"), 3);
+  assert.deepEqual([texts(log), log.rows[0].lines], [["[0,200)", "y"], 10]);
+  const other = new LogDocument();
+  other.append(100, bytes("x"), null);
+  other.append(200, bytes("y\n"), 3);
+  assert.equal(other.rows[0].lines, null);
+  assert.equal(log.lineCount, 1);
+});
+
+test("rows before and behind the reader become gaps, and an unfinished line with them", () => {
+  const log = new LogDocument();
+  for (let i = 0; i < 30; i += 1) log.append(log.end, bytes(`line ${String(i).padStart(2, "0")}\n`));
+  log.append(log.end, bytes("open"));
+  log.trim(30, 0);
+  assert.equal(log.rows.length, 31, "a few rows more than wanted are let be");
+  log.trim(10, 15 * 8);
+  assert.deepEqual(texts(log), ["[0,80)", ...Array.from({ length: 10 }, (_, i) => `line ${10 + i}`), "[160,244)"]);
+  assert.equal(log.end, 244);
+  log.append(244, bytes("ed\n"));
+  assert.deepEqual(texts(log).at(-1), "ed");
+});
+
+test("the gap over trimmed rows knows their number only where it was known", () => {
+  const log = new LogDocument();
+  log.extend(100);
+  for (let i = 0; i < 30; i += 1) log.append(log.end, bytes("x\n"));
+  log.trim(10, log.end);
+  assert.equal(log.rows[0].lines, null);
+});
+
+test("what a row holds is found by each of its bytes", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a\nbb\n"));
+  assert.deepEqual([0, 1, 2, 4, 5, 99].map((offset) => log.indexAt(offset)), [0, 0, 1, 1, 1, 1]);
+});
+
+test("a line that came in two pieces is its writer's", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a"), null, () => 0);
+  log.append(1, bytes("b"), null, () => 1);
+  log.append(2, bytes("c\n"), null, () => 1);
+  assert.deepEqual(log.rows.map(({ text, rank }) => [text, rank]), [["abc", 0]]);
+});
+
+test("one rank's page ends where its gap does, and what was looked through is known", () => {
+  const log = new LogDocument(0);
+  log.extend(50);
+  log.fillLines(0, 50, bytes("a\nb\nz\n"), [4, 10, 50]);
+  assert.deepEqual([texts(log), log.end], [["a", "b"], 50]);
+  log.extend(80);
+  log.fillLines(60, 70, bytes("c\n"), [60]);
+  assert.deepEqual(texts(log), ["a", "b", "[50,60)", "c", "[70,80)"]);
+  log.fillLines(50, 50, bytes("no\n"), [50]);
+  log.fillLines(50, 60, bytes("b\nd\n"), [10, 55]);
+  assert.deepEqual(texts(log), ["a", "b", "d", "c", "[70,80)"]);
+  assert.equal(log.end, 80);
+});
+
+test("a file that was cut has no known end any more", () => {
+  const log = new LogDocument(0);
+  log.extend(50);
+  log.fillLines(0, 50, bytes(""), []);
+  log.clear();
+  assert.deepEqual([log.end, log.size, log.rows], [0, 0, []]);
+});
+
+test("a line may be as long as is shown, and end as on Windows", () => {
+  const log = new LogDocument();
+  log.append(0, bytes(`${"x".repeat(4000)}\r\ny\r\n`));
+  assert.deepEqual(texts(log), ["x".repeat(4000), "y"]);
+  const long = new LogDocument();
+  long.append(0, bytes(`${"x".repeat(5000)}\n`));
+  assert.equal(texts(long)[0], `${"x".repeat(4000)} … 1.0 KB more in this line`);
+});

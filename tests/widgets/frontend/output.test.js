@@ -5,7 +5,7 @@ import { cellLine } from "../../../batchai_magics/widgets/frontend/cell_link.js"
 import { span } from "../../../batchai_magics/widgets/frontend/format.js";
 import { isGap, LogDocument } from "../../../batchai_magics/widgets/frontend/log_document.js";
 import { rankOf, ranksFrom } from "../../../batchai_magics/widgets/frontend/ranks.js";
-import { WrappedLayout, width } from "../../../batchai_magics/widgets/frontend/log_layout.js";
+import { FlatLayout, WrappedLayout, width } from "../../../batchai_magics/widgets/frontend/log_layout.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
 const shape = (log) => log.rows.map((row) => (isGap(row) ? [row.start, row.end] : row.text));
@@ -38,8 +38,32 @@ test("wrapped rows are as high as their text is long", () => {
   assert.equal(width("a\tb"), 9);
 });
 
+test("rows of one height are found by where they are", () => {
+  const layout = new FlatLayout([{}, {}, {}]);
+  assert.deepEqual([layout.height, layout.topOf(2)], [54, 36]);
+  assert.deepEqual([-5, 0, 17, 18, 53, 1000].map((pixels) => layout.indexAt(pixels)), [0, 0, 0, 1, 2, 2]);
+  assert.equal(new FlatLayout([]).indexAt(0), 0);
+});
+
+test("a wrapped row that was measured is as high as it was", () => {
+  const rows = [{ start: 0, end: 9, text: "x".repeat(9) }, { start: 9, end: 90, isGap: true, lines: null }];
+  const layout = new WrappedLayout(rows, 10, new WeakMap([[rows[0], 40]]));
+  assert.deepEqual([layout.topOf(1), layout.height], [40, 58]);
+  assert.equal(new WrappedLayout(rows, 0, new WeakMap()).height, 10 * 18);
+});
+
+test("a tab reaches to the next eighth place", () => {
+  assert.deepEqual(["\t", "1234567\tx", "12345678\t", "ab"].map(width), [8, 9, 16, 2]);
+});
+
 test("a span of time is said by its two greatest units", () => {
   assert.deepEqual([span(40), span(720), span(3660), span(6 * 86400 + 23 * 3600)], ["40 s", "12 min", "1 h 1 min", "6 d 23 h"]);
+});
+
+test("who wrote a byte is told from the first byte on, also of rank 0", () => {
+  const rankAt = ranksFrom(100, new Int32Array([0, 0, 5, 3, 9, -1]));
+  assert.deepEqual([99, 100, 104, 105, 108, 109, 500].map(rankAt), [-1, 0, 0, 3, 3, -1, -1]);
+  assert.equal(rankOf({ text: "[1,3]<stdout>:x", rank: 0 }), 3);
 });
 
 test("each line knows who wrote it, also one that came in two pieces", () => {

@@ -71,3 +71,41 @@ test("another generation makes everything void", () => {
 test("the jitter over all ranks is their sum", () => {
   assert.deepEqual(tableOf([1, 0, 5, 1, 2], [1, 1, 5, 1, 3]).jitters.all, [5]);
 });
+
+test("the loss of a step that one rank has told is that of the ranks so far", () => {
+  const table = tableOf([1, 0, 5, 2], [1, 1, 5, 4], [2, 1, 5, 6]);
+  assert.deepEqual(table.losses.all, [3, 4]);
+});
+
+test("a late value of an early step changes what comes behind it", () => {
+  const table = tableOf([1, 0, 5, 1], [2, 0, 6, 1]);
+  table.add(2, ...columns([1, 1, 100, 1], [3, 0, 7, 1]));
+  table.settle();
+  assert.deepEqual(table.rates.all, [105, 106, 107]);
+});
+
+test("a late step makes room in every column that reaches it", () => {
+  const table = tableOf([10, 0, 1, 1], [10, 1, 5, 1], [30, 0, 3, 3]);
+  table.add(3, ...columns([20, 0, 2, 2]));
+  table.settle();
+  assert.deepEqual([table.rates.byRank.get(0), table.rates.byRank.get(1)], [[1, 2, 3], [5, null, null]]);
+});
+
+test("points that are taken count, also when they come again", () => {
+  const table = tableOf([1, 0, 5, 1], [2, 0, 6, 1]);
+  assert.ok(table.add(0, ...columns([1, 0, 5, 1])));
+  assert.equal(table.count, 2);
+});
+
+test("ranks stand in the order of their numbers", () => {
+  assert.deepEqual(tableOf([1, 10, 1, 1], [1, 9, 1, 1], [1, 0, 1, 1]).rates.ranks, [0, 9, 10]);
+});
+
+test("a log that starts again has fewer points", () => {
+  const table = tableOf([1, 0, 5, 1], [2, 0, 6, 1]);
+  table.begin(0);
+  assert.equal(table.count, 2);
+  table.begin(2);
+  table.settle();
+  assert.deepEqual([table.rates.all, table.rates.ranks], [[], []]);
+});
