@@ -93,6 +93,24 @@ def test_a_download_that_is_damaged_on_its_way_never_appears(stored, here, monke
     assert list(here.parent.iterdir()) == []
 
 
+def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, here, monkeypatch):
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at).replace(b"5", b"6"))
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert list(here.parent.iterdir()) == []
+
+
+def test_what_is_damaged_anew_is_fetched_once(stored, here, monkeypatch):
+    asked = []
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert asked == [0, 4, 8, 10]
+
+
 def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, here):
     begin_download(stored, here)
     (here.parent / ".got.notes.part").touch()  # of somebody else
@@ -105,6 +123,28 @@ def test_a_place_that_knows_no_digest_is_believed(stored, here, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     list(transfer.download(stored, [Copy(here, "big", 10)]))
     assert here.read_bytes() == BIG
+
+
+def test_without_a_digest_what_is_too_short_is_still_noticed(stored, here, monkeypatch):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at) if at[2] < 8 else b"")
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert list(here.parent.iterdir()) == []
+
+
+def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
+    context, stored, here, monkeypatch
+):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    steps = transfer.download(stored, [Copy(here, "big", 10)])
+    next(steps)
+    stored.storage.upload(stored.name, {"big": BIG[::-1]})
+    os.utime(context.settings.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
+    with pytest.raises(StorageError, match="changed while it was read"):
+        list(steps)
+    assert list(here.parent.iterdir()) == []
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(stored, here):

@@ -8,7 +8,7 @@ import pytest
 from batchai_magics.jobs import card_parts, cluster_card, jobs_card
 from batchai_magics.models.cluster import NodeState
 from batchai_magics.models.job import ExecutionState
-from batchai_magics.models.resources import ErrorDetail
+from batchai_magics.models.resources import ErrorDetail, ExecutionInfo
 from tests.widgets.place import CLUSTER, START, Place
 
 
@@ -29,7 +29,7 @@ def jobs(place, **rates):
 def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
     text = cluster_card.to_text(cluster(place))
     assert "[steady] nc6   Standard_NC6 · 4 nodes · fixed size" in text
-    assert "2 running" in text
+    assert "\n  1 preparing, 1 idle, 2 running\n" in text
     assert "idle       1:39" in text
     assert text.endswith("Again: %again")
 
@@ -51,6 +51,37 @@ def test_many_nodes_are_counted_not_listed(place):
     assert len(cluster_card.to_html(card)) < 60_000
 
 
+@pytest.mark.parametrize(
+    ("state", "colour"),
+    [
+        (NodeState.PREPARING, card_parts.AMBER),
+        (NodeState.IDLE, card_parts.GREY),
+        (NodeState.RUNNING, card_parts.BLUE),
+        (NodeState.LEAVING, card_parts.PURPLE),
+        (NodeState.UNUSABLE, card_parts.RED),
+    ],
+)
+def test_a_node_has_the_colour_of_its_state(place, state, colour):
+    place.states = [state]
+    card = cluster(place)
+    assert card.counts == f"1 {state.value}"
+    assert card_parts.badge(state.value, colour) in cluster_card.to_html(card)
+
+
+def test_auto_scale_wants_what_there_is_within_its_bounds(place):
+    place.scale = {"autoScale": {"minimumNodeCount": 5, "maximumNodeCount": 8}}
+    assert " 4 of 5 nodes " in cluster(place).title
+    place.scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 3}}
+    assert " 4 of 3 nodes " in cluster(place).title
+
+
+def test_as_many_nodes_as_fit_are_all_listed(place):
+    place.states = [NodeState.IDLE] * cluster_card.MOST_NODES
+    card = cluster(place)
+    assert card.left_out == ""
+    assert len(list(card.rows)) == cluster_card.MOST_NODES
+
+
 def test_what_a_cluster_says_is_escaped(place):
     html = cluster_card.to_html(cluster(place, errors=(ErrorDetail(code="X", message="<script>1</script>"),)))
     assert "<script" not in html
@@ -65,6 +96,39 @@ def test_jobs_tell_their_state_and_images_per_sec(place):
     assert "20.0        ▅█" in text
     assert [line.split()[6] for line in text.splitlines() if "two" in line] == ["3"]
     assert "<script" not in jobs_card.to_html(jobs(place))
+
+
+@pytest.mark.parametrize(
+    ("state", "colour"),
+    [
+        (ExecutionState.QUEUED, card_parts.GREY),
+        (ExecutionState.RUNNING, card_parts.BLUE),
+        (ExecutionState.TERMINATING, card_parts.AMBER),
+        (ExecutionState.SUCCEEDED, card_parts.GREEN),
+        (ExecutionState.FAILED, card_parts.RED),
+    ],
+)
+def test_a_job_has_the_colour_of_its_state(place, state, colour):
+    place.run("one", state)
+    card = jobs(place)
+    assert card.counts == f"1 {state.value}"
+    assert card_parts.badge(state.value, colour) in jobs_card.to_html(card)
+
+
+def test_a_job_that_ended_ran_until_its_end(place):
+    place.run("one", ExecutionState.SUCCEEDED)
+    ran = ExecutionInfo(START, START + timedelta(seconds=75), 0)
+    place.jobs["one"] = replace(place.jobs["one"], execution=ran)
+    card = replace(jobs(place), now=START + timedelta(days=1))
+    assert [cells[4] for _, cells in card.rows] == ["1:15"]
+
+
+def test_as_many_jobs_as_fit_are_all_listed(place):
+    for number in range(jobs_card.MOST_JOBS):
+        place.run(f"job-{number}", ExecutionState.QUEUED)
+    card = jobs(place)
+    assert card.left_out == ""
+    assert len(list(card.rows)) == jobs_card.MOST_JOBS
 
 
 def test_many_jobs_are_counted_not_listed(place):

@@ -1,9 +1,22 @@
+from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
-from batchai_magics.jobs.card import Card, to_html, to_text
+import pytest
+
+from batchai_magics.jobs import card_parts
+from batchai_magics.jobs.card import (
+    MAX_LINE_LENGTH,
+    MAX_LINES,
+    Card,
+    clean,
+    first_failure,
+    to_html,
+    to_text,
+)
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import Provisioning, RankExit
 from tests.widgets.scripted import FAILURE, START, resource
 
 NOW = START + timedelta(hours=1, minutes=2, seconds=3)
@@ -56,6 +69,49 @@ def test_lines_are_shown_as_a_terminal_leaves_them():
     assert "100%\nred\n" in text
     assert "20%" not in text
     assert len(text) < 1000
+
+
+def test_only_the_last_lines_are_shown_and_the_long_ones_cut():
+    card = Card(resource(), NOW, lines=tuple(f"line {number}" for number in range(MAX_LINES + 1)))
+    assert to_text(card).splitlines()[-MAX_LINES - 1 :][:2] == ["-- last lines --", "line 1"]
+    assert clean(("x" * MAX_LINE_LENGTH, "x" * (MAX_LINE_LENGTH + 1))) == [
+        "x" * MAX_LINE_LENGTH,
+        "x" * MAX_LINE_LENGTH + " …",
+    ]
+
+
+def test_the_clock_of_a_card_stops_with_its_job():
+    assert Card(resource(ExecutionState.SUCCEEDED, seconds=34), NOW).elapsed == "0:34"
+    late = replace(resource(ExecutionState.QUEUED), provisioning=Provisioning(NOW, NOW))
+    assert Card(late, NOW + timedelta(seconds=5)).elapsed == "0:05"
+    waited = resource()
+    began = replace(waited.execution, started=START + timedelta(hours=1))
+    assert Card(replace(waited, execution=began), NOW).elapsed == "2:03"
+
+
+def test_a_job_that_was_ended_from_outside_has_no_first_failure():
+    ended = resource(ExecutionState.FAILED, ranks=[RankExit(2, "node-1", 143)])
+    assert first_failure(ended) is None
+    assert first_failure(resource(ExecutionState.QUEUED)) is None
+    failed = resource(ExecutionState.FAILED, exit_code=3, ranks=[RankExit(0, "a", 0), RankExit(1, "b", 3)])
+    assert first_failure(failed) == RankExit(1, "b", 3)
+
+
+def test_the_nodes_of_a_job_that_ended_are_others_business():
+    counts = NodeStateCounts(idle_node_count=2)
+    assert "nodes" not in Card(resource(ExecutionState.SUCCEEDED), NOW, counts=counts).facts
+    assert Card(resource(), NOW, counts=NodeStateCounts()).facts["nodes"] == "none yet"
+
+
+@pytest.mark.parametrize(
+    ("state", "colour"), [(ExecutionState.RUNNING, card_parts.BLUE), (ExecutionState.FAILED, card_parts.RED)]
+)
+def test_a_card_has_the_colour_of_its_state(state, colour):
+    assert card_parts.badge(state.value, colour) in to_html(Card(resource(state), NOW))
+
+
+def test_quotes_cannot_end_an_attribute():
+    assert card_parts.escaped("\"'<&") == "&quot;&#x27;&lt;&amp;"
 
 
 def test_a_waiting_card_says_what_the_nodes_do():
