@@ -125,6 +125,24 @@ def test_a_place_that_knows_no_digest_is_believed(stored, here, monkeypatch):
     assert here.read_bytes() == BIG
 
 
+def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
+    context, stored, here, monkeypatch
+):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    stored.storage.upload("data", {"other": BIG[::-1]})
+    for name in ("big", "other"):
+        os.utime(context.settings.home / "shares/local/data" / name, (1, 1))
+    begin_download(stored, here)
+    list(transfer.download(stored, [Copy(here, "other", 10)]))
+    assert here.read_bytes() == BIG[::-1]
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
+def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
+    with pytest.raises(StorageError, match="leads out of"):
+        transfer.inside(tmp_path, path)
+
+
 def test_without_a_digest_what_is_too_short_is_still_noticed(stored, here, monkeypatch):
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     read = stored.storage.read
