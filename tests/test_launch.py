@@ -7,13 +7,16 @@ import json
 import pytest
 
 from batchai_magics.launch import (
+    Directory,
     JobPlace,
     Launcher,
+    Need,
     NodeShare,
     Role,
     block_placement,
     expand,
     plan,
+    port_count,
     process_count,
 )
 from batchai_magics.models.job import JobSpec
@@ -186,3 +189,116 @@ def test_a_longer_name_is_not_mistaken_for_a_shorter_one() -> None:
 def test_a_path_with_quotes_stays_one_word() -> None:
     made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a "b`c.py'}), shares(1), place())
     assert made.processes[0].command.endswith('"a \\"b\\`c.py"')
+
+
+def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
+    node = NodeShare("n0", 2, "/mnt", "/jobmnt", "/tmp/n0", devices=(3, 5))
+    made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), [node], place())
+    assert made.node_env[0] == {
+        "AZ_BATCHAI_MOUNT_ROOT": "/mnt",
+        "AZ_BATCHAI_JOB_MOUNT_ROOT": "/jobmnt",
+        "AZ_BATCHAI_STDOUTERR_DIR": "/out/stdouterr",
+        "AZ_BATCHAI_JOB_TEMP": "/tmp/n0",
+        "AZ_BATCHAI_JOB_TEMP_DIR": "/tmp/n0",
+        "AZ_BATCHAI_SHARED_JOB_TEMP": "/shared",
+        "AZ_BATCHAI_MPI_HOST_FILE": "/hosts",
+        "AZ_BATCHAI_NUM_GPUS": "2",
+        "CUDA_VISIBLE_DEVICES": "3,5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "count"),
+    [
+        ({"tensorFlowSettings": {"pythonScriptFilePath": "t"}}, 3),
+        (
+            {
+                "tensorFlowSettings": {
+                    "pythonScriptFilePath": "t",
+                    "workerCount": 4,
+                    "parameterServerCount": 2,
+                }
+            },
+            6,
+        ),
+        ({"pyTorchSettings": SCRIPT}, 1),
+        ({"horovodSettings": SCRIPT}, 0),
+    ],
+)
+def test_ports_are_asked_for_where_processes_meet_over_them(settings, count) -> None:
+    assert port_count(spec(2, **settings)) == count
+
+
+def test_a_tensorflow_cluster_names_each_task_its_own_address() -> None:
+    settings = {"pythonScriptFilePath": "t.py", "workerCount": 2, "parameterServerCount": 2}
+    made = plan(spec(tensorFlowSettings=settings), shares(), place())
+    found = [json.loads(process.env["TF_CONFIG"]) for process in made.processes]
+    assert all(
+        config["cluster"]
+        == {
+            "master": ["127.0.0.1:5001"],
+            "worker": ["127.0.0.1:5002"],
+            "ps": ["127.0.0.1:5003", "127.0.0.1:5004"],
+        }
+        for config in found
+    )
+    assert [(config["task"]["type"], config["task"]["index"]) for config in found] == [
+        ("master", 0),
+        ("worker", 0),
+        ("ps", 0),
+        ("ps", 1),
+    ]
+
+
+def test_a_tensorflow_job_on_one_node_is_distributed_when_it_asks_for_servers() -> None:
+    settings = {"pythonScriptFilePath": "t.py", "parameterServerCount": 1}
+    made = plan(spec(1, tensorFlowSettings=settings), shares(1), place())
+    assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
+
+
+@pytest.mark.parametrize(
+    ("create_new", "need"), [(None, Need.NOTHING), (True, Need.MAKE), (False, Need.FIND)]
+)
+def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Need) -> None:
+    directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
+    made = plan(
+        spec(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory]),
+        shares(1),
+        place(),
+    )
+    assert made.directories[0] == (Directory("AZ_BATCHAI_INPUT_IN", "/in", need),)
+
+
+@pytest.mark.parametrize(
+    ("create_new", "path", "need"),
+    [
+        (None, "/p/sub/job/outputs/m", Need.MAKE),
+        (True, "/p/sub/job/outputs/m", Need.MAKE),
+        (False, "/p/m", Need.FIND),
+    ],
+)
+def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_new, path, need) -> None:
+    directory = {"id": "OUT", "pathPrefix": "/p/", "pathSuffix": "m"}
+    directory |= {} if create_new is None else {"createNew": create_new}
+    made = plan(
+        spec(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory]),
+        shares(1),
+        place(),
+    )
+    assert made.directories[0] == (Directory("AZ_BATCHAI_OUTPUT_OUT", path, need),)
+
+
+def test_the_preparations_command_is_the_specs() -> None:
+    given = {"customToolkitSettings": {"commandLine": "x"}}
+    assert plan(spec(1, **given), shares(1), place()).preparation is None
+    prepared = spec(1, **given, jobPreparation={"commandLine": "prep"})
+    assert plan(prepared, shares(1), place()).preparation == "prep"
+
+
+def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
+    for toolkit, extra in (("cntkSettings", {"languageType": "Python"}), ("caffeSettings", {})):
+        for count, wrapped in ((1, False), (2, True)):
+            settings = {**SCRIPT, **extra, "processCount": count}
+            made = plan(spec(1, **{toolkit: settings}), shares(1), place())
+            assert ('"/wrap.py"' in made.processes[0].command) is wrapped
+            assert (made.launcher is Launcher.MPI) is wrapped

@@ -69,6 +69,39 @@ def test_an_upload_goes_on_where_it_stopped_and_appears_when_whole(storage: Stor
     assert storage.read("data", "a/b", len(DATA), 3) == b""
 
 
+def test_a_piece_that_is_sent_again_takes_the_place_of_what_came_of_it(storage: Storage) -> None:
+    storage.begin("data", "a", 6)
+    storage.write("data", "a", 0, b"0123xxxx")  # more than was meant: it broke off, and begins again at 4
+    storage.write("data", "a", 4, b"45")
+    storage.finish("data", "a", hashlib.sha256(b"012345").hexdigest())
+    assert storage.download("data", "a") == b"012345"
+
+
+def test_an_upload_of_which_all_has_come_needs_only_its_end(storage: Storage) -> None:
+    storage.begin("data", "a", 3)
+    storage.write("data", "a", 0, b"new")
+    assert storage.begin("data", "a", 3) == 3
+    storage.finish("data", "a", hashlib.sha256(b"new").hexdigest())
+    assert storage.download("data", "a") == b"new"
+
+
+def test_an_upload_shorter_than_what_came_before_it_starts_anew(storage: Storage) -> None:
+    storage.begin("data", "a", 6)
+    storage.write("data", "a", 0, b"larger")
+    assert storage.begin("data", "a", 3) == 0
+    storage.write("data", "a", 0, b"new")
+    storage.finish("data", "a", hashlib.sha256(b"new").hexdigest())
+    assert storage.download("data", "a") == b"new"
+
+
+def test_a_share_is_not_deleted_as_if_it_were_a_file(storage: Storage) -> None:
+    storage.upload("data", {"a": b"1"})
+    for path in ("", ".", "/"):
+        with pytest.raises(NotFoundError):
+            storage.delete("data", path)
+    assert names(storage) == ["a"]
+
+
 def test_an_upload_replaces_a_file_only_when_it_is_whole(storage: Storage) -> None:
     storage.upload("data", {"a": b"old"})
     storage.begin("data", "a", 3)

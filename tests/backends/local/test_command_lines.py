@@ -1,0 +1,139 @@
+"""Command lines that start other programs: containers' engines and Open MPI. Nothing is started here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local import containers, open_mpi
+from batchai_magics.backends.local.containers import Box
+from batchai_magics.backends.local.layout import JobLayout
+from batchai_magics.launch import Launcher
+from batchai_magics.models.container import ContainerSettings
+from batchai_magics.models.job import JobSpec
+
+
+def settings(**fields: object) -> ContainerSettings:
+    source = {"image": "tf:1", "serverUrl": "https://me.azurecr.io"}
+    return ContainerSettings.from_wire({"imageSourceRegistry": source, **fields})
+
+
+def box(engine: str, *, is_rank: bool = False, **fields: object) -> Box:
+    return Box([engine], settings(**fields), "name", [Path("/home me")], ["COLOUR"], is_rank)
+
+
+def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word() -> None:
+    line = box("docker", shmSize="1g").command("echo 'a b'; exit 3")
+    assert line.startswith("exec docker run --rm --network=host --name=name --shm-size=1g ")
+    assert "'--volume=/home me:/home me'" in line
+    assert " --env=COLOUR " in line
+    assert line.endswith(""" --workdir="$PWD" me.azurecr.io/tf:1 /bin/bash -c 'echo '"'"'a b'"'"'; exit 3'""")
+    assert all(f"--env={name} " in line for name in containers.PASSED_ON)
+
+
+def test_ranks_share_the_machines_memory_whatever_size_was_asked_for() -> None:
+    line = box("docker", is_rank=True, shmSize="1g").command("x")
+    assert "--ipc=host" in line
+    assert "--shm-size" not in line
+    assert "--shm-size" not in box("docker").command("x")
+
+
+def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> None:
+    apptainer = box("/usr/bin/apptainer")
+    assert apptainer.command("x") == (
+        "exec /usr/bin/apptainer exec --bind '/home me' docker://me.azurecr.io/tf:1 /bin/bash -c x"
+    )
+    assert apptainer.removals == []
+    assert box("podman").removals == [["podman", "rm", "--force", "name"]]
+
+
+def test_only_an_image_with_a_user_is_pulled_before_the_job() -> None:
+    assert containers.pull(settings()) is None
+    source = {
+        "image": "tf:1",
+        "serverUrl": "me.azurecr.io",
+        "credentials": {"username": "u", "password": "p"},
+    }
+    private = ContainerSettings.from_wire({"imageSourceRegistry": source})
+    assert containers.pull(private) == {"image": "me.azurecr.io/tf:1", "username": "u"}
+
+
+@pytest.mark.parametrize(
+    ("launcher", "engine", "size", "count"),
+    [
+        (Launcher.MPI, ["docker"], "1g", 1),
+        (Launcher.DIRECT, ["docker"], "1g", 0),
+        (Launcher.MPI, [], "1g", 0),
+        (Launcher.MPI, ["docker"], None, 0),
+    ],
+)
+def test_a_size_of_memory_that_is_not_used_is_said_to_be(launcher, engine, size, count) -> None:
+    container = {"imageSourceRegistry": {"image": "tf"}, **({"shmSize": size} if size else {})}
+    properties = {
+        "cluster": {"id": "c"},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
+        "containerSettings": container,
+        "customToolkitSettings": {"commandLine": "x"},
+    }
+    spec = JobSpec.from_wire({"properties": properties})
+    assert len(containers.notes(spec, launcher, engine)) == count
+
+
+# -- Open MPI ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "option", ["-mca a b", "--mca a b", "--bind-to none", "-map-by slot", "--tag-output"]
+)
+@pytest.mark.parametrize("program", ["mpirun", "/usr/bin/mpiexec", "true;mpirun", "(mpirun"])
+def test_every_option_of_open_mpi_is_known_after_every_way_to_start_it(program: str, option: str) -> None:
+    assert open_mpi.is_meant(f"{program} {option} x")
+    assert not open_mpi.is_meant(f"{program} -n 2 x")
+    assert not open_mpi.is_meant(f"python {option} x")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> JobLayout:
+    made = JobLayout(tmp_path)
+    made.host_file.write_text("n0\nn1\n")
+    return made
+
+
+def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: JobLayout, monkeypatch) -> None:
+    monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
+    assert open_mpi.choose(["true", "mpirun -mca a b x"], job, ["n0", "n1"]) == []
+    assert {path.name: str(path.readlink()) for path in job.bin.iterdir()} == {
+        "mpirun": "/opt/mpirun",
+        "mpiexec": "/opt/mpirun",
+    }
+    env = open_mpi.environment(job, "/venv/bin/python")
+    assert env["PATH"].split(os.pathsep)[:2] == [str(job.bin), "/venv/bin"]
+    assert env["OMPI_MCA_rmaps_base_oversubscribe"] == "1"
+    assert job.host_file.read_text().startswith("localhost slots=")
+
+
+def test_the_choice_of_a_run_before_is_forgotten(job: JobLayout, monkeypatch) -> None:
+    monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
+    open_mpi.choose(["mpirun -mca a b x"], job, ["n0"])
+    assert open_mpi.choose(["mpirun -n 2 x"], job, ["n0"]) == []
+    assert open_mpi.environment(job, "/venv/bin/python") == {}
+
+
+def test_hosts_have_room_for_every_node_and_every_core() -> None:
+    assert open_mpi.host_file(["a", "b"], 4) == "localhost slots=4\n"
+    assert open_mpi.host_file(["a", "b", "c"], 2) == "localhost slots=3\n"
+
+
+def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, monkeypatch) -> None:
+    for folder, name in (("a", "mpirun"), ("b", "mpirun.openmpi")):
+        place = tmp_path / folder / name
+        place.parent.mkdir()
+        place.write_text("#!/bin/sh\necho Open MPI\n")
+        place.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
+    assert open_mpi.find() == str(tmp_path / "b" / "mpirun.openmpi")
+    (tmp_path / "b" / "mpirun.openmpi").write_text("#!/bin/sh\necho HYDRA\n")
+    assert open_mpi.find() == str(tmp_path / "a" / "mpirun")
