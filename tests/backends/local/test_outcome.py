@@ -66,6 +66,14 @@ def test_parameter_servers_do_not_decide(tmp_path: Path) -> None:
     assert (end.is_success, end.exit_code) == (True, 0)
 
 
+@pytest.mark.parametrize("role", ["master", "worker"])
+def test_all_others_do(tmp_path: Path, role: str) -> None:
+    leave(tmp_path, 0, 0)
+    leave(tmp_path, 1, 9)
+    end = of_ranks(tmp_path, plan(tmp_path, "ps", role), {0, 1}, launcher_code=0)
+    assert (end.is_success, end.exit_code) == (False, 9)
+
+
 def test_a_file_that_is_being_written_does_not_count(tmp_path: Path) -> None:
     leave(tmp_path, 0, 0)
     (tmp_path / "1.part").write_text("{")
