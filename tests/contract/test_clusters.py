@@ -31,6 +31,19 @@ def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
         place.backend.show(place.cluster.workspace_id.child(place.cluster.kind, "c"))
 
 
+def test_idle_nodes_go_before_running_ones(place: Place) -> None:
+    stays, ends = (place.start(HOLD, name) for name in ("stays", "ends"))
+    for job in (stays, ends):
+        place.is_up(job)
+    place.backend.terminate(ends)
+    place.has(place.cluster, running=1, idle=1)  # idle since later than the other one runs
+    place.scale(place.cluster, manual(1))
+    place.has(place.cluster, running=1)
+    (node,) = place.backend.nodes(place.cluster)
+    assert node.job == stays
+    assert place.backend.show(stays).state is ExecutionState.RUNNING
+
+
 # auto-scale
 
 
@@ -53,6 +66,16 @@ def test_it_never_grows_over_its_maximum_nor_shrinks_under_its_minimum(place: Pl
     for job in reversed(jobs):
         place.backend.terminate(job)
     place.has(cluster.id, idle=1)
+
+
+@pytest.mark.wishes(idle_s=3600.0)
+@pytest.mark.needs("auto_scale")
+def test_a_node_that_was_not_idle_for_long_stays(place: Place) -> None:
+    cluster = place.make_cluster(scale=auto(0, 2))
+    place.run(**place.on(cluster))
+    (node,) = place.backend.nodes(cluster.id)
+    assert place.run(name="next", **place.on(cluster)).state is ExecutionState.SUCCEEDED
+    assert [other.id for other in place.backend.nodes(cluster.id)] == [node.id]
 
 
 @pytest.mark.needs("auto_scale")
@@ -174,6 +197,14 @@ def test_the_core_quota_is_kept(place: Place) -> None:
         place.make_cluster(vmSize="STANDARD_NC24")  # 24 cores, beside the default cluster's 4
     assert caught.value.code == "OperationNotAllowed"
     cluster = place.make_cluster(vmSize="STANDARD_D3")
+    with pytest.raises(ConflictError, match="quota"):
+        place.scale(cluster.id, manual(5))
+
+
+@hasty
+def test_a_quota_may_be_used_up_to_its_last_core(place: Place) -> None:
+    cluster = place.make_cluster(vmSize="STANDARD_D3")  # 4 cores, beside the default cluster's 4
+    place.scale(cluster.id, manual(4))
     with pytest.raises(ConflictError, match="quota"):
         place.scale(cluster.id, manual(5))
 

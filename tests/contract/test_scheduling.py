@@ -76,3 +76,15 @@ def test_an_empty_cluster_keeps_jobs_until_it_grows(place: Place) -> None:
     place.scale(place.cluster, manual(2))
     place.wait(job)
     assert place.log(job) == b"ran\n"
+
+
+def test_a_job_that_does_not_fit_blocks_the_ones_behind_it(place: Place) -> None:
+    one = place.start(HOLD, "one")
+    big = place.start(HOLD, "big", nodeCount=2)
+    small = place.start(name="small")
+    place.has(place.cluster, running=1, idle=1)
+    assert [place.backend.show(job).state for job in (big, small)] == [ExecutionState.QUEUED] * 2
+    assert not place.backend.nodes(small)
+    place.backend.terminate(one)
+    until(lambda: len(place.backend.nodes(big)) == 2)
+    assert place.backend.show(small).state is ExecutionState.QUEUED

@@ -1,0 +1,138 @@
+"""A home whose store is real and where nothing runs by itself: each step is taken by a test."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.backends.local import creation, nodes, preparation, process, scheduler
+from batchai_magics.backends.local.cluster_rows import Limits
+from batchai_magics.backends.local.layout import Layout
+from batchai_magics.backends.local.outcome import failed_with
+from batchai_magics.backends.local.store import Store
+from batchai_magics.backends.local.verdict import record
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
+from tests.contract.places import MOUNTED, USER, manual
+
+WORKSPACE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w"
+LOGS = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
+
+
+class Still:
+    """A workspace `w` with an experiment `e`; supervisors are a program that does nothing."""
+
+    def __init__(self, home: Path) -> None:
+        self.layout = Layout(home)
+        self.store = Store(self.layout.database)
+        self.workspace = ResourceId.parse(WORKSPACE)
+        self.experiment = self.workspace.child(Kind.EXPERIMENT, "e")
+        self.children: list[subprocess.Popen[bytes]] = []
+        self.create(self.workspace, WorkspaceSpec())
+        self.create(self.experiment, ExperimentSpec())
+
+    def create(self, id: ResourceId, spec: Spec, *, limits: Limits | None = None) -> ResourceId:
+        """Writes a resource down; nothing more."""
+        creation.create(self.store, self.layout, id, spec, limits=limits or Limits())
+        return id
+
+    def cluster(
+        self,
+        name: str = "c",
+        *,
+        scale: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+        **fields: object,
+    ) -> ResourceId:
+        """A cluster, of two nodes unless `scale` says otherwise; its nodes are being prepared."""
+        properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER}
+        spec = {"properties": {**properties, "scaleSettings": scale or manual(2), **fields}}
+        id = self.workspace.child(Kind.CLUSTER, name)
+        return self.create(id, ClusterSpec.from_wire(spec), limits=limits)
+
+    def job(self, name: str = "j", count: int = 1, *, cluster: str = "c", **fields: object) -> ResourceId:
+        """A queued job."""
+        properties = {
+            "cluster": {"id": str(self.workspace.child(Kind.CLUSTER, cluster))},
+            "nodeCount": count,
+            "stdOutErrPathPrefix": MOUNTED,
+            "customToolkitSettings": {"commandLine": "true"},
+            **fields,
+        }
+        id = self.experiment.child(Kind.JOB, name)
+        return self.create(id, JobSpec.from_wire({"properties": properties}))
+
+    def prepare(self) -> None:
+        """Makes the nodes ready."""
+        self.children += preparation.prepare(self.store, self.layout)
+
+    def schedule(self) -> None:
+        """Gives idle nodes to queued jobs."""
+        self.children += scheduler.step(self.store, self.layout)
+
+    def assigned(self) -> list[str]:
+        """The names of the jobs that have nodes."""
+        keys = self.rows("SELECT key FROM job WHERE is_assigned = 1 ORDER BY key")
+        return [key.rpartition("/")[2] for (key,) in keys]
+
+    def state(self, job: ResourceId) -> sqlite3.Row:
+        """A job's row."""
+        (row,) = self.rows("SELECT * FROM job WHERE key = ?", job.key)
+        return row
+
+    def fail(self, job: ResourceId) -> None:
+        """Ends a job as its supervisor would; its nodes are idle again."""
+        with self.store.write() as db:
+            record(db, job.key, self.state(job)["guid"], failed_with("JobFailed", "it was told to"))
+
+    def nodes(self, cluster: ResourceId) -> dict[str, str]:
+        """The state of each node by its id, in the order of their making."""
+        query = "SELECT id, state FROM node WHERE cluster = ? ORDER BY ordinal"
+        return {row["id"]: row["state"] for row in self.rows(query, cluster.key)}
+
+    def resize(self, cluster: ResourceId, target: int, option: str = "requeue") -> list[str]:
+        """Changes the number of nodes; gives the guids of the jobs that have to stop."""
+        with self.store.write() as db:
+            return nodes.resize(db, cluster.key, target, nodes.DeallocationOption(option))
+
+    def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
+        """What the store says."""
+        with self.store.read() as db:
+            return db.execute(query, values).fetchall()
+
+    def change(self, statement: str, *values: object) -> None:
+        """Changes what the store says."""
+        with self.store.write() as db:
+            db.execute(statement, values)
+
+    def close(self) -> None:
+        """Ends what was started."""
+        for child in self.children:
+            child.wait()
+        self.store.close()
+
+
+def dead() -> str:
+    """The identity of a process that is no more."""
+    child = subprocess.Popen(["sleep", "1000"])
+    name = process.identity(child.pid)
+    child.kill()
+    child.wait()
+    return name
+
+
+@pytest.fixture
+def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Still]:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec cat > /dev/null\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(scheduler, "python_of_this_process", lambda: str(program))
+    made = Still(tmp_path / "home")
+    yield made
+    made.close()
