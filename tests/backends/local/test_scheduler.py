@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local import process
+import subprocess
+from typing import Any
+
+from batchai_magics.backends.local import detached, process
 from tests.backends.local.still import Still, dead
 
 
@@ -119,3 +122,19 @@ def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still
     assert "JobLaunchFailed" in still.state(bad)["errors"]
     assert still.assigned() == [good.name]
     assert list(still.nodes(cluster).values()) == ["idle", "running"]
+
+
+def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, monkeypatch) -> None:
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    start = detached.start
+
+    def and_another(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
+        child = start(*given, **named)
+        still.change("UPDATE job SET supervisor = 'another'")
+        return child
+
+    monkeypatch.setattr(detached, "start", and_another)
+    still.schedule()
+    assert still.state(job)["supervisor"] == "another"
