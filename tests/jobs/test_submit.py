@@ -1,11 +1,172 @@
-"""The backend that settings open."""
+"""The backend that settings open, and which run of a named job a cell is."""
+
+from dataclasses import replace
 
 import pytest
 
+from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
-from batchai_magics.errors import ConflictError
-from batchai_magics.jobs.submit import ensure_defaults, next_run, open_backend
-from batchai_magics.models.ids import Kind
+from batchai_magics.errors import ConflictError, NotFoundError, UsageError
+from batchai_magics.jobs.submit import ensure_defaults, find, next_run, open_backend, submit, workspace_id
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
+from tests.widgets.place import EXPERIMENT, Place
+from tests.widgets.scripted import SPEC
+
+
+class Lab(Place):
+    """A place that takes whatever is created and notes it in order."""
+
+    def __init__(self, folder, *names):
+        super().__init__(folder)
+        self.created, self.uploaded, self.shares = {}, {}, []
+        self.storage = self
+        for name in names:
+            self.run(name)
+
+    def create(self, id, spec):
+        self.created[str(id)] = spec
+
+    def show(self, id):
+        if id.kind is Kind.CLUSTER and str(id) not in self.created:
+            raise NotFoundError("none")
+        return super().show(id)
+
+    def make(self, share):
+        self.shares.append(share)
+
+    def upload(self, share, files):
+        self.uploaded.update({(share, path): data for path, data in files.items()})
+
+    def kinds(self):
+        return [ResourceId.parse(id).kind for id in self.created]
+
+
+def request(**changes):
+    made = CellRequest("resnet", JobSpec.from_wire(SPEC), workspace="w", experiment="e", cluster="default")
+    return replace(made, **changes)
+
+
+SETTINGS = Settings(subscription="s", resource_group="g", workspace="w", experiment="e")
+
+
+# runs of a name
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "further"),
+    [
+        ([], "resnet", "resnet"),
+        (["resnet"], "resnet", "resnet-2"),
+        (["resnet", "resnet-2"], "resnet-2", "resnet-3"),
+        (["resnet", "resnet-10", "resnet-2", "resnet-9"], "resnet", "resnet-11"),
+        (["resnet-10", "resnet-9"], "resnet-9", "resnet-11"),
+        (["resnet-2"], "resnet", "resnet-3"),
+        (["resnet-x", "resnet50", "my-resnet-7"], "resnet", "resnet"),
+        (["resnet-50"], "resnet-50", "resnet-51"),
+        ([], "resnet-50", "resnet-50"),
+    ],
+)
+def test_a_further_run_counts_on_from_the_latest(tmp_path, there, name, further):
+    assert next_run(Lab(tmp_path, *there), EXPERIMENT, name) == further
+
+
+@pytest.mark.parametrize(
+    ("there", "is_new", "name"),
+    [
+        ([], False, "resnet"),
+        ([], True, "resnet"),
+        (["resnet"], False, "resnet"),
+        (["resnet", "resnet-10", "resnet-2"], False, "resnet-10"),
+        (["resnet", "resnet-10", "resnet-2"], True, "resnet-11"),
+    ],
+)
+def test_a_cell_is_the_latest_run_of_its_name_or_a_further_one(tmp_path, there, is_new, name):
+    submitted = submit(Lab(tmp_path, *there), request(is_new=is_new), SETTINGS)
+    assert submitted.job.name == name
+    assert submitted.is_new is (name not in there)
+
+
+def test_a_cell_may_be_named_like_a_run(tmp_path):
+    submitted = submit(Lab(tmp_path, "epoch-2"), request(name="epoch-2"), SETTINGS)
+    assert (submitted.job.name, submitted.is_new) == ("epoch-2", False)
+
+
+# what a cell makes
+
+
+def test_a_cell_makes_the_workspace_then_the_cluster_then_the_job(tmp_path):
+    lab = Lab(tmp_path)
+    submit(lab, request(), SETTINGS)
+    assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.CLUSTER, Kind.JOB]
+
+
+def test_the_default_cluster_is_made_in_a_workspace_that_is_named(tmp_path):
+    lab = Lab(tmp_path)
+    submit(lab, request(workspace="other"), SETTINGS)
+    (cluster,) = [id for id, spec in lab.created.items() if isinstance(spec, ClusterSpec)]
+    assert "/workspaces/other/" in cluster
+
+
+def test_no_default_cluster_is_made_in_another_workspace_for_a_cluster_that_is_named(tmp_path):
+    lab = Lab(tmp_path)
+    submit(lab, request(workspace="other", cluster="big"), SETTINGS)
+    assert Kind.CLUSTER not in lab.kinds()
+
+
+def test_the_default_cluster_is_as_the_settings_say(tmp_path):
+    lab = Lab(tmp_path)
+    settings = replace(SETTINGS, cluster_nodes=5, cluster_vm_size="Standard_NC6")
+    ensure_defaults(lab, settings)
+    cluster = lab.created[str(workspace_id(settings).child(Kind.CLUSTER, "default"))]
+    assert (cluster.target_node_count, cluster.vm_size) == (5, "Standard_NC6")
+
+
+def test_a_cluster_that_is_there_is_left_alone(tmp_path):
+    lab = Lab(tmp_path)
+    id = workspace_id(SETTINGS).child(Kind.CLUSTER, "default")
+    lab.created[str(id)] = "as it was"
+    ensure_defaults(lab, SETTINGS)
+    assert lab.created[str(id)] == "as it was"
+
+
+def test_files_are_on_the_share_before_the_job(tmp_path):
+    lab = Lab(tmp_path)
+    lab.create = lambda id, spec: lab.created.update({str(id): dict(lab.uploaded)})
+    submitted = submit(lab, request(uploads={"a/b.py": b"1"}), SETTINGS)
+    assert lab.created[str(submitted.job.id)] == {("batchaishare", "a/b.py"): b"1"}
+    assert lab.shares == ["batchaishare"]
+
+
+def test_a_cell_without_files_makes_no_share(tmp_path):
+    lab = Lab(tmp_path)
+    submit(lab, request(), SETTINGS)
+    assert (lab.shares, lab.uploaded) == ([], {})
+
+
+def test_the_handle_knows_the_cells_patterns(tmp_path):
+    assert submit(Lab(tmp_path), request(patterns={"a": "b"}), SETTINGS).job.patterns == {"a": "b"}
+
+
+# the backend
+
+
+def test_an_unknown_backend_gets_a_guess_or_the_list():
+    with pytest.raises(UsageError, match='did you mean "local"'):
+        open_backend(Settings(backend="locl"))
+    with pytest.raises(UsageError, match="There is: local"):
+        open_backend(Settings(backend="moon"))
+
+
+def test_a_job_that_is_not_there_lists_no_guess_when_none_is_near(tmp_path):
+    class Missing(Lab):
+        def show(self, id):
+            raise NotFoundError("no such job", code="JobNotFound", hint="Look elsewhere.")
+
+    with pytest.raises(NotFoundError) as caught:
+        find(Missing(tmp_path, "resnet"), "zzz", SETTINGS)
+    assert (caught.value.code, caught.value.hint) == ("JobNotFound", "Look elsewhere.")
 
 
 def test_the_quota_is_that_of_the_settings(tmp_path):

@@ -1,0 +1,74 @@
+"""A job's log files read back whole, from the end, by rank."""
+
+import pytest
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.jobs import logs
+from batchai_magics.jobs.logs import chunks, last_lines, records_of, tail_of
+from tests.widgets.scripted import JOB, ScriptedBackend, step_line
+
+STDOUT = FileRef(JOB, "stdout.txt")
+
+
+@pytest.fixture
+def backend(tmp_path):
+    return ScriptedBackend(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "tail"), [(None, "1\n2\n3"), (0, ""), (1, "3"), (2, "2\n3"), (3, "1\n2\n3"), (9, "1\n2\n3")]
+)
+def test_the_tail_is_as_many_lines_as_asked(backend, lines, tail):
+    backend.write("1\n2\n3")
+    assert tail_of(backend, STDOUT, lines) == tail
+
+
+def test_the_tail_of_an_empty_log_is_empty(backend):
+    assert tail_of(backend, STDOUT, 3) == ""
+
+
+@pytest.mark.parametrize("piece", range(1, 12))
+def test_a_tail_that_begins_in_another_piece_is_whole(backend, monkeypatch, piece):
+    monkeypatch.setattr(logs, "TAIL_BYTES", piece)
+    backend.write("abc\ndef\nghi\n")
+    assert tail_of(backend, STDOUT, 2) == "def\nghi\n"
+
+
+def test_the_tail_of_a_long_log_reads_its_end_only(backend, monkeypatch):
+    monkeypatch.setattr(logs, "TAIL_BYTES", 100)
+    backend.write("line\n" * 1000)
+    offsets, read = [], backend.read
+
+    def noted(file, offset=0, limit=1 << 20):
+        offsets.append(offset)
+        return read(file, offset, limit)
+
+    monkeypatch.setattr(backend, "read", noted)
+    assert tail_of(backend, STDOUT, 2) == "line\n" * 2
+    assert offsets == [0, 4900]
+
+
+def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
+    for number in range(3):
+        for rank in (0, 1):
+            backend.write(f"{number} of {rank}\n", rank=rank)
+    assert last_lines(backend, STDOUT, 2) == ("2 of 0", "2 of 1")
+    assert last_lines(backend, STDOUT, 2, rank=0) == ("1 of 0", "2 of 0")
+
+
+def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend, monkeypatch):
+    monkeypatch.setattr(logs, "TAIL_BYTES", 16)
+    for number in range(9):
+        backend.write(f"{number} of {number % 2}\n", rank=number % 2)
+    assert last_lines(backend, STDOUT, 1, rank=1) == ("7 of 1",)
+
+
+def test_chunks_are_the_whole_file_in_order(backend, monkeypatch):
+    monkeypatch.setattr(logs, "PIECE_BYTES", 4)
+    backend.write("0123456789")
+    assert [chunk.data for chunk in chunks(backend, STDOUT)] == [b"0123", b"4567", b"89"]
+
+
+def test_records_are_read_to_the_unended_last_line(backend):
+    backend.write(step_line(1) + step_line(2, rank=1).removesuffix("\n"))
+    assert [(r.step, r.rank) for r in records_of(backend, STDOUT, {})] == [(1, 0), (2, 1)]
