@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.errors import NotFoundError, ServiceError, StorageError
+from batchai_magics.errors import NotFoundError, ServiceError, SpecError, StorageError
 from tests.contract.places import HOLD, MOUNTED, Place
 from tests.world import until
 
@@ -82,6 +82,31 @@ def test_no_link_that_a_job_makes_leads_out_of_it(place: Place) -> None:
         place.backend.files(job.id, path="etc")
 
 
+@pytest.mark.parametrize("prefix", [f"{MOUNTED}/../other", f"{MOUNTED}/a/../../../other", f"{MOUNTED}/.."])
+def test_no_prefix_of_the_output_leads_out_of_a_mount(place: Place, prefix: str) -> None:
+    with pytest.raises(SpecError, match="stdOutErrPathPrefix"):
+        place.start(stdOutErrPathPrefix=prefix)
+    with pytest.raises(NotFoundError):
+        place.backend.show(place.job())
+
+
+def test_no_prefix_of_an_output_directory_leads_out_of_a_mount(place: Place) -> None:
+    escape = {"id": "UP", "pathPrefix": f"{MOUNTED}/../other"}
+    job = place.start(outputDirectories=[escape])
+    with pytest.raises(NotFoundError, match="outputDirectoryId UP"):
+        place.backend.files(job, "UP")
+
+
+@pytest.mark.parametrize("path", ["../up", "a/../../up", "..", "a\\..\\..\\up", "/up"])
+def test_no_mount_leads_out_of_the_mount_root(place: Place, path: str) -> None:
+    share = {"accountName": "local", "azureFileUrl": "https://local.file.core.windows.net/s"}
+    volumes = {"azureFileShares": [{**share, "relativeMountPath": path}]}
+    with pytest.raises(SpecError, match="relativeMountPath"):
+        place.start(mountVolumes=volumes)
+    with pytest.raises(SpecError, match="relativeMountPath"):
+        place.make_cluster(nodeSetup={"mountVolumes": volumes})
+
+
 # setup tasks
 
 
@@ -123,6 +148,12 @@ def test_no_path_leads_out_of_what_a_setup_task_wrote(place: Place, path: str) -
     cluster = place.make_cluster(nodeSetup=setup("true"))
     with pytest.raises(StorageError):
         place.backend.setup_files(cluster.id, path)
+
+
+@pytest.mark.needs("setup_tasks")
+def test_no_prefix_of_a_setup_task_leads_out_of_a_mount(place: Place) -> None:
+    with pytest.raises(SpecError, match="stdOutErrPathPrefix"):
+        place.make_cluster(nodeSetup=setup("true", stdOutErrPathPrefix=f"{MOUNTED}/../other"))
 
 
 def test_files_of_a_cluster_without_setup_are_said_not_to_be(place: Place) -> None:
