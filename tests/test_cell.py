@@ -129,6 +129,20 @@ def test_an_id_of_2017_is_a_cluster_of_the_workspace():
     assert fields(f"r --cluster {old}")["cluster"]["id"] == CLUSTER.format("default", "nc6")
 
 
+@pytest.mark.parametrize("word", ["workspaces", "workspace", "Workspaces"])
+@pytest.mark.parametrize("kind", ["clusters", "Clusters"])
+def test_an_id_of_another_workspace_stays_in_it(word, kind):
+    id = f"/subscriptions/x/resourceGroups/y/providers/Microsoft.BatchAI/{word}/other/{kind}/nc6"
+    assert fields(f"r --cluster {id}")["cluster"]["id"] == str(
+        ResourceId("x", "y", "other", Kind.CLUSTER, "nc6")
+    )
+
+
+def test_an_id_of_2017_is_known_in_any_letter_case():
+    old = "/subscriptions/x/resourceGroups/y/providers/microsoft.batchai/Clusters/nc6"
+    assert fields(f"r --cluster {old}")["cluster"]["id"] == CLUSTER.format("default", "nc6")
+
+
 @pytest.mark.parametrize("cluster", ["/subscriptions/s/jobs/x", "a.b", "/workspaces/w/clusters/c"])
 def test_what_is_no_cluster_is_refused(cluster):
     assert "cluster" in refused(f"r --cluster {cluster}") or "resource id" in refused(
@@ -167,6 +181,38 @@ def test_the_file_says_the_cluster_when_the_line_does_not():
     body = JOB_JSON + f"  cluster: {{id: {id}}}\n"
     assert fields("r --spec", body)["cluster"]["id"] == str(id)
     assert cell("r --spec", body).cluster == "c2"
+
+
+def test_the_cluster_of_the_line_wins_over_that_of_the_file():
+    body = JOB_JSON + f"  cluster: {{id: {ResourceId('s2', 'g2', 'w2', Kind.CLUSTER, 'c2')}}}\n"
+    assert fields("r --spec --cluster nc6", body)["cluster"]["id"] == CLUSTER.format("default", "nc6")
+
+
+def test_an_image_replaces_that_of_the_file_and_nothing_else():
+    body = JOB_JSON + (
+        "  containerSettings:\n    shmSize: 1g\n"
+        "    imageSourceRegistry: {serverUrl: me.io, image: old, credentials: {username: u, password: p}}\n"
+    )
+    assert fields("r --spec --image new", body)["containerSettings"] == {
+        "shmSize": "1g",
+        "imageSourceRegistry": {
+            "serverUrl": "me.io",
+            "image": "new",
+            "credentials": {"username": "u", "password": "p"},
+        },
+    }
+
+
+def test_a_file_goes_with_a_cell_of_blank_lines(tmp_path):
+    (tmp_path / "job.yaml").write_text(JOB_JSON)
+    assert cell("r --file job.yaml", "\n  \n", folder=tmp_path).spec.toolkit is Toolkit.CHAINER
+
+
+def test_the_account_of_the_settings_serves_where_the_environment_names_none():
+    settings = Settings(subscription="s", resource_group="g", storage_account="acc", storage_key="k3y")
+    request = parse("r --mount data", SCRIPT, settings=settings, env={})
+    share = request.spec.to_wire(secrets=True)["properties"]["mountVolumes"]["azureFileShares"][0]
+    assert (share["accountName"], share["credentials"]) == ("acc", {"accountKey": "k3y"})
 
 
 def test_storage_placeholders_are_filled_from_the_environment():
@@ -281,6 +327,13 @@ def test_a_description_shows_all_but_secrets():
     assert "t0p" not in text + repr(request)
 
 
+@pytest.mark.parametrize(("count", "size"), [(1023, "1023 bytes"), (1024, "1.0 KiB"), (1536, "1.5 KiB")])
+def test_a_size_is_told_in_bytes_below_a_kibibyte(count, size):
+    script = "#" * (count - len("pass\n")) + "\npass"
+    assert len(script.encode()) == count
+    assert f"r.py  {size}\n" in describe(cell("r", script)) + "\n"
+
+
 def test_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     describe(cell("r --dry-run"))
@@ -307,6 +360,11 @@ def test_a_mount_is_of_the_account_that_the_environment_names():
     assert share["azureFileUrl"] == "https://acct.file.core.windows.net/data"
     assert share["credentials"] == {"accountKey": "s3cret"}
     assert "s3cret" not in describe(cell("r --mount data", env=env))
+
+
+def test_a_mount_without_a_key_carries_no_empty_one():
+    share = fields("r --mount data", env={})["mountVolumes"]["azureFileShares"][0]
+    assert share["credentials"] == {}
 
 
 def test_a_mount_comes_beside_those_of_a_job_json():

@@ -71,6 +71,11 @@ def test_any_text_is_a_script_or_a_clear_error(body):
     assert data == body.encode()
 
 
+def test_the_order_of_files_makes_no_other_folder():
+    first, second = ({"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"})
+    assert bundle("e", "j", first).folder == bundle("e", "j", second).folder
+
+
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
 
 

@@ -302,3 +302,24 @@ def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
             made = plan(spec(1, **{toolkit: settings}), shares(1), place())
             assert ('"/wrap.py"' in made.processes[0].command) is wrapped
             assert (made.launcher is Launcher.MPI) is wrapped
+
+
+def test_a_backslash_in_a_path_stays_one() -> None:
+    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b"c.py'}), shares(1), place())
+    assert made.processes[0].command.endswith(r'"a\\b\"c.py"')
+
+
+def test_a_custom_job_without_a_command_does_nothing() -> None:
+    made = plan(spec(1, customToolkitSettings={}), shares(1), place())
+    assert made.processes[0].command == "true"
+
+
+def test_a_master_alone_names_no_empty_group() -> None:
+    made = plan(spec(1, tensorFlowSettings={"pythonScriptFilePath": "t.py"}), shares(1), place())
+    assert json.loads(made.processes[0].env["TF_CONFIG"])["cluster"] == {"master": ["127.0.0.1:5001"]}
+
+
+def test_a_worker_count_on_one_node_asks_for_a_parameter_server() -> None:
+    settings = {"pythonScriptFilePath": "t.py", "workerCount": 1}
+    made = plan(spec(1, tensorFlowSettings=settings), shares(1), place())
+    assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]

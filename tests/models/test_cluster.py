@@ -42,6 +42,23 @@ def test_impossible_auto_scale_is_refused(numbers):
     assert list(found) == ["properties.scaleSettings.autoScale"]
 
 
+@pytest.mark.parametrize("numbers", [(2, 2, 0), (0, 0, 0), (0, 3, 3)])
+def test_auto_scale_may_begin_or_stay_at_its_edge(numbers):
+    scale = dict(zip(("minimumNodeCount", "maximumNodeCount", "initialNodeCount"), numbers, strict=True))
+    spec = ClusterSpec.from_wire(cluster_body(scaleSettings={"autoScale": scale}))
+    assert spec.scale_settings.auto_scale.maximum_node_count == numbers[1]
+
+
+def test_a_cluster_starts_with_what_it_is_told_to_have_at_first():
+    scale = {"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 4, "initialNodeCount": 3}}
+    assert ClusterSpec.from_wire(cluster_body(scaleSettings=scale)).target_node_count == 3
+
+
+def test_a_target_that_no_service_can_count_is_refused():
+    found = problems(scaleSettings={"manual": {"targetNodeCount": 2**31}})
+    assert "expected at most 2147483647" in found["properties.scaleSettings.manual.targetNodeCount"]
+
+
 def test_a_negative_target_is_refused():
     found = problems(scaleSettings={"manual": {"targetNodeCount": -1}})
     assert "expected at least 0, got -1" in found["properties.scaleSettings.manual.targetNodeCount"]

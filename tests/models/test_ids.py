@@ -24,6 +24,25 @@ def test_the_spelling_of_the_specifications_example_is_read():
     assert ResourceId.parse(text) == WORKSPACE.child(Kind.CLUSTER, "c")
 
 
+@pytest.mark.parametrize("around", ["{}/", " {}\n", "{} "])
+def test_a_slash_or_blanks_around_an_id_are_no_part_of_it(around):
+    assert ResourceId.parse(around.format(JOB)) == JOB
+
+
+@pytest.mark.parametrize(
+    ("id", "wire_type"),
+    [
+        (WORKSPACE, "Microsoft.BatchAI/workspaces"),
+        (JOB.parent, "Microsoft.BatchAI/workspaces/experiments"),
+        (JOB, "Microsoft.BatchAI/workspaces/experiments/jobs"),
+        (WORKSPACE.child(Kind.CLUSTER, "c"), "Microsoft.BatchAI/workspaces/clusters"),
+        (WORKSPACE.child(Kind.FILE_SERVER, "f"), "Microsoft.BatchAI/workspaces/fileservers"),
+    ],
+)
+def test_types_are_those_of_the_service(id, wire_type):
+    assert id.kind.wire_type == wire_type
+
+
 def test_parents_are_known():
     assert JOB.parent.name == "e"
     assert JOB.parent.parent == WORKSPACE

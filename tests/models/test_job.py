@@ -8,6 +8,13 @@ from batchai_magics.models.toolkits import Toolkit
 
 from .samples import job_body
 
+SHARE = {
+    "accountName": "a",
+    "azureFileUrl": "https://a.file.core.windows.net/s",
+    "credentials": {},
+    "relativeMountPath": "afs",
+}
+
 
 def problems(**changes):
     with pytest.raises(SpecError) as caught:
@@ -113,6 +120,30 @@ def test_a_variable_cannot_be_secret_and_not():
     assert "TOKEN is there twice" in found["properties"]
 
 
+@pytest.mark.parametrize("mode", ["0777", "755", "1777", "0000"])
+def test_a_file_mode_is_three_or_four_octal_digits(mode):
+    spec = JobSpec.from_wire(job_body(mountVolumes={"azureFileShares": [{**SHARE, "fileMode": mode}]}))
+    assert spec.mount_volumes.azure_file_shares[0].file_mode == mode
+
+
+@pytest.mark.parametrize("mode", ["0778", "9", "77", "u+rwx", "0o777", "00777x", "17777", ""])
+def test_what_is_no_file_mode_is_refused(mode):
+    found = problems(mountVolumes={"azureFileShares": [{**SHARE, "directoryMode": mode}]})
+    assert list(found) == ["properties.mountVolumes.azureFileShares[0].directoryMode"]
+
+
+@pytest.mark.parametrize("key", ["stdOutErrPathPrefix", "value", "relativeMountPath"])
+def test_a_null_character_is_refused_wherever_a_text_goes(key):
+    fields = {
+        "stdOutErrPathPrefix": {"stdOutErrPathPrefix": "a\0b"},
+        "value": {"environmentVariables": [{"name": "A", "value": "a\0b"}]},
+        "relativeMountPath": {"mountVolumes": {"azureFileShares": [{**SHARE, "relativeMountPath": "a\0b"}]}},
+    }
+    ((path, told),) = problems(**fields[key]).items()
+    assert path.endswith(key)
+    assert "null character" in told
+
+
 @pytest.mark.parametrize("path", ["/afs", "../afs", "a/../../b", "", ".", "a\\..\\..\\b"])
 def test_a_mount_stays_below_the_mount_root(path):
     found = problems(
@@ -125,6 +156,62 @@ def test_two_mounts_at_one_place_are_refused():
     mount = {"mountCommand": "m", "relativeMountPath": "nfs"}
     found = problems(mountVolumes={"unmanagedFileSystems": [mount, {**mount, "relativeMountPath": "nfs/"}]})
     assert "more than one volume is mounted at nfs" in found["properties.mountVolumes"]
+
+
+@pytest.mark.parametrize(("inner", "outer"), [("afs/in", "afs"), ("afs", "afs/in")])
+def test_what_a_command_mounts_is_not_inside_another_mount(inner, outer):
+    volumes = {
+        "azureFileShares": [{**SHARE, "relativeMountPath": outer}],
+        "unmanagedFileSystems": [{"mountCommand": "m", "relativeMountPath": inner}],
+    }
+    assert "one inside the other" in problems(mountVolumes=volumes)["properties.mountVolumes"]
+
+
+def test_a_slash_at_the_end_makes_no_other_place():
+    volumes = {"azureFileShares": [SHARE, {**SHARE, "relativeMountPath": "afs/"}]}
+    assert "mounted at afs" in problems(mountVolumes=volumes)["properties.mountVolumes"]
+
+
+REFERENCE = {"sourceVault": {"id": "/v"}, "secretUrl": "https://v/s"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        (
+            {"secrets": [{"name": "A", "value": "1", "valueSecretReference": REFERENCE}]},
+            "properties.secrets[0]",
+        ),
+        (
+            {
+                "mountVolumes": {
+                    "azureFileShares": [
+                        {**SHARE, "credentials": {"accountKey": "k", "accountKeySecretReference": REFERENCE}}
+                    ]
+                }
+            },
+            "properties.mountVolumes.azureFileShares[0].credentials",
+        ),
+        (
+            {
+                "containerSettings": {
+                    "imageSourceRegistry": {
+                        "image": "i",
+                        "credentials": {
+                            "username": "u",
+                            "password": "p",
+                            "passwordSecretReference": REFERENCE,
+                        },
+                    }
+                }
+            },
+            "properties.containerSettings.imageSourceRegistry.credentials",
+        ),
+    ],
+    ids=["secret", "share", "registry"],
+)
+def test_a_secret_is_given_or_lies_in_key_vault(fields, path):
+    assert "give one of" in problems(**fields)[path]
 
 
 @pytest.mark.parametrize("suffix", ["/etc", "../x", "a/../../b"])
@@ -187,6 +274,12 @@ def test_an_unknown_communication_backend_is_refused():
 def test_more_parameter_servers_than_nodes_are_refused():
     found = problems(**settings(tensorFlowSettings={"pythonScriptFilePath": "a", "parameterServerCount": 3}))
     assert "3 > 2" in found["properties"]
+
+
+def test_as_many_parameter_servers_as_nodes_are_taken():
+    torch = {"pythonScriptFilePath": "a", "parameterServerCount": 2}
+    spec = JobSpec.from_wire(job_body(**settings(tensorFlowSettings=torch)))
+    assert spec.settings.parameter_server_count == spec.node_count == 2
 
 
 @pytest.mark.parametrize("time", ["", "P", "PT", "two hours", "PT0S", "0:00:00", f"P{10**12}D", "P1Y"])

@@ -54,6 +54,16 @@ def test_the_key_goes_only_to_its_own_account():
     assert [share["credentials"] for share in filled] == [{"accountKey": "k"}, {}]
 
 
+def test_credentials_of_its_own_stay_with_a_share():
+    share = {"azureFileUrl": "https://acc.file.core.windows.net/share", "credentials": {"accountKey": "own"}}
+    assert shares_of(with_shares(share), name="acc", key="k")[0]["credentials"] == {"accountKey": "own"}
+
+
+def test_an_account_name_that_is_given_stays():
+    share = {"accountName": "mine", "azureFileUrl": "https://other.file.core.windows.net/share"}
+    assert shares_of(with_shares(share))[0]["accountName"] == "mine"
+
+
 def test_the_setup_of_a_cluster_is_filled_too():
     mounts = {"azureFileShares": [{"azureFileUrl": URL, "relativeMountPath": "afs"}]}
     text = json.dumps(cluster_body(nodeSetup={"mountVolumes": mounts}))

@@ -116,6 +116,12 @@ def test_a_template_expression_is_refused_in_an_id():
     assert list(refused(job_body(cluster={"id": "[resourceId('x')]"}))) == ["properties.cluster.id"]
 
 
+def test_what_could_not_be_respelt_is_told_once():
+    with pytest.raises(SpecError) as caught:
+        JobSpec.from_wire(job_body(nodeCount="[parameters('nodes')]"))
+    assert [problem.path for problem in caught.value.problems] == ["properties.nodeCount"]
+
+
 def test_a_command_with_brackets_is_no_template_expression():
     command = "[ -f x ] && [[ $(parameters) ]]"
     assert (

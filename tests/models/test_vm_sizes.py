@@ -9,6 +9,7 @@ from batchai_magics.models.vm_sizes import SIZES, VmSize, lookup
     [
         ("STANDARD_NC24R", VmSize("Standard_NC24r", 24, 4, 224, has_rdma=True)),
         ("standard_nc6s_v3", VmSize("Standard_NC6s_v3", 6, 1, 112)),
+        (" Standard_D2\n", VmSize("Standard_D2", 2, 0, 7)),
         ("Standard_D2", VmSize("Standard_D2", 2, 0, 7)),
         ("Standard_H16mr", VmSize("Standard_H16mr", 16, 0, 224, has_rdma=True)),
     ],
