@@ -10,16 +10,19 @@ FRONTEND := $(wildcard batchai_magics/widgets/frontend/* package*.json)
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint lab bench clean
+.PHONY: help demo test test-fast lint lab bench clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(VENV)/demo.installed  ## run the quickstart notebook: 2 nodes, 4 processes, results in out/
 	@$(BIN)/python notebooks/run.py --out out
 
 test: $(VENV)/test.installed  ## run all tests
 	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+test-fast: $(VENV)/test.installed  ## run the tests that start no process and no browser: a minute
+	@$(BIN)/python -m pytest -q -m "not slow" --hypothesis-profile=quick $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, where npm is there, the front end
 	@$(BIN)/ruff check

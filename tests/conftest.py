@@ -1,6 +1,7 @@
-"""What holds for every test: settings of its own, no deadlines, and in CI nothing is skipped."""
+"""What holds for every test: settings of its own, no deadlines, no process of a fast one, no skip in CI."""
 
 import os
+import sys
 
 import hypothesis
 import pytest
@@ -8,7 +9,11 @@ import pytest
 # A skip with one of these reasons is right even in CI.
 RIGHT_SKIPS = ("only on macOS", "only on Windows")
 
+# What the interpreter says of itself when a process is started.
+STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
+
 hypothesis.settings.register_profile("unhurried", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=15)
 hypothesis.settings.load_profile("unhurried")
 
 
@@ -22,9 +27,34 @@ def _settings_of_its_own(tmp_path_factory, request, monkeypatch):
     monkeypatch.setenv("BATCHAI_CONFIG", str(folder / "config.yaml"))
 
 
+class Starts:
+    """The processes that a test without the mark `slow` has tried to start. None starts."""
+
+    def __init__(self):
+        self.is_forbidden, self.tried = False, []
+
+    def watch(self, event, arguments):
+        if self.is_forbidden and event in STARTS:
+            self.tried.append(f"{event}{arguments[:2]}")
+            raise RuntimeError(f"a test without the mark `slow` starts a process: {self.tried[-1]}")
+
+
+starts = Starts()
+sys.addaudithook(starts.watch)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    starts.is_forbidden = not item.get_closest_marker("slow")
+    try:
+        return (yield)
+    finally:
+        starts.is_forbidden = False
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    return _failed_if_skipped_in_ci((yield))
+    return _failed_if_it_started_something(_failed_if_skipped_in_ci((yield)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -38,6 +68,14 @@ def _failed_if_skipped_in_ci(report):
         if not reason.endswith(RIGHT_SKIPS):
             report.outcome = "failed"
             report.longrepr = f"skipped, which CI does not allow: {reason}"
+    return report
+
+
+def _failed_if_it_started_something(report):
+    tried, starts.tried = starts.tried, []
+    if tried and report.passed:
+        report.outcome = "failed"
+        report.longrepr = f"a test without the mark `slow` starts a process: {', '.join(tried)}"
     return report
 
 

@@ -287,6 +287,7 @@ def test_defaults_hold_for_the_session(run):
     assert run("%batchai experiment create -n tries").value.id.group == "mine"
 
 
+@pytest.mark.slow
 def test_a_node_that_fails_fails_the_cell(run, fail, capsys):
     run("%batchai cluster create -n small -s Standard_D2 -t 1")
     run("%batchai cluster node exec -c small --exec 'echo hi'")
@@ -294,6 +295,7 @@ def test_a_node_that_fails_fails_the_cell(run, fail, capsys):
     assert "the command ended with exit code 3" in fail("%batchai cluster node exec -c small --exec 'exit 3'")
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_a_command_on_a_node(run, fail, tmp_path):
     run("%batchai cluster create -n small -s Standard_D2 -t 1")
     told_enough = "seq 50000"  # more than a pipe holds: when it is through, somebody reads
@@ -314,6 +316,7 @@ def test_tab_completes_az(run, shell):
     until(lambda: offers(shell, "%az group show -n ") == ["mine"])
 
 
+@pytest.mark.slow
 def test_a_cell_that_ran_before_says_so(run, capsys):
     run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
     assert "--new" not in capsys.readouterr().out

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MAKEFILE = ROOT / "Makefile"
-TARGETS = re.findall(r"^([a-z]+):", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE)
+TARGETS = re.findall(r"^([a-z-]+):", MAKEFILE.read_text(encoding="utf-8"), re.MULTILINE)
 
 pytestmark = pytest.mark.slow
 

@@ -35,3 +35,20 @@ def test_a_skip_fails_in_ci_and_names_its_reason(tmp_path, body):
 def test_a_skip_that_is_right_everywhere_passes_in_ci(tmp_path):
     done = run(tmp_path, "def test_it():\n    pytest.skip('only on macOS')\n", ci="1")
     assert (done.returncode, "1 skipped" in done.stdout) == (0, True)
+
+
+STARTED = "import subprocess\n{mark}def test_it():\n    {start}\n"
+START = "subprocess.run(['true'])"
+CAUGHT = "try: subprocess.run(['true'])\n    except Exception: pass"
+
+
+@pytest.mark.parametrize("start", [START, CAUGHT])
+def test_a_test_that_starts_a_process_fails_without_the_mark_for_slow_ones(tmp_path, start):
+    done = run(tmp_path, STARTED.format(mark="", start=start), ci="")
+    assert done.returncode == 1
+    assert "a test without the mark `slow` starts a process: subprocess.Popen" in done.stdout
+
+
+def test_a_slow_test_starts_processes(tmp_path):
+    done = run(tmp_path, STARTED.format(mark="@pytest.mark.slow\n", start=START), ci="")
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True)

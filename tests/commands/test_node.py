@@ -23,6 +23,7 @@ def output(parts, *, is_error=False):
     return b"".join(part.data for part in parts if isinstance(part, Logged) and part.is_error is is_error)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_command_runs_in_the_folder_of_its_node(do):
     node = do("cluster node list -c one").value[0].id
@@ -32,12 +33,14 @@ def test_a_command_runs_in_the_folder_of_its_node(do):
     assert parts[-1] == Ended(3, "the command ended with exit code 3")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_command_sees_what_is_mounted(do):
     parts = list(do("cluster node exec -c one --exec 'ls $AZ_BATCHAI_MOUNT_ROOT'").parts)
     assert output(parts).split() == [b"autoafs", b"autobfs"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_what_a_command_writes_is_seen_while_it_runs(do):
     waiting = "pwd; until [ -e go ]; do sleep 0.02; done; echo gone"
@@ -47,6 +50,7 @@ def test_what_a_command_writes_is_seen_while_it_runs(do):
     assert output(parts) == b"gone\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_command_that_nobody_reads_any_more_is_ended_with_all_that_it_started(do, context):
     parts = do("cluster node exec -c one --exec 'setsid sleep 1000 & echo up; sleep 1000'").parts
@@ -55,6 +59,7 @@ def test_a_command_that_nobody_reads_any_more_is_ended_with_all_that_it_started(
     assert not below(context.settings.home)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_command_may_leave_something_running_on_purpose(do, context):
     assert output(do("cluster node exec -c one --exec 'sleep 1000 >/dev/null 2>&1 & echo $!'").parts)

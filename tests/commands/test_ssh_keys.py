@@ -35,6 +35,7 @@ def public_of(private):
     return key.public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH).decode()
 
 
+@pytest.mark.slow
 def test_ssh_keys_are_made_once_and_fit_each_other(do, ssh):
     made = do(f"{MAKE} one")
     key = (ssh / "id_rsa.pub").read_text().strip()
@@ -47,6 +48,7 @@ def test_ssh_keys_are_made_once_and_fit_each_other(do, ssh):
     assert server.data["sshConfiguration"]["userAccountSettings"]["adminUserSshPublicKey"] == key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", [form.PrivateFormat.OpenSSH, form.PrivateFormat.TraditionalOpenSSL])
 def test_a_private_key_that_is_there_is_kept(do, ssh, style):
     do(f"{MAKE} one")
@@ -75,6 +77,7 @@ def test_a_private_key_that_cannot_be_read_is_told_and_kept(do, ssh, is_key):
     assert len(do("cluster list")) == 0
 
 
+@pytest.mark.slow
 def test_the_public_key_of_a_home_is_taken_and_none_is_made_unasked(do, ssh):
     assert key_of(do("cluster create -s Standard_D2 -t 0 -n none")) is None
     assert not ssh.exists()

@@ -147,6 +147,7 @@ def test_a_big_log_is_read_as_the_parser_reads_it(tmp_path):
         assert len(metrics.frame()) == sum(isinstance(record, StepRecord) for record in expected)
 
 
+@pytest.mark.slow
 def test_reading_a_big_log_imports_no_pandas():
     code = (
         "import sys; from batchai_magics.metrics import read_metrics; read_metrics(b'x\\n' * 1_000_000);"

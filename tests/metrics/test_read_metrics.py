@@ -72,6 +72,7 @@ def test_the_metrics_offer_frame_summary_and_plot():
     )
 
 
+@pytest.mark.slow
 def test_pandas_and_matplotlib_are_imported_only_when_needed():
     code = (
         "import sys; from batchai_magics.metrics import read_metrics; read_metrics(b'').to_json();"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.slow
 def test_a_supervisor_starts_without_the_models_which_take_long() -> None:
     code = (
         "import sys; from batchai_magics.backends.local import supervisor; print('pydantic' in sys.modules)"
