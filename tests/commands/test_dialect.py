@@ -5,6 +5,7 @@ import pytest
 from batchai_magics.commands.dialect import modern
 from batchai_magics.commands.parse import parse
 from batchai_magics.commands.stream import Logged, Said
+from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
@@ -44,6 +45,16 @@ from tests.patience import PATIENCE_S
             "cluster create -n c -l eastus --container-name b --container-mount-path m -c cluster.json",
             "cluster create -n c --bfs-name b --bfs-mount-path m --config-file cluster.json",
         ),
+        ("job create -n j -r nc6 -c job", "job create -n j --cluster nc6 --config-file job"),
+        ("job create -n j --cluster-name nc6 -c job", "job create -n j --cluster nc6 --config-file job"),
+        (
+            "job create -n j --config-file a.json -c nc6.json",
+            "job create -n j --config-file a.json -c nc6.json",
+        ),
+        ("job create -n j -f a.json -c nc6.json", "job create -n j -f a.json -c nc6.json"),
+        ("job create -c", "job create -c"),
+        ("job create --location=eastus -n j", "job create -n j"),
+        ("job create --nfs-name n --nfs-resource-group g -n j", "job create --nfs n -n j"),
         ("file-server create -n f -l eastus", "file-server create -n f"),
         ("job show -n j", "job show -n j"),
     ],
@@ -55,6 +66,14 @@ def test_a_line_of_2017_is_one_of_2018(then, now):
 def test_a_line_of_2018_has_nothing_to_say():
     assert modern(["job", "create", "-n", "j", "-f", "job.json", "-c", "nc6"]).changed == ()
     assert modern(["cluster", "node", "exec", "-c", "c", "-n", "node", "--exec", "ls"]).changed == ()
+
+
+def test_what_the_line_names_is_where_it_takes_place():
+    invocation = parse(["job", "stream-file", "--job-name", "j", "--name", "a.txt", "-w", "lab"])
+    assert invocation.notes(Settings()) == (
+        "Words of 2017: job stream-file as job file stream, --job-name as --job, --name as --file-name; "
+        "workspace lab, experiment default.",
+    )
 
 
 def test_help_of_an_old_command_is_that_of_the_new_one():

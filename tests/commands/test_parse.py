@@ -64,6 +64,9 @@ def test_a_wrong_option_is_answered_with_a_guess():
     told = complaint("job show --nmae x")
     assert "unrecognized arguments: --nmae" in told
     assert 'did you mean "--name"?' in told
+    assert 'did you mean "--output-directory-id"?' in complaint(
+        "job file list -j x --output-directroy-id=stdouterr-of-a-very-long-name"
+    )
 
 
 def test_options_are_not_abbreviated():
@@ -77,6 +80,11 @@ def test_a_missing_option_is_named():
 
 def test_zero_nodes_is_a_number_of_nodes():
     assert parsed("cluster resize -n c -t 0").target == 0
+
+
+def test_a_number_has_a_least_value():
+    assert parsed("job file list -j x --expiry 1").expiry == 1
+    assert "expected 1 or more, got 0" in complaint("job file list -j x --expiry 0")
 
 
 def test_ids_take_the_place_of_names():

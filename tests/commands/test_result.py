@@ -19,6 +19,17 @@ def test_text_columns_stand_left_and_numbers_right():
     assert table.to_text().splitlines() == ["Name  Nodes", "----  -----", "a         1", "bcd      12"]
 
 
+def test_words_are_no_numbers_and_nothing_is_no_hindrance():
+    table = Table(("Here", "Count"), ((True, 1), (False, None), (True, 100)))
+    assert [line.rstrip() for line in table.to_text().splitlines()] == [
+        "Here   Count",
+        "-----  -----",
+        "True       1",
+        "False",
+        "True     100",
+    ]
+
+
 def test_html_is_escaped():
     assert "&lt;b&gt;" in Table(("Name",), (("<b>",),)).to_html()
 

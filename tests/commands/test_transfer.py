@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from batchai_magics.commands.azure import transfer
+from batchai_magics.commands.azure import batch, transfer
 from batchai_magics.commands.azure.place import Place
 from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.errors import StorageError
@@ -137,6 +137,22 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
     assert here.read_bytes() == BIG[::-1]
 
 
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        (None, "got"),
+        ("", "got"),
+        (".", "got"),
+        ("in/", "in/got"),
+        ("folder", "folder/got"),
+        ("in/name", "in/name"),
+    ],
+)
+def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
+    is_folder = {"folder"}.__contains__
+    assert batch.named(path, "/some/where/got", is_folder, option="--path") == named
+
+
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
 def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
     with pytest.raises(StorageError, match="leads out of"):
@@ -178,7 +194,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from batchai_magics.backends.local.shares import LocalStorage
-from batchai_magics.commands.azure import transfer
+from batchai_magics.commands.azure import batch, transfer
 from batchai_magics.commands.azure.place import Place
 transfer.PIECE_BYTES = 4096
 way, root, here = sys.argv[1:]
