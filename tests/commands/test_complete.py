@@ -68,6 +68,32 @@ def test_an_option_is_offered_once():
     assert "--ids" in line("job show -n x ")[0]
 
 
+def test_an_option_that_has_its_value_takes_no_more():
+    offered = line("job list -o table ")[0]
+    assert "tsv" not in offered
+    assert "--query" in offered
+    assert line("cluster show -n small ")[1] is Live.NOTHING
+
+
+def test_after_an_option_that_takes_several_both_fit():
+    offered = line("job show --ids /one ")[0]
+    assert "--output" in offered
+    assert "--name" in offered
+
+
+def test_what_the_line_says_is_known_for_the_names():
+    expected = expected_in_line(["job", "show", "-w", "lab", "--debug", "-e", "tries", "-n"])
+    assert (expected.given.workspace, expected.given.experiment) == ("lab", "tries")
+    assert expected.given.name is None
+    assert expected.given.debug is None
+
+
+def test_a_word_with_quotes_is_left_alone():
+    assert split_at_cursor("job show 'my'") is None
+    assert split_at_cursor("job show my") == (["job", "show"], "my")
+    assert split_at_cursor("job show ") == (["job", "show"], "")
+
+
 @pytest.mark.parametrize(
     ("text", "live"),
     [
@@ -105,6 +131,7 @@ def test_paths_are_offered_with_their_folder(tmp_path):
     (tmp_path / "jobs").mkdir()
     assert paths(f"{tmp_path}/job") == [f"{tmp_path}/job.json", f"{tmp_path}/jobs/"]
     assert paths(f"{tmp_path}/nowhere/x") == []
+    assert "/tmp/" in paths("/tm")
 
 
 class Session:

@@ -69,6 +69,10 @@ def test_tsv_has_a_line_a_thing():
     assert Result(DATA, "[0].name").to_text("tsv") == "a"
 
 
+def test_tsv_counts_what_is_in_a_list_and_leaves_objects_out():
+    assert Result({"tags": ["a", "b"], "deep": {"x": 1}, "last": 2}).to_text("tsv") == "2\t\t2"
+
+
 def test_yaml_reads_back():
     assert Result(DATA, "[].name").to_text("yaml") == "- a\n- b"
     assert Result(DATA, "[0].name").to_text("yaml") == "a"
