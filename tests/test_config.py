@@ -54,7 +54,7 @@ def test_the_home_is_absolute_and_knows_the_tilde(file, monkeypatch, tmp_path):
     assert load({"BATCHAI_HOME": "~/x"}, path=file).home == Path.home() / "x"
 
 
-@pytest.mark.parametrize("count", ["two", "0", "-1", "1.5"])
+@pytest.mark.parametrize("count", ["two", "0", "-1", "1.5", "٣", "²"])
 def test_a_bad_count_names_the_setting_and_its_variable(count, file):
     told = refused(file, BATCHAI_CLUSTER_NODES=count)
     assert "setting cluster_nodes (BATCHAI_CLUSTER_NODES)" in told
@@ -91,6 +91,22 @@ def test_a_broken_file_is_named(text, file):
     assert f"{file} is no valid YAML" in refused(file, text)
 
 
+def test_a_file_that_is_no_text_is_named(file):
+    file.write_bytes(b"workspace: \xff")
+    with pytest.raises(UsageError, match="is no valid YAML"):
+        load({}, path=file)
+
+
+def test_space_around_a_value_does_not_count(file):
+    assert load({"BATCHAI_WORKSPACE": " mine "}, path=file).workspace == "mine"
+
+
+def test_the_name_of_the_file_knows_the_tilde(file, monkeypatch):
+    monkeypatch.setenv("HOME", str(file.parent))
+    file.write_text("workspace: mine\n")
+    assert load({"BATCHAI_CONFIG": f"~/{file.name}"}).workspace == "mine"
+
+
 @pytest.mark.parametrize("value", ["[a]", "{a: b}", "true"])
 def test_a_setting_has_one_value(value, file):
     assert "expected one value" in refused(file, f"workspace: {value}")
@@ -108,6 +124,18 @@ def test_what_is_saved_is_read_again_beside_what_was_there(file):
     assert (settings.workspace, settings.cluster, settings.experiment) == ("it's: new", "big", "kept")
     assert file.read_text().startswith("# mine\n")
     assert file.stat().st_mode & 0o077 == 0
+
+
+def test_the_first_save_makes_the_folder(tmp_path):
+    file = tmp_path / "new" / "config.yaml"
+    assert save({"workspace": "mine"}, {"BATCHAI_CONFIG": str(file)}) == file
+    assert [item.name for item in file.parent.iterdir()] == ["config.yaml"]
+
+
+def test_a_name_written_with_space_is_replaced_too(file):
+    file.write_text("workspace : old\n")
+    save({"workspace": "new"}, {"BATCHAI_CONFIG": str(file)})
+    assert file.read_text() == 'workspace: "new"\n'
 
 
 def test_a_broken_file_is_not_written_to(file):

@@ -1,0 +1,146 @@
+"""What a handle gives, from a backend whose state and log the test writes itself."""
+
+import pytest
+
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.jobs import handle
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.job import ExecutionState
+from tests.widgets.scripted import FAILURE, JOB, ScriptedBackend, step_line
+
+
+@pytest.fixture
+def backend(tmp_path):
+    return ScriptedBackend(tmp_path / "job")
+
+
+@pytest.fixture
+def job(backend):
+    return Job(backend, JOB, patterns={"score": r"score=(\d+)"})
+
+
+class Clock:
+    """Time that passes while somebody sleeps; at a given moment something happens."""
+
+    def __init__(self, monkeypatch, at_s=float("inf"), then=lambda: None):
+        self.now, self.at_s, self.then = 0.0, at_s, then
+        monkeypatch.setattr(handle.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(handle.time, "sleep", self.sleep)
+
+    def sleep(self, seconds):
+        self.now += seconds
+        if self.now >= self.at_s:
+            self.then()
+
+
+def test_waiting_ends_when_the_job_does(backend, job, monkeypatch):
+    Clock(monkeypatch, 3.0, lambda: backend.finish(ExecutionState.FAILED, exit_code=3))
+    assert job.wait(60) is job
+    assert (job.is_done, job.state, job.exit_code) == (True, ExecutionState.FAILED, 3)
+
+
+def test_waiting_outlasts_the_queue(backend, job, monkeypatch):
+    backend.finish(ExecutionState.QUEUED)
+    Clock(monkeypatch, 3.0, backend.finish)
+    assert job.wait(60).is_done
+
+
+def test_waiting_gives_up_after_the_time_asked_and_not_before(job, monkeypatch):
+    clock = Clock(monkeypatch)
+    with pytest.raises(TimeoutError, match="job resnet is still running after 2 s"):
+        job.wait(2)
+    assert 2 < clock.now <= 3
+
+
+def test_a_job_that_ends_in_time_is_no_error_however_late_that_is_seen(backend, job, monkeypatch):
+    Clock(monkeypatch, 0.01, backend.finish)
+    assert job.wait(0) is job
+
+
+def test_a_waiting_job_has_no_exit_code(backend, job):
+    backend.finish(ExecutionState.QUEUED)
+    assert job.exit_code is None
+
+
+def test_records_are_those_of_the_formats_and_of_the_users_patterns(backend, job):
+    backend.write("score=7\n" + step_line(3))
+    assert [getattr(r, "value", None) or r.step for r in job.records()] == [7, 3]
+
+
+def test_a_download_replaces_what_was_there(backend, job, tmp_path):
+    backend.write("new")
+    (tmp_path / "stdout.txt").write_text("old and longer")
+    assert job.download("stdout.txt", tmp_path).read_text() == "new"
+
+
+def test_a_download_that_stops_leaves_what_was_there(backend, job, tmp_path, monkeypatch):
+    backend.write("new")
+    (tmp_path / "stdout.txt").write_text("old")
+    read, reads = backend.read, []
+
+    def broken(file, offset=0, limit=1 << 20):
+        reads.append(offset)
+        if len(reads) > 2:
+            raise StorageError("gone")
+        return read(file, offset, limit)
+
+    monkeypatch.setattr(backend, "read", broken)
+    with pytest.raises(StorageError):
+        job.download("stdout.txt", tmp_path)
+    assert (tmp_path / "stdout.txt").read_text() == "old"
+
+
+def test_an_empty_file_is_downloaded_too(job, tmp_path):
+    assert job.download("stdout.txt", tmp_path).read_bytes() == b""
+
+
+def test_a_file_below_a_folder_keeps_its_folder(backend, job, tmp_path):
+    (backend.folder / "a").mkdir()
+    backend.write("inner", "a/b.txt")
+    assert job.download("a/b.txt", tmp_path) == tmp_path / "a" / "b.txt"
+
+
+def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
+    with pytest.raises(NotFoundError, match="has no file 'x'") as caught:
+        job.download("x", tmp_path)
+    assert (caught.value.code, caught.value.hint) == ("FileNotFound", "There are: stdout.txt.")
+    (backend.folder / "stdout.txt").unlink()
+    with pytest.raises(NotFoundError) as caught:
+        job.download("x", tmp_path)
+    assert caught.value.hint == "The directory is empty."
+
+
+def test_the_card_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
+    for rank in (0, 2):
+        backend.write(f"words of {rank}\n", "stderr.txt", rank=rank)
+    assert job.card().failure_lines == ()
+    backend.finish(ExecutionState.FAILED, **FAILURE)
+    assert job.card().failure_lines == ("words of 2",)
+
+
+def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
+    backend.write("".join(f"{number}\n" for number in range(50)) + step_line(3))
+    card = job.card()
+    assert card.lines[-2:] == ("49", step_line(3).rstrip())
+    assert (len(card.lines), card.numbers["steps"]) == (handle.LAST_LINES, "3")
+
+
+def test_following_uses_the_patterns_of_the_handle(backend, job):
+    backend.write("score=7\n")
+    backend.finish()
+    values = [record.value for event in job.events() for record in getattr(event, "records", ())]
+    assert values == [7]
+
+
+@pytest.mark.parametrize("path", ["../stdout.txt", "a/../../stdout.txt", "/etc/passwd"])
+def test_a_download_stays_in_its_folder(backend, job, tmp_path, path):
+    backend.write("x")
+    with pytest.raises(StorageError, match="leads out of"):
+        job.download(path, tmp_path / "here")
+
+
+def test_the_summary_knows_which_node_a_rank_ran_on(backend, job):
+    for rank in (0, 2):
+        backend.write("".join(step_line(step, rank, 100.0 / (rank + 1)) for step in range(10, 200, 10)))
+    backend.finish(ExecutionState.FAILED, **FAILURE)
+    assert set(job.summary().per_node) == {"node-0", "node-1"}
