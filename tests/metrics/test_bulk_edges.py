@@ -109,7 +109,7 @@ def test_what_follows_a_loss_is_what_the_parser_says(tail):
 
 
 def test_the_first_step_is_no_rhythm():
-    log = f"{step(1)}\n{step(30)}\n{step(60)}\n{step(90)}\nversion 1.8{step(60)}\n"
+    log = f"{step(1)}\n{step(30)}\n{step(60)}\n{step(90)}\nversion 1.81{step(60)}\n"
     assert steps_of(both(log))[-1] == (None, 60)
 
 

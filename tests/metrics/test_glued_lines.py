@@ -55,6 +55,20 @@ def test_text_before_a_step_leaves_the_number_as_it_is():
     ]
 
 
+def test_the_last_step_may_be_that_of_the_last_batch():
+    header = HEADER.replace("Num batches: 100", "Num batches: 101")
+    assert found(f"{header}{step(10)}\nhello {step(101)}\n")[-1] == (101, 7.087)
+    assert found(f"{HEADER}{step(10)}\nversion 1.8{step(100)}\n")[-1] == (100, 7.087)
+
+
+def test_before_any_step_the_first_one_or_a_tenth_one_is_expected():
+    assert found(f"version 1.85{step(1)}\n") == [(1, 7.087)]
+
+
+def test_step_0_behind_text_is_none():
+    assert found(f"hello {step(0)}\n") == []
+
+
 def test_a_total_and_a_step_are_split_after_two_decimals():
     total_record, step_record = read("total images/sec: 1740.38" + step(10) + "\n")
     assert (total_record.images_per_sec, step_record.step) == (1740.38, 10)

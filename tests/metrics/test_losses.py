@@ -36,3 +36,8 @@ def test_many_losses_are_told_from_their_means():
 def test_a_steps_loss_is_the_mean_of_its_ranks():
     series = {rank: [StepRecord(10, rank, 1, 0, 0, loss)] for rank, loss in ((0, 1.0), (1, 2.0))}
     assert mean_losses(series) == {10: 1.5}
+
+
+def test_chance_is_judged_with_the_correction_for_whole_pairs():
+    assert loss_trend([6, 5, 3, 4, 1, 2]) is LossTrend.FLAT
+    assert loss_trend([6, 5, 4, 3, 1, 2]) is LossTrend.FALLING

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_text import HEADER, step, total
 
-from batchai_magics.metrics import HeaderRecord, Parser, StepRecord
+from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, ValueRecord
 from batchai_magics.metrics.formats import FORMATS
 from batchai_magics.metrics.lines import MAX_LINE_BYTES
 
@@ -54,8 +54,12 @@ def test_a_line_of_the_current_stream_goes_on_in_an_even_block():
 
 
 def test_a_record_at_the_cut_of_an_overlong_line_is_read():
-    text = "y" * (MAX_LINE_BYTES - CUT) + "#" + LINE
-    assert step_ranks(read(f"{text}\n{STEPS}"))[0] == (None, 10)
+    text = "y" * (MAX_LINE_BYTES - CUT) + "#" + step(70)
+    assert step_ranks(read(f"{text}\n{STEPS}"))[0] == (None, 70)
+
+
+def test_what_follows_the_cut_of_an_overlong_line_is_no_line_of_its_own():
+    assert read("y" * 2 * MAX_LINE_BYTES + "step=1 loss=0.5\n") == []
 
 
 def test_the_rhythm_of_steps_read_at_once_tells_where_a_glued_step_begins():
@@ -66,7 +70,8 @@ def test_the_rhythm_of_steps_read_at_once_tells_where_a_glued_step_begins():
 
 def test_the_first_step_is_no_rhythm():
     steps = "".join(f"{step(number)}\n" for number in (1, 30, 60, 90, 120))
-    assert step_ranks(read(steps, f"version 1.8{step(60)}\n"))[-1] == (None, 60)
+    assert step_ranks(read(steps, f"version 1.81{step(60)}\n"))[-1] == (None, 60)
+    assert step_ranks(read(*steps.splitlines(keepends=True), f"version 1.81{step(60)}\n"))[-1] == (None, 60)
 
 
 def test_after_accuracies_were_read_at_once_a_last_line_without_them_is_cut():
@@ -74,7 +79,7 @@ def test_after_accuracies_were_read_at_once_a_last_line_without_them_is_cut():
     assert step_ranks(read(f"{steps}{steps}", step(80))) == 2 * [(None, n) for n in range(10, 80, 10)]
 
 
-@pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n", "noise\n10\t412.7 examples/sec\n"])
+@pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n", f"{STEPS}10\t412.7 examples/sec\n"])
 @pytest.mark.parametrize("size", [1, 4])
 def test_a_header_that_is_long_over_takes_no_more_lines(noise, size):
     block = noise * (5000 // size)
@@ -87,6 +92,31 @@ def test_a_header_that_goes_on_takes_its_lines(noise):
     records = read(HEADER, noise * 3000, "Optimizer:   adam\n", noise * 3000, "Optimizer:   lars\n")
     values = [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"]
     assert values == ["sgd", "adam", "lars"]
+
+
+TABLE = "epoch        main/loss   main/accuracy\n1            0.5         0.25\n"
+
+
+def values_of(records):
+    return [(record.rank, record.value) for record in records if isinstance(record, ValueRecord)]
+
+
+def test_a_table_that_opens_within_a_header_is_read():
+    assert values_of(read(f"{HEADER}noise\n{TABLE}")) == [(None, 0.5), (None, 0.25)]
+
+
+def test_a_row_that_nothing_ended_is_no_row():
+    assert values_of(read(f"{TABLE}2            0.25        0.5")) == [(None, 0.5), (None, 0.25)]
+
+
+def test_a_number_of_a_rank_without_a_table_is_no_row():
+    log = tagged(TABLE, 0) + tagged("5", 1) + tagged("2            0.25        0.5", 0)
+    assert values_of(read(log)) == [(0, 0.5), (0, 0.25), (0, 0.25), (0, 0.5)]
+
+
+def test_a_line_that_may_go_on_counts_only_when_it_has_ended():
+    assert values_of(read("step=1 loss=0.5")) == []
+    assert values_of(read('{"step": 1, "loss": 0.5}')) == [(None, 0.5)]
 
 
 def test_a_finished_parser_knows_neither_ranks_nor_offsets():

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from scaling_logs import log
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import figure_png, read_metrics, scaling
+from batchai_magics.metrics import HeaderRecord, LogMetrics, figure_png, read_metrics, scaling
 from batchai_magics.metrics.scaling_chart import NOTHING
 
 RUNS = {"one": log(1, 100), "two": log(2, 90), "four": log(4, 80)}
@@ -130,6 +130,30 @@ def test_while_a_job_runs_the_study_is_what_is_known_so_far():
     assert found.frame()["processes"].tolist() == [1]
     assert "100.0 images/sec with 1 process," in str(found)
     assert "No images/sec yet: two." in found._repr_html_()
+
+
+def test_while_one_job_runs_another_that_told_nothing_is_no_error():
+    found = scaling({"one": Running("one", log(1, 100)), "two": read_metrics(b"")})
+    assert (found.is_running, found.silent) == (True, ("two",))
+
+
+def test_one_process_with_several_devices_counts_as_many():
+    found = scaling([replicated(log(4, 80)), log(1, 100)])
+    assert found.frame()["processes"].tolist() == [1, 4]
+
+
+def replicated(metrics):
+    """The same run as one process that drives all devices."""
+    return LogMetrics(
+        HeaderRecord(r.key, r.value.replace("horovod/", "/"), 0, 0) if isinstance(r, HeaderRecord) else r
+        for r in metrics.records
+        if not r.rank
+    )
+
+
+def test_a_study_of_two_batch_sizes_one_of_which_ran_once_stays_one_curve():
+    found = scaling([log(1, 100, batch=16), log(2, 100, batch=16), log(2, 100, batch=32)])
+    assert [curve.growth.value for curve in found.curves] == ["mixed"]
 
 
 def test_before_the_first_number_there_is_a_table_and_a_sentence():

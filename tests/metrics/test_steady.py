@@ -33,7 +33,7 @@ def test_lines_whose_rounding_blurs_the_speed_are_merged():
 
 
 def test_a_long_run_has_a_hundred_blocks_at_most():
-    assert len(blocks(steps([1] * 1000))) <= 100
+    assert len(blocks(steps([1] * 1000))) == 100
 
 
 def test_order_does_not_matter():
@@ -51,6 +51,26 @@ def test_a_late_disturbance_is_no_warm_up():
 
 def test_a_fast_beginning_is_no_warm_up():
     assert warm_up_steps(blocks(steps([*[1] * 8, *[2] * 12]))) == 0
+
+
+def test_warm_up_may_last_for_half_of_the_run_and_no_longer():
+    assert warm_up_steps(blocks(steps([*[5] * 5, *[1] * 5]))) == 50
+    assert warm_up_steps(blocks(steps([*[5] * 6, *[1] * 5]))) != 60
+
+
+def test_a_beginning_that_is_hardly_slower_is_no_warm_up():
+    assert warm_up_steps([Block(10 * n, 10 * n + 10, 97.0 if n < 5 else 100.0) for n in range(20)]) == 0
+    assert warm_up_steps([Block(10 * n, 10 * n + 10, 94.0 if n < 5 else 100.0) for n in range(20)]) == 50
+
+
+def test_four_blocks_are_enough():
+    assert warm_up_steps([Block(10 * n, 10 * n + 10, 1.0) for n in range(4)]) == 0
+
+
+def test_all_steps_after_the_cut_count_and_one_alone_tells_nothing():
+    told = steps([5, 5, 1, 3])
+    assert steady_speed(told, 20).images_per_sec == pytest.approx(500, rel=0.01)
+    assert steady_speed(told, 30) == steady_speed(told, None)
 
 
 def test_noise_is_no_warm_up():

@@ -82,6 +82,12 @@ class TestUnfinishedLines:
     def test_missing_accuracies_give_nothing_where_others_have_them(self):
         assert steps(step(1, accuracies="\t0.125\t0.500") + "\n" + step(10)) == [(1, 7.087)]
 
+    def test_missing_accuracies_of_an_ended_line_are_missing(self):
+        assert steps(f"{step(1, accuracies=chr(9) + '0.125	0.500')}\n{step(10)} x\n") == [
+            (1, 7.087),
+            (10, 7.087),
+        ]
+
     @pytest.mark.parametrize("text", ["total images/sec: 17", "total images/sec: 1740.3"])
     def test_a_cut_total_gives_nothing(self, text):
         assert read(text) == []

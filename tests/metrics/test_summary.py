@@ -69,6 +69,19 @@ class TestSummary:
         header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
         assert summary(tagged({0: 100, 1: 102}, header=header)).images_per_sec == 101
 
+    def test_of_a_global_rate_no_ranks_own_one_is_known(self):
+        header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
+        result = summary(tagged({0: 100, 1: 50}, header=header))
+        assert (result.rates, result.skew, result.stragglers) == ({}, None, ())
+
+    def test_more_ranks_than_were_promised_count(self):
+        assert summary(tagged(dict.fromkeys(range(5), 100))).ranks == 5
+
+    def test_a_rank_that_begins_after_another_one_has_ended_is_of_the_same_run(self):
+        buffered = [f"{run(steps=(1, 10))}".splitlines() for _ in range(2)]
+        lines = [f"[1,{rank}]<stdout>:{line}\n" for rank, part in enumerate(buffered) for line in part]
+        assert set(summary("".join(lines)).rates) == {0, 1}
+
     def test_repeated_totals_are_one_total(self):
         assert summary(run(ranks=4)).total_images_per_sec == 400
 

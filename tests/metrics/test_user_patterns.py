@@ -37,7 +37,7 @@ def test_a_pattern_sees_one_line_without_its_end():
     assert [r.value for r in read(r"^(\d+)$", "1\n2\r\n3 x\n4\n")] == [1, 2, 4]
 
 
-@pytest.mark.parametrize("text", ["nan", "inf", "1e-5", "-3"])
+@pytest.mark.parametrize("text", ["nan", "inf", "1e-5", "-3", "0"])
 def test_any_number_is_a_value(text):
     (record,) = read(r"loss=(\S+)", f"loss={text}\n")
     assert record.value == float(text) or math.isnan(record.value)
@@ -50,6 +50,11 @@ def test_what_is_no_number_is_no_record():
 def test_patterns_read_beside_the_built_in_formats():
     records = read(r"jitter = ([\d.]+)", "10\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n")
     assert [type(r).__name__ for r in records] == ["StepRecord", "PatternRecord"]
+
+
+def test_a_json_lines_own_number_wins_over_a_pattern_of_that_name():
+    (record,) = read(r'"loss": ([\d.]+)', '{"step": 1, "loss": 0.5}\n')
+    assert (type(record).__name__, record.value) == ("ValueRecord", 0.5)
 
 
 @pytest.mark.parametrize(

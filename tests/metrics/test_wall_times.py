@@ -95,6 +95,16 @@ def test_a_tags_time_is_that_of_the_line_it_ends():
     assert times(text) == [T, None]
 
 
+def test_a_tag_without_a_time_leaves_the_line_that_of_the_tag_before():
+    assert times(f"Sat Mar  2 10:25:35 2019[1,0]<stdout>:{LINE}[1,0]<stdout>:\n") == [T]
+
+
+def test_a_stamp_before_a_tag_is_that_of_its_own_line():
+    stamps = [f"2019-03-02T10:25:3{second}Z" for second in (5, 6, 7)]
+    log = "".join(f"{stamp} [1,{place % 2}]<stdout>:{LINE}\n" for place, stamp in enumerate(stamps))
+    assert times(log) == [T, T + 1, T + 2]
+
+
 class TestGlog:
     LINE = "I{} 10:25:35.000000   551 solver.cpp:218] Iteration 100, loss = 0.22\n"
 
