@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     )
     from batchai_magics.jobs.handle import Job
     from batchai_magics.jobs.submit import submit
-    from batchai_magics.metrics.comparison import compare
-    from batchai_magics.metrics.read import read_metrics
-    from batchai_magics.metrics.scalability import scaling
+    from batchai_magics.metrics.runs.comparison import compare
+    from batchai_magics.metrics.runs.read import read_metrics
+    from batchai_magics.metrics.runs.scalability import scaling
     from batchai_magics.models.cluster import ClusterSpec
     from batchai_magics.models.job import JobSpec
 
@@ -47,9 +48,9 @@ _HOMES = {
     "SpecError": "errors",
     "StorageError": "errors",
     "UsageError": "errors",
-    "compare": "metrics.comparison",
-    "read_metrics": "metrics.read",
-    "scaling": "metrics.scalability",
+    "compare": "metrics.runs.comparison",
+    "read_metrics": "metrics.runs.read",
+    "scaling": "metrics.runs.scalability",
     "submit": "jobs.submit",
 }
 
@@ -80,14 +81,14 @@ __all__ = [
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """What `%load_ext batchai_magics` calls."""
-    from batchai_magics.magics_loading import load
+    from batchai_magics.magics.loading import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """What `%unload_ext batchai_magics` calls."""
-    from batchai_magics.magics_loading import unload
+    from batchai_magics.magics.loading import unload
 
     unload(ipython)
 
@@ -95,6 +96,8 @@ def unload_ipython_extension(ipython: InteractiveShell) -> None:
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if _HOMES[name].startswith("jobs.") and "IPython" in sys.modules:
+        importlib.import_module(f"{__name__}.magics.loading").show_cards()
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

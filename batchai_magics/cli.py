@@ -9,14 +9,14 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.commands.parse import Invocation, parse
-from batchai_magics.commands.refusal import refusal
-from batchai_magics.commands.stream import Ended, Logged, Said, Stream
-from batchai_magics.commands.text import Text
+from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.commands.output.stream import Ended, Logged, Said, Stream
+from batchai_magics.commands.output.text import Text
+from batchai_magics.commands.parsing.parse import Invocation, parse
 from batchai_magics.errors import BatchAIError, UsageError
 
 if TYPE_CHECKING:
-    from batchai_magics.commands.result import Result
+    from batchai_magics.commands.output.result import Result
     from batchai_magics.commands.run import Pending
 
 INTERRUPTED = 130
@@ -79,8 +79,8 @@ def _confirm(invocation: Invocation) -> None:
 def _carry_out(invocation: Invocation) -> int:
     from batchai_magics import config
     from batchai_magics.commands.context import Context
+    from batchai_magics.commands.handlers.use import is_choosing
     from batchai_magics.commands.run import run
-    from batchai_magics.commands.use import is_choosing
 
     if invocation.command.words == "use" and is_choosing(invocation.arguments):
         hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config.config_path()}."
@@ -89,9 +89,9 @@ def _carry_out(invocation: Invocation) -> int:
 
 
 def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
-    from batchai_magics.commands.choice import Choice
-    from batchai_magics.commands.colors import colored
-    from batchai_magics.commands.progress import carry_out
+    from batchai_magics.commands.handlers.choice import Choice
+    from batchai_magics.commands.output.colors import colored
+    from batchai_magics.commands.output.progress import carry_out
     from batchai_magics.commands.run import Pending
 
     if isinstance(result, Stream):

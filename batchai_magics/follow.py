@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.times import Clock
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR

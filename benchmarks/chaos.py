@@ -21,8 +21,8 @@ from pathlib import Path
 import psutil
 from row import Row
 
-from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, workspace_id
 from batchai_magics.models.ids import Kind, ResourceId

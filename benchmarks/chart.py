@@ -18,8 +18,8 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import open_backend, workspace_id
 from batchai_magics.metrics.record import StepRecord
 from batchai_magics.models.ids import Kind
-from batchai_magics.widgets.feed import Feed
-from batchai_magics.widgets.job_view import JobView
+from batchai_magics.widgets.job.feed import Feed
+from batchai_magics.widgets.job.view import JobView
 
 UPDATES = 40
 

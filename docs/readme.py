@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from batchai_magics.cell_options import OPTIONS, Option
-from batchai_magics.commands.catalog import COMMANDS
+from batchai_magics.cell.options import OPTIONS, Option
+from batchai_magics.commands.parsing.catalog import COMMANDS
 
 README = Path(__file__).parent.parent / "README.md"
 

@@ -8,21 +8,21 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors | models config | launch cell metrics | backends.base | backends.* | follow | jobs | commands"
-    " | widgets server | magics cli"
+    "errors | models config options | launch cell metrics | backends.base | backends.service backends.node"
+    " | backends.* | follow | jobs | cards commands | widgets server | magics cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 
 # The only modules and packages that import a library.
 HOMES = {
-    "IPython": {"magics", "magics_loading", "widgets.display"},
+    "IPython": {"magics", "widgets.core.display"},
     "anywidget": {"widgets"},
     "ipywidgets": {"widgets"},
     "azure": {"backends.arm", "backends.azureml"},
     "starlette": {"server"},
     "uvicorn": {"server"},
-    "subprocess": {"backends.local", "backends.slurm"},
-    "psutil": {"backends.local", "backends.slurm"},
+    "subprocess": {"backends.node", "backends.local", "backends.slurm"},
+    "psutil": {"backends.node", "backends.local", "backends.slurm"},
 }
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
 
@@ -72,7 +72,7 @@ def test_heavy_libraries_load_only_when_they_are_needed(module):
 def unit(module):
     """The part of the package that a module belongs to: `backends.local`, `jobs`, `cell`."""
     first, *rest = module.split(".")[1:]
-    return f"backends.{rest[0]}" if first == "backends" and rest else first.split("_")[0]
+    return f"backends.{rest[0]}" if first == "backends" and rest else first
 
 
 def lives_in(homes, module):

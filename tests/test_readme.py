@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.commands.catalog import COMMANDS
+from batchai_magics.commands.parsing.catalog import COMMANDS
 from batchai_magics.jobs.handle import Job
 from tests.patience import PATIENCE_S
 

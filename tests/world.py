@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.cluster_rows import Limits
+from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.notes import Noted
-from batchai_magics.commands.parse import Invocation
-from batchai_magics.commands.result import Result
-from batchai_magics.commands.stream import Parts, Said, Stream
-from batchai_magics.commands.work import Work
+from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.output.result import Result
+from batchai_magics.commands.output.stream import Parts, Said, Stream
+from batchai_magics.commands.output.work import Work
+from batchai_magics.commands.parsing.parse import Invocation
 from batchai_magics.errors import BatchAIError, SpecError
 
 CONFIRMATION_MISSING = "Unable to prompt for confirmation as no tty available. Use --yes."

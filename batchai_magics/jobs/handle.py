@@ -6,29 +6,23 @@ import asyncio
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics import follow
 from batchai_magics.backends.base import Backend, FileRef, OutputFile
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.jobs.card import Card, first_failure, to_html
-from batchai_magics.jobs.logs import chunks, last_lines, records_of, tail_of
-from batchai_magics.jobs.numbers import numbers_of
+from batchai_magics.jobs.logs import chunks, records_of, tail_of
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import ERR, OUT, STDOUTERR, ExecutionState
+from batchai_magics.models.job import OUT, STDOUTERR, ExecutionState
 from batchai_magics.models.resources import Job as JobResource
 from batchai_magics.models.resources import RankExit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
-
-LAST_LINES = 20
-FAILURE_LINES = 12
 
 
 class Job:
@@ -164,26 +158,6 @@ class Job:
     def delete(self) -> None:
         """Ends the job if need be and forgets it; what it wrote stays on its share."""
         self.backend.delete(self.id)
-
-    def card(self) -> Card:
-        """The job as a still picture: state, numbers, the first failure, the last lines."""
-        job = self.show()
-        first = first_failure(job)
-        rank = first.rank if first else None
-        is_failed = job.state is ExecutionState.FAILED
-        return Card(
-            job=job,
-            now=datetime.now(timezone.utc),
-            processes=len(job.ranks),
-            numbers=numbers_of(self.records()),
-            lines=last_lines(self.backend, FileRef(self.id, OUT), LAST_LINES),
-            failure_lines=last_lines(self.backend, FileRef(self.id, ERR), FAILURE_LINES, rank=rank)
-            if is_failed
-            else (),
-        )
-
-    def _repr_html_(self) -> str:
-        return to_html(self.card())
 
     def __repr__(self) -> str:
         try:

@@ -131,7 +131,7 @@ def _open_local(settings: Settings) -> Backend:
         hint = "Use it in WSL, or on Linux or macOS."
         raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
     from batchai_magics.backends.local.backend import LocalBackend
-    from batchai_magics.backends.local.cluster_rows import Limits
+    from batchai_magics.backends.local.state.cluster_rows import Limits
 
     limits = Limits(settings.core_quota, settings.idle_s, settings.container_command)
     return LocalBackend(settings.home, limits=limits)

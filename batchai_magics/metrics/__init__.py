@@ -3,13 +3,9 @@
 pandas and matplotlib are imported only when a frame or a plot is asked for.
 """
 
-from batchai_magics.metrics.chart import plot
-from batchai_magics.metrics.comparison import Comparison, compare
-from batchai_magics.metrics.figure import figure_png, save_figure
-from batchai_magics.metrics.losses import LossTrend
-from batchai_magics.metrics.numbers import tidy
-from batchai_magics.metrics.parser import Parser
-from batchai_magics.metrics.read import LogMetrics, read_metrics
+from batchai_magics.metrics.charts.figure import figure_png, save_figure
+from batchai_magics.metrics.charts.run import plot
+from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.record import (
     EvalRecord,
     HeaderRecord,
@@ -19,10 +15,14 @@ from batchai_magics.metrics.record import (
     TotalRecord,
     ValueRecord,
 )
-from batchai_magics.metrics.scalability import Scaling, scaling
-from batchai_magics.metrics.series import by_rank, frame, interval_rates
-from batchai_magics.metrics.steady import Speed
-from batchai_magics.metrics.summary import Summary, summarize
+from batchai_magics.metrics.runs.comparison import Comparison, compare
+from batchai_magics.metrics.runs.losses import LossTrend
+from batchai_magics.metrics.runs.numbers import tidy
+from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.scalability import Scaling, scaling
+from batchai_magics.metrics.runs.series import by_rank, frame, interval_rates
+from batchai_magics.metrics.runs.steady import Speed
+from batchai_magics.metrics.runs.summary import Summary, summarize
 
 __all__ = [
     "Comparison",

@@ -14,10 +14,10 @@ from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.widgets.boards import Subject
-    from batchai_magics.widgets.feed import Feed
-    from batchai_magics.widgets.publisher import Publisher
-    from batchai_magics.widgets.shown import Source
+    from batchai_magics.widgets.boards.showing import Subject
+    from batchai_magics.widgets.core.publisher import Publisher
+    from batchai_magics.widgets.core.shown import Source
+    from batchai_magics.widgets.job.feed import Feed
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -34,8 +34,8 @@ def show(job: Job, *, ui: str = "auto") -> None:
     if is_text(ui):
         _show_text(job)
         return
-    from batchai_magics.widgets import display
-    from batchai_magics.widgets.showing import LiveShowing, Showing
+    from batchai_magics.widgets.core import display
+    from batchai_magics.widgets.job.showing import LiveShowing, Showing
 
     feed = _publisher().feed(job.id.key, lambda: _open(job))
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
@@ -51,7 +51,7 @@ def show_board(subject: Subject, *, ui: str = "auto") -> None:
 
     It is kept up to date while a page shows it, and becomes a still picture when nothing happens for long.
     """
-    from batchai_magics.widgets import boards
+    from batchai_magics.widgets.boards import showing as boards
 
     if is_text(ui):
         boards.show_text(subject)
@@ -64,7 +64,7 @@ def is_text(ui: str) -> bool:
     if ui not in TIERS:
         hint = did_you_mean(ui, TIERS) or f"one of {TIERS}"
         raise UsageError(f"ui: {ui!r} is no way to show anything", hint=hint)
-    from batchai_magics.widgets import display
+    from batchai_magics.widgets.core import display
 
     return ui == "text" or (ui == "auto" and not display.has_frontend())
 
@@ -75,15 +75,15 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
     While jobs among them run it follows these to their ends, live, and becomes table and figure then. As text
     it is the table, replaced by the final one where an output can be replaced.
     """
-    from batchai_magics.widgets import display
+    from batchai_magics.widgets.core import display
 
     tier = "text" if is_text(ui) else ui
     if value.is_running and display.has_frontend():
-        from batchai_magics.widgets import comparison_board
+        from batchai_magics.widgets.comparison import board as comparison_board
 
         comparison_board.show(value, _publisher(), ui=tier)
     else:
-        from batchai_magics.widgets.comparison_still import show_still
+        from batchai_magics.widgets.comparison.still import show_still
 
         show_still(value, ui=tier)
 
@@ -111,7 +111,7 @@ def close_all() -> None:
 @cache
 def _publisher() -> Publisher:
     """The publisher of this kernel."""
-    from batchai_magics.widgets.publisher import Publisher
+    from batchai_magics.widgets.core.publisher import Publisher
 
     return Publisher().start()
 
@@ -119,7 +119,7 @@ def _publisher() -> Publisher:
 def _open(job: Job) -> tuple[Source, Feed]:
     """A job's events from the start, and a feed that knows its state as it is now."""
     from batchai_magics.follow import Follower, StateChanged
-    from batchai_magics.widgets.feed import Feed
+    from batchai_magics.widgets.job.feed import Feed
 
     feed = Feed(processes=_process_count(job))
     feed.take(StateChanged(job.show()))
@@ -128,7 +128,7 @@ def _open(job: Job) -> tuple[Source, Feed]:
 
 def _open_inside(job: Job) -> str:
     """A job's live view inside another one: the id of its model."""
-    from batchai_magics.widgets.opened import OpenedJob
+    from batchai_magics.widgets.job.opened import OpenedJob
 
     publisher = _publisher()
     opened = OpenedJob(job, publisher.feed(job.id.key, lambda: _open(job)), work=publisher.do)
@@ -139,11 +139,12 @@ def _open_inside(job: Job) -> str:
 def _show_text(job: Job) -> None:
     from dataclasses import replace
 
-    from batchai_magics.jobs.card import to_text
-    from batchai_magics.widgets import display
+    from batchai_magics.cards.gathering import card_of
+    from batchai_magics.cards.job import to_text
+    from batchai_magics.widgets.core import display
 
     way_back = f"%batchai job show -n {job.name}"
-    card = replace(job.card(), processes=_process_count(job), way_back=way_back)
+    card = replace(card_of(job), processes=_process_count(job), way_back=way_back)
     display.show({"text/plain": to_text(card)}, "")
 
 

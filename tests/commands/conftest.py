@@ -3,8 +3,8 @@ import shlex
 import pytest
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.parse import parse
-from batchai_magics.commands.progress import carry_out
+from batchai_magics.commands.output.progress import carry_out
+from batchai_magics.commands.parsing.parse import parse
 from batchai_magics.commands.run import Pending, run
 from batchai_magics.config import Settings
 from batchai_magics.models.ids import Kind, ResourceId

@@ -2,8 +2,7 @@ import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeState, NodeStateCounts
-
-from .samples import cluster_body
+from tests.models.samples import cluster_body
 
 
 def problems(**changes):

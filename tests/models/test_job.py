@@ -5,8 +5,7 @@ import pytest
 from batchai_magics.errors import SpecError
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.toolkits import Toolkit
-
-from .samples import job_body
+from tests.models.samples import job_body
 
 SHARE = {
     "accountName": "a",

@@ -6,8 +6,7 @@ from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.load import ACCOUNT, KEY, StorageAccount, dumps, load, load_file
-
-from .samples import cluster_body, job_body
+from tests.models.samples import cluster_body, job_body
 
 URL = f"https://{ACCOUNT}.file.core.windows.net/share"
 

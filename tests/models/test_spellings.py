@@ -4,8 +4,7 @@ from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobPriority, JobSpec
 from batchai_magics.models.spellings import OLD
-
-from .samples import cluster_body, job_body
+from tests.models.samples import cluster_body, job_body
 
 
 def respelt(value):

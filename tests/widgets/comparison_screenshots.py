@@ -3,7 +3,7 @@
 import tempfile
 from pathlib import Path
 
-from . import lab as jupyter
+from tests.widgets import lab as jupyter
 
 OUT = Path(__file__).parents[2] / "out"
 SETUP = """

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.widgets import bundle
+from batchai_magics.widgets.core import bundle
+from tests.widgets import lab as jupyter
+from tests.widgets import steady
 from tests.world import world  # noqa: F401  # a fixture
-
-from . import lab as jupyter
-from . import steady
 
 VIEWPORT = {"width": 1300, "height": 1000}
 

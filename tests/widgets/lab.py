@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.patience import PATIENCE_S
-
-from . import lab_scripts as scripts
+from tests.widgets import lab_scripts as scripts
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
 PATIENCE_MS = 1000 * PATIENCE_S

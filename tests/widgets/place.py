@@ -9,8 +9,7 @@ from batchai_magics.models.cluster import AllocationState, ClusterSpec, NodeStat
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Cluster, ExecutionInfo, Job, Node, Provisioning
-
-from .scripted import JOB, SPEC, JobSpec, step_line
+from tests.widgets.scripted import JOB, SPEC, JobSpec, step_line
 
 CLUSTER = JOB.workspace_id.child(Kind.CLUSTER, "nc6")
 EXPERIMENT = JOB.parent

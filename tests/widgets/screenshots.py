@@ -4,7 +4,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import lab as jupyter
+from tests.widgets import lab as jupyter
 
 OUT = Path(__file__).parents[2] / "out"
 JOB = """

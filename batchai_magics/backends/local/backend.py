@@ -9,37 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.base import (
-    Capabilities,
-    Chunk,
-    CommandOutput,
-    FileRef,
-    OutputFile,
-    Spec,
-    Usage,
-)
-from batchai_magics.backends.local import (
-    catalog,
-    cluster_rows,
-    creation,
-    execution,
-    job_rows,
-    mounts,
-    nodes,
-    outputs,
-    recovery,
-    rows,
-    step,
-    stopping,
-    unmanaged,
-    usage,
-)
-from batchai_magics.backends.local.accounts import LocalAccounts, LocalGroups
-from batchai_magics.backends.local.cluster_rows import Limits
-from batchai_magics.backends.local.layout import Layout
-from batchai_magics.backends.local.planning import output_segment
-from batchai_magics.backends.local.shares import LocalStorage
-from batchai_magics.backends.local.store import Store
+from batchai_magics.backends.base import Capabilities, Chunk, CommandOutput, FileRef, OutputFile, Spec, Usage
+from batchai_magics.backends.local.folders import mounts, outputs, unmanaged
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.backends.local.state import catalog, cluster_rows, creation, job_rows, nodes, rows, usage
+from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
+from batchai_magics.backends.local.state.cluster_rows import Limits
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import execution, recovery, step, stopping
+from batchai_magics.backends.local.watch.planning import output_segment
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.models.cluster import ClusterPatch, VmPriority
 from batchai_magics.models.ids import Kind, ResourceId

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.local.layout import JobLayout
+from batchai_magics.backends.local.folders.layout import JobLayout
 
 # Options that Open MPI's mpirun has and MPICH's has not.
 _OPTIONS = re.compile(

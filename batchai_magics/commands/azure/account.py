@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from batchai_magics.backends.base import StorageAccount
-from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT
+from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.commands.context import Context
 from batchai_magics.errors import NotFoundError, UsageError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure.place import Place
 from batchai_magics.commands.azure.transfer import Copy, inside
-from batchai_magics.commands.relative import relative
+from batchai_magics.commands.handlers.relative import relative
 from batchai_magics.errors import UsageError
 
 

@@ -12,8 +12,8 @@ from batchai_magics.commands.azure import batch, holder
 from batchai_magics.commands.azure.file import checked_file, dropping, going_down, going_up
 from batchai_magics.commands.azure.place import Place, container
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.relative import relative
-from batchai_magics.commands.work import Work
+from batchai_magics.commands.handlers.relative import relative
+from batchai_magics.commands.output.work import Work
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from batchai_magics.commands.azure import batch, holder, transfer
 from batchai_magics.commands.azure.place import Place, share
 from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.notes import Noted
-from batchai_magics.commands.relative import relative
-from batchai_magics.commands.work import BYTES, Work
+from batchai_magics.commands.handlers.relative import relative
+from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.output.work import BYTES, Work
 from batchai_magics.errors import UsageError
 
 

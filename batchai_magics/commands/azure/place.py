@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import ShareFile, Storage
-from batchai_magics.backends.local.layout import DEFAULT_ACCOUNT
+from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.commands.context import Context
 from batchai_magics.errors import NotFoundError
 

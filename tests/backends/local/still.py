@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
-from batchai_magics.backends.local import creation, nodes, preparation, process, scheduler
-from batchai_magics.backends.local.cluster_rows import Limits
-from batchai_magics.backends.local.layout import Layout
-from batchai_magics.backends.local.outcome import failed_with
-from batchai_magics.backends.local.store import Store
-from batchai_magics.backends.local.verdict import record
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import creation, nodes
+from batchai_magics.backends.local.state.cluster_rows import Limits
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.verdict import record
+from batchai_magics.backends.local.watch import preparation, process, scheduler
+from batchai_magics.backends.local.watch.outcome import failed_with
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from batchai_magics.backends.local import process
+from batchai_magics.backends.local.watch import process
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.local import containers, open_mpi
 from batchai_magics.backends.local.containers import Box
-from batchai_magics.backends.local.layout import JobLayout
+from batchai_magics.backends.local.folders.layout import JobLayout
 from batchai_magics.launch import Launcher
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local import process
+from batchai_magics.backends.local.watch import process
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import Cluster

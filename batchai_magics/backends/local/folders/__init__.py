@@ -1,0 +1,1 @@
+"""What lies below `$BATCHAI_HOME`: nodes, mounts, shares, outputs."""

@@ -1,0 +1,122 @@
+"""Mounts: a link below a mount root for every share, container or file server that a description names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT, Layout
+from batchai_magics.errors import Problem, SpecError
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.storage import (
+    AzureBlobFileSystem,
+    AzureFileShare,
+    FileServerMount,
+    Mount,
+    MountVolumes,
+)
+
+DEFAULT_SHARE = "batchaishare"
+DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
+DEFAULT_CONTAINER = "batchaicontainer"
+CONTAINER_MOUNT = "autobfs"
+
+
+def share_url(share: str, account: str = DEFAULT_ACCOUNT) -> str:
+    """The address of a local share, in the form that job files use."""
+    return f"https://{account}.file.core.windows.net/{share}"
+
+
+def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
+    """The folder behind each relative mount path; unmanaged file systems have none."""
+    found = [(mount, _folder(layout, mount)) for mount in (volumes.all if volumes else ())]
+    return {mount.relative_mount_path: folder for mount, folder in found if folder}
+
+
+def _folder(layout: Layout, mount: Mount) -> Path | None:
+    if isinstance(mount, AzureFileShare):
+        return layout.share(mount.account_name or _account(mount), _share_name(mount))
+    if isinstance(mount, AzureBlobFileSystem):
+        return layout.container(mount.account_name, mount.container_name)
+    return _exported(layout, mount) if isinstance(mount, FileServerMount) else None
+
+
+def _exported(layout: Layout, server: FileServerMount) -> Path:
+    folder = layout.file_server(ResourceId.parse(server.file_server.id))
+    return folder / (server.source_directory or "").strip("/").removeprefix("data").strip("/")
+
+
+def commands(volumes: MountVolumes | None) -> list[dict[str, str]]:
+    """The mount command of each unmanaged file system, and its path below the mount root."""
+    found = (volumes.unmanaged_file_systems if volumes else None) or ()
+    return [{"command": item.mount_command, "path": item.relative_mount_path} for item in found]
+
+
+def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
+    """The same, with the default share and container at their usual places, unless they are taken."""
+    usual = {
+        DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
+        CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
+    }
+    taken = {item["path"].strip("/").partition("/")[0] for item in commands(volumes)}
+    free = {relative: folder for relative, folder in usual.items() if relative not in taken}
+    return {**free, **targets(layout, volumes)}
+
+
+def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
+    """Makes the links below `root`, and the folders they lead to."""
+    for relative, target in with_default(layout, volumes).items():
+        target.mkdir(parents=True, exist_ok=True)
+        place = root / relative
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.is_symlink():
+            place.symlink_to(target, target_is_directory=True)
+
+
+def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
+    """The folder that a cluster's setup task writes its output to; a SpecError when it is on no mount."""
+    setup = spec.node_setup
+    task = setup.setup_task if setup else None
+    assert setup, "only clusters with a setup task get here"
+    assert task, "only clusters with a setup task get here"
+    roots = {"AZ_BATCHAI_MOUNT_ROOT": with_default(layout, setup.mount_volumes)}
+    path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
+    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path)
+    return base / (task.std_out_err_path_suffix or "")
+
+
+def resolve(
+    layout: Layout,
+    path: str,
+    roots: dict[str, dict[str, Path]],
+    *,
+    field: str = "properties.stdOutErrPathPrefix",
+) -> Path:
+    """The folder that a path such as `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs` names. `roots` has its targets."""
+    for variable, mounted in roots.items():
+        for spelling in ("$" + variable, "${" + variable + "}"):
+            if path.startswith(spelling + "/"):
+                return _below(path.removeprefix(spelling + "/"), mounted, field)
+    fix = "begin it with $AZ_BATCHAI_MOUNT_ROOT/ or $AZ_BATCHAI_JOB_MOUNT_ROOT/ and a mounted path"
+    raise SpecError([Problem(field, f"{path!r} is on no mount", fix)])
+
+
+def _below(rest: str, mounted: dict[str, Path], field: str) -> Path:
+    for relative, target in mounted.items():
+        if rest == relative or rest.startswith(relative.rstrip("/") + "/"):
+            inner = rest[len(relative) :].strip("/")
+            if ".." in Path(inner).parts:
+                break
+            return target / inner
+    fix = f"mounted are: {', '.join(sorted(mounted)) or 'none'}"
+    text = f"{rest!r} is on no share, container or file server"
+    raise SpecError([Problem(field, text, fix)])
+
+
+def _account(share: AzureFileShare) -> str:
+    return urlsplit(share.azure_file_url).netloc.partition(".")[0] or DEFAULT_ACCOUNT
+
+
+def _share_name(share: AzureFileShare) -> str:
+    return urlsplit(share.azure_file_url).path.strip("/") or DEFAULT_SHARE

@@ -1,0 +1,157 @@
+"""Unmanaged file systems: what a description's own mount commands mount, and its sure unmounting.
+
+A cluster's are mounted once, below its mount root, while it has nodes: all its nodes are this machine. A
+job's are mounted while it runs. What is mounted is read from the system's own table, so that a crash leaves
+nothing that the next step does not find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.local import elevation
+from batchai_magics.backends.local.folders import node_folders, trees
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.verdict import OPEN
+from batchai_magics.backends.local.watch import process
+
+TICK_S = 0.05
+PATIENCE_S = 30.0
+LONGEST_WORDS = 400
+_UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
+_HELD = "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster WHERE cluster.guid = ?"
+_RUNS = f"SELECT 1 FROM job WHERE guid = ? AND state IN {OPEN}"
+
+
+def mount_line(command: str, place: Path) -> list[str]:
+    """The program that mounts at `place`: the service added the path to the command by itself, too."""
+    return elevation.elevated(["/bin/bash", "-c", f"{command} {shlex.quote(str(place))}"])
+
+
+def mark(guid: str) -> str:
+    """What marks mount commands and the daemons that they leave, apart from the job's own processes."""
+    return f"{guid}/mounts"
+
+
+def problem(place: Path, code: int, words: str) -> str:
+    """Why a mount command did not mount, or an empty string when it did. The command may hold a password."""
+    if code:
+        said = " ".join(words.split())[:LONGEST_WORDS]
+        told = f"{said} (exit code {code})" if said else f"exit code {code}"
+        return f"{place.name} could not be mounted: {told}"
+    if not is_mounted(place):
+        return f"The mount command of {place.name} ended well, and nothing is mounted at {place}"
+    return ""
+
+
+def mount_for_node(
+    store: Store, layout: Layout, node: sqlite3.Row, wanted: Sequence[Mapping[str, str]]
+) -> str:
+    """Mounts what a cluster's node (`id`, `guid`) wants and is not mounted yet; gives what went wrong."""
+    guid, root = node["guid"], layout.mounts(node["guid"])
+    if not layout.cluster(guid).exists():
+        return ""
+    with _alone(layout.cluster(guid)):
+        for item in wanted:
+            place = root / item["path"]
+            if not _is_there(store, f"{_HELD} AND node.id = ?", guid, node["id"]):
+                return ""  # sent away meanwhile: nobody would unmount it
+            told = "" if is_mounted(place) else _mount(item["command"], place, root, guid)
+            if told:
+                return told
+    return ""
+
+
+def _mount(command: str, place: Path, root: Path, guid: str) -> str:
+    place.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        mount_line(command, place),
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), process.MARK: mark(guid)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        preexec_fn=process.die_with_starter,
+    )
+    words = (done.stderr or done.stdout).decode(errors="replace")
+    return problem(place, done.returncode, words)
+
+
+def sweep(store: Store, layout: Layout) -> None:
+    """Unmounts what clusters without nodes and jobs that have ended left mounted."""
+    for root, question in ((layout.clusters, _HELD), (layout.jobs, _RUNS)):
+        inside = root.resolve()
+        places = [place for place in trees.mount_points(root) if place != inside]
+        for guid in {place.relative_to(inside).parts[0] for place in places}:
+            # Who holds the lock mounts right now, and sweeps when it has; or the folder is going.
+            with contextlib.suppress(OSError), _alone(root / guid, wait=False):
+                if not _is_there(store, question, guid):
+                    unmount(root / guid)
+
+
+def remove_cluster(layout: Layout, guid: str) -> None:
+    """Deletes the folder of a cluster that is gone, once nothing is mounted in it any more."""
+    folder = layout.cluster(guid)
+    if folder.exists():
+        with _alone(folder, meanwhile=lambda: process.kill(lambda: process.marked(mark(guid)))):
+            for node in folder.glob("nodes/*"):
+                node_folders.clear(node)
+            unmount(folder)
+            trees.remove(folder)
+
+
+def remove_job(layout: Layout, guid: str) -> None:
+    """Deletes the folder of a job that is gone, once nothing is mounted in it any more."""
+    unmount(layout.job(guid).root)
+    trees.remove(layout.job(guid).root)
+
+
+def is_mounted(place: Path) -> bool:
+    """Whether something is mounted exactly there."""
+    return place.resolve() in trees.mount_points(place)
+
+
+def unmount(root: Path) -> None:
+    """Unmounts all below `root`. What is in use goes when its user lets go of it."""
+    for place in trees.mount_points(root):
+        any(_is_done_by(program, place) for program in _UNMOUNTERS)
+
+
+def _is_done_by(program: Sequence[str], place: Path) -> bool:
+    try:
+        line = elevation.elevated([*program, str(place)])
+        return not subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):  # no such program here, or a server that does not answer
+        return False
+
+
+def _is_there(store: Store, question: str, *values: str) -> bool:
+    with store.read() as db:
+        return db.execute(question, values).fetchone() is not None
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, *, wait: bool = True, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
+    """Nobody else mounts or unmounts below the folder; BlockingIOError when it is not to be waited for."""
+    with (folder / "mounting").open("ab") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not wait:
+                    raise
+            if meanwhile:
+                meanwhile()
+            time.sleep(TICK_S)
+        yield

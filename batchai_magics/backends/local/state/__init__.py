@@ -1,0 +1,1 @@
+"""What the local backend knows, in one SQLite file."""

@@ -1,0 +1,1 @@
+"""The processes and steps that keep the state true: supervisor, scheduler, recovery."""

@@ -1,0 +1,73 @@
+"""Starting a program of this package that outlives the process that starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PACKAGE_ROOT = str(Path(__file__).parents[4])
+# Of the variables of whoever starts a job only these reach it: what one notebook exports is no other job's
+# business.
+PASSED_ON = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "PATH"}
+PASSED_ON |= {"LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
+PASSED_ON_PREFIXES = ("LC_", "CONDA_", "CUDA_", "OMP_", "MKL_", "OPENBLAS_", "SSL_", "XDG_CACHE", "TF_")
+START = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+from batchai_magics.backends.local.watch.{module} import main
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module of this package with a `main`, its arguments, and where it complains."""
+
+    module: str
+    arguments: tuple[str, ...]
+    python: str
+    log: Path
+
+
+class Detached(subprocess.Popen[bytes]):
+    """A child that is meant to outlive this process: to let go of it while it runs is no mistake."""
+
+    def __del__(self) -> None:
+        """Says nothing, where `Popen` warns of a child that still runs."""
+
+
+def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    """Starts the program in a session of its own; it gets the secrets as JSON on its standard input."""
+    program.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    code = START.format(module=program.module)
+    with program.log.open("ab") as log:
+        child = Detached(
+            [program.python, "-c", code, PACKAGE_ROOT, *program.arguments],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=program.log.parent,
+            env=clean_environment(program.python),
+            start_new_session=True,
+        )
+    assert child.stdin
+    with child.stdin as pipe:
+        pipe.write(json.dumps(dict(secrets)).encode())
+    return child
+
+
+def clean_environment(python: str) -> dict[str, str]:
+    """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    }
+    env["PATH"] = os.pathsep.join([str(Path(python).parent), env.get("PATH", os.defpath)])
+    env["PYTHONUNBUFFERED"] = "1"
+    return env

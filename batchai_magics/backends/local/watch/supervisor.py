@@ -1,0 +1,255 @@
+"""The one process that watches over one job; it outlives the kernel that submitted it.
+
+Started as `python supervisor.py HOME KEY GUID` in a session of its own, with the job's secrets as JSON on its
+standard input (the only place they ever are). It waits for its nodes, prepares them, starts the
+processes, and tells the store how they ended; then it starts the next queued job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+
+from batchai_magics.backends.local.folders import shared_memory, unmanaged
+from batchai_magics.backends.local.folders.execution_log import ExecutionLog
+from batchai_magics.backends.local.folders.layout import JobLayout, Layout
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.verdict import Verdicts
+from batchai_magics.backends.local.watch import groundwork, process
+from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.outcome import (
+    Outcome,
+    failed_with,
+    of_preparation,
+    of_ranks,
+    stopped,
+)
+
+RANK = str(Path(__file__).parents[2] / "node" / "rank.py")
+TICK_S = 0.1
+HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
+ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
+MPI_ENV = {
+    # MPICH's default transport fails between nodes and listens to the world; TCP over loopback does neither.
+    "MPIR_CVAR_CH4_NETMOD": "ofi",
+    "FI_PROVIDER": "tcp",
+    "FI_TCP_IFACE": "lo0" if sys.platform == "darwin" else "lo",
+    "HYDRA_LAUNCHER": "fork",
+}
+
+
+class Supervisor:
+    """Runs one job from its assignment to its end."""
+
+    def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> None:
+        self._verdicts = verdicts
+        self._layout = layout
+        self._plan: dict[str, Any] = json.loads(layout.plan.read_text(encoding="utf-8"))
+        self._env = {**os.environ, **MPI_ENV, **secrets.variables}
+        self._password = secrets.registry_password
+        self._log = ExecutionLog(self._plan["execution_logs"])
+        self._deadline = time.monotonic() + self._plan["max_wall_s"]
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._wakeup = process.wake_on_signals()
+
+    def run(self) -> Outcome:
+        """Prepares the nodes, runs the processes, and leaves none of them behind."""
+        try:
+            outcome = self._lay_ground() or self._prepare() or self._run_ranks()
+        finally:
+            self._end_all()
+            self._remove_containers()
+            if self._plan["mounts"]:
+                unmanaged.unmount(self._layout.root)
+        self._log.write(outcome.sentence)
+        return outcome
+
+    def _lay_ground(self) -> Outcome | None:
+        """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
+        tools = groundwork.tools(self._plan, self._layout, password=self._password)
+        with contextlib.closing(tools):
+            ends = (self._use(tool) for tool in tools)
+            failed = next((end for end in ends if end), None)
+        return failed or groundwork.directories(self._plan)
+
+    def _use(self, tool: groundwork.Tool) -> Outcome | None:
+        log = self._layout.tool_log
+        with log.open("wb") as output:
+            child = self._popen(tool.argv, {**os.environ, **tool.env}, output)
+        self._children = [child]
+        interrupted = self._watch(Path(self._plan["exits"]))
+        if interrupted:
+            process.kill(lambda: process.marked(unmanaged.mark(self._plan["guid"])))
+            return interrupted
+        words = log.read_text(encoding="utf-8", errors="replace")
+        for line in words.splitlines():
+            self._log.write(line)
+        return tool.outcome(child.wait(), words)
+
+    def _prepare(self) -> Outcome | None:
+        if not self._plan["preparation"]:
+            return None
+        self._log.write("job preparation started")
+        plan_file = self._layout.plan.with_name("preparation.json")
+        plan = json.loads(plan_file.read_text(encoding="utf-8"))
+        self._children = [self._start_one(plan_file, i) for i in range(len(plan["processes"]))]
+        interrupted = self._watch(Path(plan["exits"]))
+        codes = [child.poll() for child in self._children]
+        return interrupted or of_preparation([code for code in codes if code is not None])
+
+    def _run_ranks(self) -> Outcome:
+        self._announce()
+        is_mpi = self._plan["launcher"] == "mpi"
+        self._children = [self._start_mpi()] if is_mpi else self._start_each()
+        exits = Path(self._plan["exits"])
+        interrupted = self._watch(exits)
+        by_themselves = {rank for rank, _ in _exit_codes(exits)}
+        self._end_all()
+        if interrupted:
+            return interrupted.with_ranks(exits, self._plan)
+        launcher_code = (self._children[0].poll() or 0) if is_mpi else 0
+        return of_ranks(exits, self._plan, by_themselves, launcher_code=launcher_code)
+
+    def _announce(self) -> None:
+        for note in self._plan["notes"]:
+            self._log.write(f"warning: {note}")
+        count = len(self._plan["processes"])
+        self._log.write(f"starting {count} process(es) on {len(self._plan['nodes'])} node(s)")
+
+    def _remove_containers(self) -> None:
+        for command in self._plan["removals"]:
+            subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+    def _start_each(self) -> list[subprocess.Popen[bytes]]:
+        return [self._start_one(self._layout.plan, i) for i in range(len(self._plan["processes"]))]
+
+    def _start_one(self, plan: Path, index: int) -> subprocess.Popen[bytes]:
+        argv = [self._plan["python"], "-I", "-S", RANK, str(plan), str(index)]
+        return self._popen(argv, self._env, self._log.file)
+
+    def _start_mpi(self) -> subprocess.Popen[bytes]:
+        plan = self._plan
+        where = ["-hosts", ",".join(node["id"] for node in plan["nodes"]), "-ppn", str(plan["per_node"])]
+        # Containers do not inherit the descriptor that ranks speak to mpiexec over: they get a port.
+        port = ["-pmi-port"] if plan["engine"] else []
+        how = [*port, "-launcher", "fork", "-iface", self._env["FI_TCP_IFACE"], "-localhost", "127.0.0.1"]
+        command = [plan["python"], "-I", "-S", RANK, str(self._layout.plan)]
+        argv = [plan["mpiexec"], *how, *where, "-n", str(len(plan["processes"])), *command]
+        return self._popen(argv, self._env, self._log.file)
+
+    def _popen(
+        self, argv: Sequence[str], env: Mapping[str, str], output: IO[bytes]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=process.die_with_starter,
+        )
+
+    def _watch(self, exits: Path) -> Outcome | None:
+        """Waits for the end of the children; tells why if they were not left to end by themselves."""
+        while any(child.poll() is None for child in self._children):
+            select.select([self._wakeup], [], [], TICK_S)
+            reason = self._verdicts.stop_reason(self._wakeup)
+            if reason:
+                return stopped(reason)
+            if time.monotonic() > self._deadline:
+                return failed_with(
+                    "JobMaxWallClockTimeReached", f"The job ran longer than {self._plan['max_wall']}"
+                )
+            if self._is_over(exits):
+                self._let_end()
+                return None
+        return None
+
+    def _is_over(self, exits: Path) -> bool:
+        """Whether a process has failed, or only parameter servers are left."""
+        ended = dict(_exit_codes(exits))
+        if any(ended.values()):
+            return True
+        roles = {i: p["role"] for i, p in enumerate(self._plan["processes"])}
+        return "ps" in roles.values() and all(i in ended for i, role in roles.items() if role != "ps")
+
+    def _let_end(self) -> None:
+        deadline = time.monotonic() + ENDING_S
+        while time.monotonic() < deadline and any(child.poll() is None for child in self._children):
+            time.sleep(0.02)
+
+    def _end_all(self) -> None:
+        """Ends the job's processes kindly, then everything below this process surely."""
+        guid = self._plan["guid"]
+        process.end(lambda: process.marked(guid))
+        process.kill(lambda: [*process.marked(guid), *self._descendants()])
+        for child in self._children:
+            child.wait()
+
+    def _descendants(self) -> list[psutil.Process]:
+        """All below this process, but for what serves its mounts: that ends by itself, unmounted."""
+        serving = process.marked(unmanaged.mark(self._plan["guid"])) if self._plan["mounts"] else []
+        return [child for child in psutil.Process().children(recursive=True) if child not in serving]
+
+
+def main() -> None:
+    """Waits until the job has its nodes, runs it, records the outcome, starts the next one."""
+    home, key, guid = sys.argv[1:4]
+    secrets = JobSecrets.from_message(json.load(sys.stdin))
+    layout = Layout(Path(home))
+    store = Store(layout.database)
+    verdicts = Verdicts(store, key, guid)
+    process.adopt_orphans()
+    if not verdicts.claim():
+        return
+    while _wait_for_nodes(verdicts, layout.job(guid)):
+        is_again = verdicts.begin() and _run(layout.job(guid), verdicts, secrets)
+        # The next job needs the models, which this one did not: they are imported when it has ended.
+        from batchai_magics.backends.local.watch import step
+
+        step.settle(store, layout)
+        if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
+            return
+
+
+def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
+    """Runs the job and records its end; whether it is queued again."""
+    try:
+        outcome = Supervisor(job, verdicts, secrets).run()
+    except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+        outcome = failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
+    if outcome.is_requeued:
+        job.plan.unlink(missing_ok=True)  # other nodes, another plan
+    verdicts.finish(outcome)
+    shared_memory.sweep()
+    return outcome.is_requeued
+
+
+def _wait_for_nodes(verdicts: Verdicts, job: JobLayout) -> bool:
+    """Waits for the assignment; False when the job was ended before."""
+    while verdicts.is_open():
+        if verdicts.is_assigned() and job.plan.exists():
+            return True
+        time.sleep(HOLD_S if not verdicts.is_assigned() else 0.01)
+    return False
+
+
+def _exit_codes(exits: Path) -> Iterator[tuple[int, int]]:
+    for file in exits.iterdir():
+        if file.suffix != ".part":
+            body = json.loads(file.read_text(encoding="utf-8"))
+            yield body["rank"], body["exit_code"]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What a job's card shows, gathered from the job's handle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.cards.job import Card, first_failure, to_html
+from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.logs import last_lines
+from batchai_magics.metrics import Record, summarize
+from batchai_magics.models.job import ERR, OUT, ExecutionState
+
+LAST_LINES = 20
+FAILURE_LINES = 12
+MOST_RATES = 8
+
+
+def html_of(job: Job) -> str:
+    """The job as an HTML card."""
+    return to_html(card_of(job))
+
+
+def card_of(job: Job) -> Card:
+    """The job as a still picture: state, numbers, the first failure, the last lines."""
+    shown = job.show()
+    first = first_failure(shown)
+    is_failed = shown.state is ExecutionState.FAILED
+    error_log = FileRef(job.id, ERR)
+    return Card(
+        job=shown,
+        now=datetime.now(timezone.utc),
+        processes=len(shown.ranks),
+        numbers=numbers_of(job.records()),
+        lines=last_lines(job.backend, FileRef(job.id, OUT), LAST_LINES),
+        failure_lines=last_lines(job.backend, error_log, FAILURE_LINES, rank=first.rank if first else None)
+        if is_failed
+        else (),
+    )
+
+
+def numbers_of(records: Sequence[Record]) -> dict[str, str]:
+    """The numbers of a log by label; empty while there are none."""
+    if not records:
+        return {}
+    summary = summarize(records)
+    rate = summary.total_images_per_sec or summary.images_per_sec
+    found = {
+        "images/sec": f"{rate:,.1f}" if rate else "",
+        "by rank": _by_rank(summary.rates or {}),
+        "steps": f"{summary.steps:,}" if summary.steps else "",
+        "last loss": f"{summary.last_loss:.3f}" if summary.last_loss is not None else "",
+        "model": summary.model or "",
+        "batch size": str(summary.batch_size_global or ""),
+    }
+    return {label: text for label, text in found.items() if text}
+
+
+def _by_rank(rates: Mapping[int, float]) -> str:
+    if len(rates) < 2:
+        return ""
+    if len(rates) > MOST_RATES:
+        return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
+    return ", ".join(f"{rank}: {rate:,.1f}" for rank, rate in rates.items())

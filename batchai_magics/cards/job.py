@@ -1,0 +1,153 @@
+"""A job as a still picture: an HTML card and its plain-text twin. Pure: values in, text out.
+
+The card has no script and no image, everything in it is escaped, and it reads well where styles are dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from batchai_magics.cards import parts
+from batchai_magics.jobs.script_lines import script_name, with_cell_lines
+from batchai_magics.models.cluster import NodeState, NodeStateCounts
+from batchai_magics.models.resources import Job, RankExit
+
+MAX_LINES = 40
+MAX_LINE_LENGTH = 300
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
+_LOG = (
+    "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
+    "font-size:12px;line-height:1.5;border:1px solid var(--jp-border-color2,#bbb);border-radius:4px;"
+    "background:var(--jp-layout-color1,transparent);color:var(--jp-content-font-color1,inherit);"
+    "font-family:var(--jp-code-font-family,monospace)"
+)
+_CELL = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
+_LABEL = f"{_CELL};{parts.MUTED};font-weight:normal"
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a card shows: the job, its cluster's nodes, its numbers, its last lines, the way back to it.
+
+    `failure_lines` are the last lines of what failed first. `now` is when the card is made: a job that runs
+    has been running until then.
+    """
+
+    job: Job
+    now: datetime
+    processes: int = 0
+    counts: NodeStateCounts | None = None
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()
+    failure_lines: tuple[str, ...] = ()
+    way_back: str = ""
+
+    @property
+    def title(self) -> str:
+        """Where the job runs, and on how much: `default · 2 nodes × 2 processes`."""
+        spec = self.job.spec
+        nodes = f"{spec.node_count} node{'s' * (spec.node_count != 1)}"
+        cluster = spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
+        if not self.processes:
+            return f"{cluster} · {nodes}"
+        each, rest = divmod(self.processes, spec.node_count)
+        spread = (
+            f"{nodes}, {self.processes} process{'es' * (self.processes != 1)}"
+            if rest
+            else f"{nodes} × {each} process{'es' * (each != 1)}"
+        )
+        return f"{cluster} · {spread}"
+
+    @property
+    def elapsed(self) -> str:
+        """How long the job has run (or waited, if it did not start): `1:02:03`."""
+        execution = self.job.execution
+        start = execution.started if execution else self.job.provisioning.created
+        end = execution.ended if execution and execution.ended else self.now
+        return parts.duration((end - start).total_seconds())
+
+    @property
+    def failure(self) -> list[str]:
+        """The last lines of what failed first; places in the cell's script also by the cell's line."""
+        return with_cell_lines(clean(self.failure_lines), script_name(self.job))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What there is to say beside state and name, by its label."""
+        execution = self.job.execution
+        facts = {"elapsed": self.elapsed}
+        if execution and execution.exit_code is not None:
+            facts["exit code"] = str(execution.exit_code)
+        if self.counts is not None and not self.job.state.is_final:
+            present = [state for state in NodeState if self.counts.of(state)]
+            facts["nodes"] = (
+                ", ".join(f"{self.counts.of(state)} {state.value}" for state in present) or "none yet"
+            )
+        return {**facts, **self.numbers}
+
+    @property
+    def problems(self) -> list[str]:
+        """Why the job failed: the service's reasons, then which process was the first."""
+        execution = self.job.execution
+        told = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
+        first = first_failure(self.job)
+        if first:
+            told.append(f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}")
+        return told
+
+
+def first_failure(job: Job) -> RankExit | None:
+    """The process that failed first; None where none did, and where the job was ended from outside."""
+    if job.execution is None or job.execution.exit_code is None:
+        return None
+    return next((rank for rank in job.ranks if rank.exit_code), None)
+
+
+def to_html(card: Card) -> str:
+    """The card as one self-contained HTML element."""
+    state = card.job.state
+    badge = parts.badge(state.value, parts.JOB_COLOURS[state])
+    rows = "".join(
+        f'<tr style="background:none"><th style="{_LABEL}">{parts.escaped(label)}</th>'
+        f'<td style="{_CELL}">{parts.escaped(value)}</td></tr>'
+        for label, value in card.facts.items()
+    )
+    return parts.frame(
+        f"<div>{badge} &nbsp;{parts.title(card.job.id.name)} &nbsp;{parts.muted(card.title)}</div>",
+        f'<table style="border:none;margin:8px 0 0;font-size:13px"><tbody>{rows}</tbody></table>',
+        *map(parts.alarm, card.problems),
+        _html_log("first failure", card.failure),
+        _html_log("last lines", clean(card.lines)),
+        parts.way_back(card.way_back) if card.way_back else "",
+    )
+
+
+def to_text(card: Card) -> str:
+    """The card as plain text."""
+    lines = [f"[{card.job.state.value}] {card.job.id.name}   {card.title}"]
+    width = max(len(label) for label in card.facts)
+    lines += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
+    lines += [f"  ! {problem}" for problem in card.problems]
+    for label, tail in (("first failure", card.failure), ("last lines", clean(card.lines))):
+        if tail:
+            lines += [f"-- {label} --", *tail]
+    if card.way_back:
+        lines.append(f"Again: {card.way_back}")
+    return "\n".join(lines)
+
+
+def clean(lines: tuple[str, ...]) -> list[str]:
+    """The last lines as a terminal leaves them, none too long."""
+    shown = (_ESCAPES.sub("", line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
+    return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in shown]
+
+
+def _html_log(label: str, lines: list[str]) -> str:
+    if not lines:
+        return ""
+    text = "\n".join(parts.escaped(line) for line in lines)
+    return f'<div style="{parts.MUTED};margin-top:8px">{label}</div><pre style="{_LOG}">{text}</pre>'

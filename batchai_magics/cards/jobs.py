@@ -1,0 +1,98 @@
+"""A list of jobs as a still picture: an HTML card and its plain-text twin. Pure: values in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from batchai_magics.cards import parts
+from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import Job
+
+MOST_JOBS = 50
+TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
+
+
+@dataclass(frozen=True)
+class JobsCard:
+    """What a card shows: an experiment's jobs, newest first, and their images/sec by the job's name.
+
+    `now` is when the card is made: a job that runs has been running until then.
+    """
+
+    experiment: str
+    jobs: Sequence[Job]
+    now: datetime
+    rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    way_back: str = ""
+
+    @property
+    def counts(self) -> str:
+        """How many jobs are in which state: `1 running, 2 succeeded`."""
+        states = [job.state for job in self.jobs]
+        present = [f"{states.count(state)} {state.value}" for state in ExecutionState if state in states]
+        return ", ".join(present) or "no jobs yet"
+
+    @property
+    def rows(self) -> Iterator[tuple[Job, tuple[str, ...]]]:
+        """The jobs, each with its cells but for the state; at most `MOST_JOBS`."""
+        for job in self.jobs[:MOST_JOBS]:
+            rates = self.rates.get(job.id.name, ())
+            yield (
+                job,
+                (
+                    job.id.name,
+                    str(job.spec.node_count),
+                    job.spec.toolkit.value,
+                    cluster_of(job),
+                    self._lasted(job),
+                    exit_code_of(job),
+                    f"{rates[-1]:,.1f}" if rates else "",
+                    parts.bars(rates),
+                ),
+            )
+
+    @property
+    def left_out(self) -> str:
+        """What the card does not show, in words; empty if it shows all."""
+        rest = len(self.jobs) - MOST_JOBS
+        return f"and {parts.counted(rest, 'older job')}" if rest > 0 else ""
+
+    def _lasted(self, job: Job) -> str:
+        if job.execution is None:
+            return ""
+        return parts.duration(((job.execution.ended or self.now) - job.execution.started).total_seconds())
+
+
+def cluster_of(job: Job) -> str:
+    """The name of the job's cluster."""
+    return job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
+
+
+def exit_code_of(job: Job) -> str:
+    """The exit code in words; empty while there is none."""
+    return "" if job.execution is None or job.execution.exit_code is None else str(job.execution.exit_code)
+
+
+def to_html(card: JobsCard) -> str:
+    """The card as one self-contained HTML element."""
+    return sheet_html(_sheet(card))
+
+
+def to_text(card: JobsCard) -> str:
+    """The card as plain text."""
+    return sheet_text(_sheet(card))
+
+
+def _sheet(card: JobsCard) -> Sheet:
+    return Sheet(
+        name=card.experiment,
+        title=card.counts,
+        titles=TITLES,
+        rows=[(name, job.state.value, *rest) for job, (name, *rest) in card.rows],
+        colours={state.value: colour for state, colour in parts.JOB_COLOURS.items()},
+        left_out=card.left_out,
+        way_back=card.way_back,
+    )

@@ -1,0 +1,130 @@
+"""The options and the script become wire JSON: a description of their own, or laid over a job.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from batchai_magics.cell.option_values import CellOptions
+from batchai_magics.errors import UsageError
+from batchai_magics.models.toolkits import Toolkit
+
+SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
+MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
+_SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
+
+# Where --args and --processes go, where that is not commandLineArgs and processCount; empty: nowhere.
+_ARGS_KEYS: dict[Toolkit, tuple[str, ...]] = {
+    Toolkit.TENSORFLOW: _SERVER_ARGS,
+    Toolkit.CUSTOM: (),
+    Toolkit.MPI: (),
+}
+_PROCESSES_KEY = {Toolkit.TENSORFLOW: "workerCount", Toolkit.CAFFE2: "", Toolkit.CUSTOM: ""}
+
+
+def script_body(options: CellOptions, job: str, prefix: str) -> dict[str, Any]:
+    """The fields of a job that runs the cell's script; its logs go below `prefix`."""
+    toolkit = Toolkit(options.toolkit or Toolkit.HOROVOD.value)
+    return {
+        "nodeCount": 1,
+        toolkit.wire_key: _script_settings(toolkit, f"$AZ_BATCHAI_INPUT_{SCRIPT}/{job}.py", options.args),
+        "stdOutErrPathPrefix": prefix,
+    }
+
+
+def lay_over(body: Mapping[str, Any], options: CellOptions, prefix: str) -> dict[str, Any]:
+    """`body` with what the options say in its place: single values replaced, lists merged by id or name."""
+    merged = dict(body)
+    _replace(merged, "nodeCount", options.nodes)
+    _replace(merged, "schedulingPriority", options.priority)
+    if options.max_time:
+        merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": options.max_time}
+    if options.image:
+        container = _object(merged, "containerSettings")
+        registry = {**_object(container, "imageSourceRegistry"), "image": options.image}
+        merged["containerSettings"] = {**container, "imageSourceRegistry": registry}
+    if options.prep:
+        merged["jobPreparation"] = {"commandLine": options.prep}
+    variables = [{"name": name, "value": value} for name, value in options.env.items()]
+    secrets = [{"name": name, "value": value} for name, value in options.secrets.items()]
+    inputs = [{"id": id, "path": path} for id, path in options.inputs.items()]
+    _merge(merged, "environmentVariables", variables, by="name")
+    _merge(merged, "secrets", secrets, by="name")
+    _merge(merged, "inputDirectories", inputs, by="id")
+    _merge(merged, "outputDirectories", _outputs(options, prefix), by="id")
+    return _with_settings(merged, options)
+
+
+def with_script_folder(body: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """`body` with the input directory that holds the script and the uploads."""
+    merged = dict(body)
+    directories = merged.get("inputDirectories")
+    listed = directories if isinstance(directories, list) else []
+    if any(isinstance(item, Mapping) and item.get("id") == SCRIPT for item in listed):
+        raise UsageError(f"the input id {SCRIPT} is taken by the script's folder", hint="give it another id")
+    _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": path}], by="id")
+    return merged
+
+
+def _script_settings(toolkit: Toolkit, script: str, args: str | None) -> dict[str, Any]:
+    if toolkit in (Toolkit.CUSTOM, Toolkit.MPI):
+        return {"commandLine": f"python {script} {args or ''}".rstrip()}
+    language = {"languageType": "Python"} if toolkit is Toolkit.CNTK else {}
+    return {**language, "pythonScriptFilePath": script}
+
+
+def _with_settings(body: dict[str, Any], options: CellOptions) -> dict[str, Any]:
+    toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
+    if toolkit is None:
+        return body  # the check of the whole says so
+    said = {**_processes(toolkit, options), **_args(toolkit, options)}
+    return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **said}}
+
+
+def _processes(toolkit: Toolkit, options: CellOptions) -> dict[str, int]:
+    if options.processes is None:
+        return {}
+    key = _PROCESSES_KEY.get(toolkit, "processCount")
+    if not key:
+        raise UsageError(f"--processes does not apply to toolkit {toolkit.value}, which has no such number")
+    return {key: options.processes}
+
+
+def _args(toolkit: Toolkit, options: CellOptions) -> dict[str, str]:
+    if options.args is None:
+        return {}
+    keys = _ARGS_KEYS.get(toolkit, ("commandLineArgs",))
+    if not keys and options.is_described:
+        raise UsageError(f"--args does not apply to toolkit {toolkit.value}: its command line is in the file")
+    return dict.fromkeys(keys, options.args)
+
+
+def _outputs(options: CellOptions, prefix: str) -> list[dict[str, str]]:
+    return [
+        {"id": id, "pathPrefix": prefix, **({"pathSuffix": suffix} if suffix else {})}
+        for id, suffix in options.outputs.items()
+    ]
+
+
+def _replace(body: dict[str, Any], key: str, value: Any) -> None:
+    if value is not None:
+        body[key] = value
+
+
+def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:
+    """Puts `items` into the list at `key`, in the place of those with the same name."""
+    if not items:
+        return
+    old = body.get(key)
+    names = {item[by] for item in items}
+    kept = (
+        [item for item in old if not (isinstance(item, Mapping) and item.get(by) in names)]
+        if isinstance(old, list)
+        else []
+    )
+    body[key] = [*kept, *items]
+
+
+def _object(body: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = body.get(key)
+    return dict(value) if isinstance(value, Mapping) else {}

@@ -1,0 +1,1 @@
+"""What the commands of `batchai` do, one file a noun."""

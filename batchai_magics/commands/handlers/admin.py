@@ -1,0 +1,100 @@
+"""The administrator of clusters and file servers: name, password, ssh key."""
+
+from __future__ import annotations
+
+import getpass
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.models.document import read_file
+
+_KEY = Path("~/.ssh/id_rsa")
+GENERATED = (
+    "Attempted to find or generate SSH key files id_rsa and id_rsa.pub under ~/.ssh to allow SSH access to "
+    "the nodes. If using machines without permanent storage, back up your keys to a safe location."
+)
+
+
+def settings(arguments: Namespace, given: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+    """The `userAccountSettings`: the file's, and what the options put in their place.
+
+    Nobody logs in to nodes of this machine, so that here neither password nor key is asked for.
+    """
+    name = _first(arguments.user_name, given.get("adminUserName"), getpass.getuser)
+    if not name:
+        raise refusal("Please provide admin user name.", hint="Add -u.")
+    password = arguments.password or given.get("adminUserPassword")
+    key = _public_key(arguments, given.get("adminUserSshPublicKey"), is_needed=not password)
+    if not (password or key or backend.capabilities.runs_here):
+        raise refusal(
+            "Please provide admin user password or ssh key.", hint="Add -p, -k or --generate-ssh-keys."
+        )
+    found = {"adminUserName": name, "adminUserPassword": password, "adminUserSshPublicKey": key}
+    return {**given, **{field: value for field, value in found.items() if value}}
+
+
+def notes(arguments: Namespace) -> tuple[str, ...]:
+    """What to say about the keys."""
+    return (GENERATED,) if arguments.generate_ssh_keys else ()
+
+
+def _first(option: str | None, of_file: str | None, of_system: Any) -> str:
+    if option is not None:
+        return option
+    return of_file or str(of_system())
+
+
+def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -> str | None:
+    if arguments.ssh_key:
+        return _checked(arguments.ssh_key)
+    if of_file:
+        return of_file
+    public = _KEY.expanduser().with_suffix(".pub")
+    if arguments.generate_ssh_keys and not public.exists():
+        _generate(public)
+    is_wanted = is_needed or arguments.generate_ssh_keys
+    return read_file(public).strip() if is_wanted and public.is_file() else None
+
+
+def _checked(given: str) -> str:
+    path = Path(given).expanduser()
+    key = read_file(path) if path.is_file() else given
+    if not key.lstrip().startswith(("ssh-", "ecdsa-")):
+        raise refusal("Incorrect ssh public key value.", hint="Give the key or the name of its .pub file.")
+    return key.strip()
+
+
+def _generate(public: Path) -> None:
+    """Makes a key pair where ssh looks for it; a private key that is there is kept."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    private = public.with_suffix("")
+    public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if private.exists():
+        found = _private_key(private)
+    else:
+        found = rsa.generate_private_key(public_exponent=65537, key_size=3072)
+        text = found.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
+        private.touch(mode=0o600)
+        private.write_bytes(text)
+    shared = found.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
+    public.write_bytes(shared + b"\n")
+
+
+def _private_key(path: Path) -> Any:
+    """The private key in a file, as ssh-keygen or `az` wrote it."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_ssh_private_key
+
+    data = read_file(path).encode()
+    load = load_ssh_private_key if "BEGIN OPENSSH" in data.decode() else load_pem_private_key
+    try:
+        return load(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        hint = f"Make its public key with `ssh-keygen -y -f {path} > {path}.pub`, or use -k or -p."
+        raise refusal(f"The private key {path} cannot be read: {error}", hint=hint) from None

@@ -1,0 +1,112 @@
+"""Many jobs at once: a job from each of several files, and all jobs in a state."""
+
+from __future__ import annotations
+
+import glob
+from argparse import Namespace
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.handlers import submission
+from batchai_magics.commands.handlers.submission import Submission
+from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.output.work import Work
+from batchai_magics.errors import BatchAIError, UsageError
+from batchai_magics.models.checks import duplicates
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.resources import Job, Resource
+
+
+def job_files(given: Sequence[str]) -> list[Path]:
+    """The files that are named, each once; a pattern stands for the files that fit, by name."""
+    found = [path for text in given for path in _fitting(text)]
+    return list(dict.fromkeys(found))
+
+
+def is_bulk(given: Sequence[str]) -> bool:
+    """Whether this is more than one file, or a pattern."""
+    return len(given) > 1 or _is_pattern(given[0])
+
+
+def create(context: Context, arguments: Namespace) -> Work:
+    """Creates a job from each file. All are read and checked before the first is made."""
+    files = job_files(arguments.config_file)
+    experiment = context.experiment(arguments)
+    ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in _names(files, arguments.name)]
+    found = [submission.read(context, arguments, id, file) for id, file in zip(ids, files, strict=True)]
+    back = f"What was made runs on: batchai job list -e {experiment.name} -w {experiment.workspace}"
+    return Work("Submitting", len(found), "job", _creating(context, found), back)
+
+
+def in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
+    """The jobs of the experiment that are in the state the line names."""
+    experiment = context.experiment(arguments)
+    jobs = context.backend.list(experiment, Kind.JOB)
+    return [job.id for job in jobs if isinstance(job, Job) and job.state.value == arguments.state]
+
+
+def delete(context: Context, arguments: Namespace) -> Work:
+    """Deletes all jobs in a state."""
+    ids = in_state(context, arguments)
+    back = "The same line goes on with the rest."
+    return Work("Deleting", len(ids), "job", _deleting(context, ids, arguments.state), back)
+
+
+def check_one_way(arguments: Namespace) -> None:
+    """Raises UsageError unless the line names jobs in one way: by name, by ids or by state."""
+    given = [arguments.name, arguments.state, getattr(arguments, "ids", None)]
+    if sum(1 for one in given if one) != 1:
+        raise UsageError(
+            "the following arguments are required: --name/-n, or --state, and not both",
+            hint="--state failed stands for all failed jobs of the experiment.",
+        )
+
+
+def _creating(context: Context, found: Sequence[Submission]) -> Generator[int, None, list[Resource]]:
+    jobs = []
+    for one in found:
+        try:
+            jobs.append(submission.submit(context, one))
+        except BatchAIError as error:
+            error.hint = f"{error.hint} {len(jobs)} of {len(found)} jobs were made before it.".lstrip()
+            raise
+        yield 1
+    return [job.show() for job in jobs]
+
+
+def _deleting(context: Context, ids: Sequence[ResourceId], state: str) -> Generator[int, None, Any]:
+    for id in ids:
+        context.backend.delete(id)
+        yield 1
+    told = f"{len(ids)} {state} job{'' if len(ids) == 1 else 's'} deleted."
+    return Noted(None, (told,))
+
+
+def _names(files: Sequence[Path], name: str | None) -> list[str]:
+    """NAME-1, NAME-2 and so on, or the names of the files."""
+    if name:
+        return [f"{name}-{number}" for number, _ in enumerate(files, start=1)]
+    names = [file.stem for file in files]
+    twice = duplicates(name.lower() for name in names)
+    if twice:
+        raise UsageError(
+            f"--config-file: several files are called {twice[0]}",
+            hint="Add -n NAME: the jobs are NAME-1, NAME-2 and so on.",
+        )
+    return names
+
+
+def _fitting(text: str) -> list[Path]:
+    if not _is_pattern(text):
+        return [Path(text)]
+    pattern = str(Path(text).expanduser())
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  it may be absolute
+    if not found:
+        raise UsageError(f"--config-file: no file fits {text}")
+    return [Path(name) for name in found]
+
+
+def _is_pattern(text: str) -> bool:
+    return glob.has_magic(text) and not Path(text).expanduser().exists()

@@ -1,0 +1,145 @@
+"""`batchai cluster …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.handlers import admin, credentials, mounts, resources, workspace
+from batchai_magics.commands.handlers.auto_storage import auto_storage
+from batchai_magics.commands.handlers.image import image_reference, subnet_reference
+from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.document import read_file
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.load import StorageAccount, load_wire
+from batchai_magics.models.resources import Cluster, Resource
+
+_LESS = "Maximum nodes count must be greater or equal to minimum nodes count"
+
+
+def create(context: Context, arguments: Namespace) -> Noted:
+    """Makes a cluster from its file and options; what the line says wins."""
+    id = context.target(arguments, Kind.CLUSTER)
+    resources.refuse_second(context, id)
+    body = _body(context, arguments, id)
+    notes = admin.notes(arguments)
+    checked = ClusterSpec.from_wire({"properties": body})  # before anything is made
+    workspace.check_size(context, checked.vm_size)
+    if arguments.use_auto_storage:
+        storage = auto_storage(context.backend, workspace.location(context, id))
+        body = _with_volumes(body, mounts.joined(_volumes(body), storage.volumes()))
+        notes = (*notes, *storage.notes)
+    spec = ClusterSpec.from_wire({"properties": body})
+    workspace.ensure(context, id)
+    made = context.backend.create(id, spec)
+    return Noted(made, (*notes, *made.notes) if isinstance(made, Cluster) else notes)
+
+
+def show(context: Context, arguments: Namespace) -> Resource:
+    """The cluster as it stands."""
+    return resources.show(context, arguments, Kind.CLUSTER)
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
+    """The clusters of the workspace."""
+    return resources.inside(context, context.workspace(arguments), Kind.CLUSTER)
+
+
+def resize(context: Context, arguments: Namespace) -> Resource:
+    """Gives a cluster another number of nodes."""
+    scale = {"manual": {"targetNodeCount": arguments.target}}
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
+    return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
+
+
+def auto_scale(context: Context, arguments: Namespace) -> Resource:
+    """Lets a cluster grow and shrink with its queue."""
+    least, most = arguments.min, arguments.max
+    if most < least:
+        raise refusal(_LESS)
+    counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": 0}
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"autoScale": counts}}})
+    return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
+
+
+def delete(context: Context, arguments: Namespace) -> None:
+    """Deletes a cluster."""
+    resources.delete(context, arguments, Kind.CLUSTER)
+
+
+def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, Any]:
+    """The cluster's `properties`: the file's, and what the options put in their place."""
+    account = credentials.account_of(context, arguments)
+    body = _of_file(arguments.config_file, account)
+    image = image_reference(arguments.image, arguments.custom_image)
+    given = {
+        "vmSize": arguments.vm_size,
+        "vmPriority": arguments.vm_priority,
+        "scaleSettings": _scale(arguments),
+        "virtualMachineConfiguration": image and {"imageReference": image},
+        "subnet": subnet_reference(arguments.subnet),
+    }
+    body.update({key: value for key, value in given.items() if value})
+    if not body.get("vmSize"):
+        raise refusal("Please provide VM size", hint="Add -s, such as -s Standard_NC6.")
+    if not body.get("scaleSettings"):
+        raise refusal(
+            "Please provide scale setting for the cluster via command line or configuration file",
+            hint="Add -t with the number of nodes.",
+        )
+    body["userAccountSettings"] = admin.settings(
+        arguments, body.get("userAccountSettings") or {}, context.backend
+    )
+    body = _with_setup_task(body, arguments)
+    body = _with_volumes(body, mounts.with_mounts(_volumes(body), arguments, account, holder=id))
+    body = _with_volumes(body, credentials.with_keys(_volumes(body), context.backend))
+    subnet = mounts.subnet_of_servers(context, arguments.nfs, body.get("subnet"), holder=id)
+    return {**body, "subnet": subnet} if subnet else body
+
+
+def _of_file(file: str | None, account: StorageAccount) -> dict[str, Any]:
+    if not file:
+        return {}
+    path = Path(file).expanduser()
+    body = dict(load_wire(ClusterSpec, read_file(path), source=str(path), account=account)["properties"])
+    credentials.check_volumes(_volumes(body))
+    return body
+
+
+def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, Any]:
+    if not arguments.setup_task:
+        return body
+    if not arguments.setup_task_output:
+        raise refusal("--setup-task requires providing of --setup-task-output")
+    task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
+    return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "setupTask": task}}
+
+
+def _volumes(body: dict[str, Any]) -> Any:
+    return (body.get("nodeSetup") or {}).get("mountVolumes")
+
+
+def _with_volumes(body: dict[str, Any], volumes: Any) -> dict[str, Any]:
+    if not volumes:
+        return body
+    return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "mountVolumes": volumes}}
+
+
+def _scale(arguments: Namespace) -> dict[str, Any] | None:
+    """What -t, --min and --max say together; None when they say nothing."""
+    target, least, most = arguments.target, arguments.min, arguments.max
+    if least is None and most is None:
+        return None if target is None else {"manual": {"targetNodeCount": target}}
+    if least is None or most is None:
+        raise refusal("You need to either provide both min and max node counts or not provide any of them")
+    if most < least:
+        raise refusal(_LESS)
+    if least == most and target in (None, least):
+        return {"manual": {"targetNodeCount": least}}
+    counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": target or 0}
+    return {"autoScale": counts}

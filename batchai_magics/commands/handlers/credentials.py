@@ -1,0 +1,91 @@
+"""Storage accounts and keys for mounts: from the line, the environment, the settings, or the backend."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.load import StorageAccount
+
+
+def account_of(
+    context: Context, arguments: Namespace, env: Mapping[str, str] | None = None
+) -> StorageAccount:
+    """The account that the line, the environment or the settings name; empty when none does."""
+    env = os.environ if env is None else env
+    known = StorageAccount(
+        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
+        env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
+    )
+    name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
+    if key or not name:
+        return StorageAccount(name, key or known.key)
+    if known.key and name == known.name:
+        return known
+    return StorageAccount(
+        name, key_of(context.backend, name) if arguments.storage_account_name else known.key
+    )
+
+
+def key_of(backend: Backend, name: str) -> str:
+    """The first key of an account; the account of this machine has and needs none."""
+    if name == DEFAULT_ACCOUNT:
+        return ""
+    try:
+        keys = backend.accounts.keys(name)
+    except NotFoundError:
+        hint = f"Create it with `batchai storage account create -n {name}`, or give its key."
+        raise refusal(f'Cannot find "{name}" storage account.', hint=hint) from None
+    if not any(keys):
+        raise refusal(f'Cannot find a key for "{name}" storage account.')
+    return next(key for key in keys if key)
+
+
+def check_volumes(volumes: Any) -> None:
+    """Refuses shares without an address and containers without an account, as `az` does."""
+    for share in _items(volumes, "azureFileShares"):
+        url = share.get("azureFileUrl")
+        if not url:
+            raise refusal("Azure File URL cannot absent or be empty")
+        if not urlsplit(str(url)).hostname:
+            raise refusal(f'Ill-formed Azure File URL "{url}"')
+    for container in _items(volumes, "azureBlobFileSystems"):
+        if not container.get("accountName"):
+            raise refusal(
+                "Ill-formed Azure Blob File System reference in the configuration file - "
+                "no account name provided."
+            )
+
+
+def with_keys(volumes: Any, backend: Backend) -> Any:
+    """The volumes, with a key for each share and container that has none."""
+    if not isinstance(volumes, Mapping):
+        return volumes
+    kinds = ("azureFileShares", "azureBlobFileSystems")
+    keyed = {
+        kind: [_keyed(item, backend) for item in volumes[kind]]
+        for kind in kinds
+        if len(_items(volumes, kind)) == len(volumes.get(kind) or ()) and volumes.get(kind)
+    }
+    return {**volumes, **keyed}
+
+
+def _keyed(item: Mapping[str, Any], backend: Backend) -> Mapping[str, Any]:
+    name = item.get("accountName")
+    if item.get("credentials") or not isinstance(name, str):
+        return item
+    key = key_of(backend, name)
+    return {**item, "credentials": {"accountKey": key}} if key else item
+
+
+def _items(volumes: Any, kind: str) -> list[Mapping[str, Any]]:
+    found = volumes.get(kind) if isinstance(volumes, Mapping) else None
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []

@@ -1,0 +1,69 @@
+"""`batchai experiment …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Generator, Sequence
+
+from batchai_magics.backends.base import ExperimentSpec
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.handlers import resources, workspace
+from batchai_magics.commands.output.work import Work
+from batchai_magics.errors import JobFailedError
+from batchai_magics.follow import endings
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import Job, Resource
+
+
+def create(context: Context, arguments: Namespace) -> Resource:
+    """Makes an experiment; one that is there is given back as it is."""
+    id = context.target(arguments, Kind.EXPERIMENT)
+    workspace.ensure(context, id)
+    return context.backend.create(id, ExperimentSpec())
+
+
+def show(context: Context, arguments: Namespace) -> Resource:
+    """The experiment as it stands."""
+    return resources.show(context, arguments, Kind.EXPERIMENT)
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
+    """The experiments of the workspace."""
+    return resources.inside(context, context.workspace(arguments), Kind.EXPERIMENT)
+
+
+def delete(context: Context, arguments: Namespace) -> None:
+    """Deletes an experiment with its jobs."""
+    resources.delete(context, arguments, Kind.EXPERIMENT)
+
+
+def wait(context: Context, arguments: Namespace) -> Work:
+    """Waits until all jobs of the experiment have ended; an error if any of them failed."""
+    named = Namespace(**{**vars(arguments), "experiment": arguments.name})
+    id = context.experiment(named)
+    jobs = resources.inside(context, id, Kind.JOB)
+    back = f"The jobs run on. To come back: batchai experiment wait -n {id.name} -w {id.workspace}"
+    return Work("Waiting", len(jobs), "job", _waiting(context, id, jobs), back)
+
+
+def _waiting(
+    context: Context, id: ResourceId, jobs: Sequence[Resource]
+) -> Generator[int, None, list[Resource]]:
+    for ended in endings(context.backend, id, [job.id for job in jobs]):
+        yield len(ended)
+    waited_for = {job.id.key for job in jobs}
+    left = [job for job in resources.inside(context, id, Kind.JOB) if job.id.key in waited_for]
+    failed = [job.id.name for job in left if isinstance(job, Job) and job.state is ExecutionState.FAILED]
+    if failed:
+        hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
+        told = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"
+        raise JobFailedError(told, exit_code=1, hint=hint)
+    return left
+
+
+def ensure(context: Context, id: ResourceId) -> None:
+    """Makes the session's own experiment when it is first needed; any other has to be there."""
+    workspace.ensure(context, id)
+    if id.name == context.settings.experiment and not resources.exists(context, id):
+        context.backend.create(id, ExperimentSpec())

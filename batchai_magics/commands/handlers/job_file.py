@@ -1,0 +1,60 @@
+"""`batchai job file …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+
+from batchai_magics.backends.base import Backend, FileRef, OutputFile
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.handlers import resources
+from batchai_magics.commands.handlers.job import way_back
+from batchai_magics.commands.handlers.relative import relative
+from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
+from batchai_magics.errors import NotFoundError
+from batchai_magics.follow import LogBytes, events
+from batchai_magics.models.ids import Kind
+
+
+def list_all(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
+    """One level of a job's output directory."""
+    id = context.target(arguments, Kind.JOB)
+    path = relative(arguments.path, "--path")
+    return context.backend.files(id, arguments.output_directory_id, path, expiry_min=arguments.expiry)
+
+
+def stream(context: Context, arguments: Namespace) -> Stream:
+    """The bytes of a job's file as they are written, until the job has ended."""
+    id = resources.show(context, arguments, Kind.JOB).id
+    path = relative(f"{arguments.path}/{arguments.file_name}", "--file-name")
+    file = FileRef(id, path, arguments.output_directory_id)
+    back = way_back(id, "job file stream -j") + f" -f {arguments.file_name}"
+    return watching(_streaming(context.backend, file), back)
+
+
+def _streaming(backend: Backend, file: FileRef) -> Parts:
+    found = _find(backend, file)
+    missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
+    yield Said(_told(found) if found else missing)
+    for event in events(backend, file.job, files=(file,)):
+        if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
+            if not found:
+                found = _find(backend, file) or OutputFile(file.path, False, event.chunk.size)
+                yield Said(_told(found))
+            yield Logged(event.chunk.data)
+    if not (found or _find(backend, file)):
+        yield Said(f'The file "{file.path}" not found for the completed job.')
+    yield Ended(0)
+
+
+def _find(backend: Backend, file: FileRef) -> OutputFile | None:
+    folder = file.path.rpartition("/")[0]
+    try:
+        listed = backend.files(file.job, file.directory_id, folder)
+    except NotFoundError:
+        return None
+    return next((found for found in listed if found.path == file.path), None)
+
+
+def _told(found: OutputFile) -> str:
+    return f'File found with URL "{found.download_url or found.path}". Start streaming'

@@ -1,0 +1,120 @@
+"""`batchai metrics …`."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.cell.option_values import patterns_of
+from batchai_magics.commands.output.picture import Picture
+from batchai_magics.commands.output.table import Table
+from batchai_magics.metrics.charts.figure import picture_path
+from batchai_magics.metrics.record import StepRecord, TotalRecord
+from batchai_magics.metrics.runs.comparison import compare
+from batchai_magics.metrics.runs.numbers import TIDY_COLUMNS, numbers
+from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.series import COLUMNS
+from batchai_magics.metrics.runs.sources import names_of
+from batchai_magics.metrics.runs.summary import Summary
+from batchai_magics.metrics.runs.summary_text import summary_html
+from batchai_magics.metrics.runs.values import value_rows
+
+_KIND = "kind"
+
+
+@dataclass(frozen=True)
+class Report(Table):
+    """A table of numbers with what they come to below it, for people."""
+
+    summaries: tuple[Summary, ...] = ()
+
+    def to_text(self) -> str:
+        """The table, and the summary of each log."""
+        return "\n\n".join((super().to_text(), *map(str, self.summaries)))
+
+    def to_html(self) -> str:
+        """The same as HTML."""
+        return "".join((super().to_html(), *map(summary_html, self.summaries)))
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The metrics of one log or of several, by the names the logs were asked for."""
+
+    logs: tuple[tuple[str, LogMetrics], ...]
+    is_tidy: bool = False
+
+    def to_data(self) -> Any:
+        """`records`, `total_images_per_sec`, `summary`; for several logs a list of these with `file`."""
+        if len(self.logs) == 1:
+            return self._data(self.logs[0][1])
+        return [{"file": name, **self._data(log)} for name, log in self.logs]
+
+    def to_table(self) -> Table:
+        """Steps and totals in file order, then the summary; one row a number if tidy."""
+        is_alone = len(self.logs) == 1
+        found = [
+            (name, row)
+            for name, log in self.logs
+            for row in (_tidy_rows(log) if self.is_tidy else _rows(log))
+        ]
+        further = dict.fromkeys(title for _, row in found for title in row if title not in (*COLUMNS, _KIND))
+        titles = TIDY_COLUMNS if self.is_tidy else (*COLUMNS, *further, _KIND)
+        rows = [
+            (() if is_alone else (name,)) + tuple(_cell(row.get(title)) for title in titles)
+            for name, row in found
+        ]
+        summaries = tuple(log.summary() for _, log in self.logs)
+        return Report((() if is_alone else ("file",)) + titles, tuple(rows), summaries)
+
+    def _data(self, log: LogMetrics) -> dict[str, Any]:
+        if not self.is_tidy:
+            return log.to_dict()
+        found = [{name: _cell(value) for name, value in row.items()} for row in _tidy_rows(log)]
+        return {**log.to_dict(), "records": found}
+
+
+def read(context: object, arguments: Namespace) -> Readings:
+    """The metrics in log files, in file order."""
+    return Readings(tuple(_logs(arguments)), arguments.tidy)
+
+
+def plot(context: object, arguments: Namespace) -> Picture:
+    """The chart of a log, or of several logs together, written to a file or shown."""
+    target = picture_path(arguments.out) if arguments.out else None
+    first, *others = logs = [log for _, log in _logs(arguments)]
+    names = names_of(arguments.file)
+    return Picture.of(compare(dict(zip(names, logs, strict=True))).plot() if others else first.plot(), target)
+
+
+def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
+    patterns = patterns_of(arguments.metric)
+    for name in arguments.file:
+        yield name, read_metrics(Path(name).expanduser(), patterns=patterns)
+
+
+def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
+    has_steps = any(isinstance(record, StepRecord) for record in log.records)
+    yield from () if has_steps else ({_KIND: "line", **row} for row in value_rows(log.records))
+    for record in log.records:
+        if isinstance(record, StepRecord):
+            yield {_KIND: "step", **{name: getattr(record, name) for name in COLUMNS}}
+        elif isinstance(record, TotalRecord):
+            yield {_KIND: "total", "rank": record.rank, "images_per_sec": record.images_per_sec}
+    summary = log.summary()
+    if summary.steady:
+        speed = {name: round(getattr(summary.steady, name), 3) for name in COLUMNS[2:5]}
+        yield {_KIND: "summary", "step": summary.steps, **speed, "loss": summary.last_loss}
+
+
+def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
+    return (number.to_dict() for number in numbers(log.records))
+
+
+def _cell(value: Any) -> Any:
+    """The value; None for a number that is not finite, which JSON has not."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

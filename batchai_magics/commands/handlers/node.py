@@ -1,0 +1,80 @@
+"""`batchai cluster node …` and `batchai job node …`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import closing
+
+from batchai_magics.backends.base import CommandBytes, CommandEnd
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.handlers import tunnel
+from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import Node
+
+
+def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[Node]:
+    """The nodes of a cluster, and where they are reached."""
+    return context.backend.nodes(context.cluster(arguments))
+
+
+def list_of_job(context: Context, arguments: Namespace) -> Sequence[Node]:
+    """The nodes that a job runs on."""
+    return context.backend.nodes(context.target(arguments, Kind.JOB))
+
+
+def execute_on_cluster(context: Context, arguments: Namespace) -> Stream:
+    """Runs a command on a node of a cluster."""
+    return _execute(context, arguments, context.cluster(arguments))
+
+
+def execute_on_job(context: Context, arguments: Namespace) -> Stream:
+    """Runs a command on a node of a job."""
+    return _execute(context, arguments, context.target(arguments, Kind.JOB))
+
+
+def preempt(context: Context, arguments: Namespace) -> None:
+    """Takes a node away, as Azure could at any time."""
+    context.backend.preempt(context.cluster(arguments), arguments.node_id)
+
+
+def _execute(context: Context, arguments: Namespace, id: ResourceId) -> Stream:
+    forwards = tunnel.forwards(arguments.address or ())
+    if not arguments.exec and not forwards:
+        raise refusal("Please provide a command with --exec, or ports with --address.")
+    node = _chosen(context.backend.nodes(id), arguments.node_id)
+    what = "The command was ended." if arguments.exec else "The ports are no longer forwarded."
+    return Stream(_running(context, arguments.exec, id, node, forwards), f"Stopped. {what}")
+
+
+def _chosen(nodes: Sequence[Node], wanted: str | None) -> Node:
+    """The node of that id, or the first one."""
+    if not wanted:
+        if not nodes:
+            raise refusal("No nodes available in the cluster")
+        return nodes[0]
+    found = next((node for node in nodes if node.id == wanted), None)
+    if found is None:
+        known = ", ".join(node.id for node in nodes)
+        raise refusal(f"Cannot find a node with id={wanted}", hint=f"There are: {known}." if known else "")
+    return found
+
+
+def _end(end: CommandEnd) -> Ended:
+    told = f"the command ended with exit code {end.exit_code}"
+    return Ended(end.exit_code, told if end.exit_code else "")
+
+
+def _running(
+    context: Context, command: str | None, id: ResourceId, node: Node, forwards: Sequence[tunnel.Forward]
+) -> Parts:
+    with tunnel.opened(forwards):
+        yield from (Said(f"{forward} of node {node.id} is forwarded.") for forward in forwards)
+        if not command:
+            tunnel.wait()
+            return
+        with closing(context.backend.execute(id, node.id, command)) as output:
+            for part in output:
+                yield Logged(part.data, part.is_error) if isinstance(part, CommandBytes) else _end(part)

@@ -1,0 +1,94 @@
+"""`batchai job resubmit`: a job once more, under the next name of its series."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from pydantic import SecretStr
+
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.handlers import bulk, credentials, resources
+from batchai_magics.commands.handlers.submission import Submission, submit
+from batchai_magics.commands.output.work import Work
+from batchai_magics.errors import UsageError
+from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.submit import next_run
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import Job as JobResource
+from batchai_magics.models.resources import Resource
+
+
+def resubmit(context: Context, arguments: Namespace) -> Job | Work:
+    """Creates the job again; with `--state`, all jobs that are in it."""
+    bulk.check_one_way(arguments)
+    secrets = _secrets(arguments.secret or (), os.environ)
+    if not arguments.state:
+        return submit(context, _again(context, _job(context, arguments), secrets))
+    jobs = [_shown(context, id) for id in bulk.in_state(context, arguments)]
+    for job in jobs:
+        _spec(context, job, secrets)  # before anything is made
+    back = "What was made runs on; see it with `batchai job list`."
+    return Work("Submitting", len(jobs), "job", _going(context, jobs, secrets), back)
+
+
+def _going(
+    context: Context, jobs: Sequence[JobResource], secrets: Mapping[str, str]
+) -> Generator[int, None, list[Resource]]:
+    made = []
+    for job in jobs:
+        made.append(submit(context, _again(context, job, secrets)))
+        yield 1
+    return [job.show() for job in made]
+
+
+def _again(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Submission:
+    name = next_run(context.backend, job.id.parent, job.id.name)
+    return Submission(job.id.parent.child(Kind.JOB, name), _spec(context, job, secrets))
+
+
+def _spec(context: Context, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:
+    """The job's description, with what never comes back out put in again: keys and secrets."""
+    missing = [item.name for item in job.spec.secrets or () if item.name not in secrets]
+    if missing:
+        raise UsageError(
+            f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not kept",
+            hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
+        )
+    found = tuple(
+        item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in job.spec.secrets or ()
+    )
+    wire: dict[str, Any] = job.spec.model_copy(update={"secrets": found or None}).to_wire(secrets=True)
+    body = wire["properties"]
+    volumes = _keyed(context, body.get("mountVolumes"))
+    return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)
+
+
+def _keyed(context: Context, volumes: Any) -> Any:
+    """The volumes with their keys; without, where an account is not ours: the backend tells if it matters."""
+    try:
+        return credentials.with_keys(volumes, context.backend)
+    except UsageError:
+        return volumes
+
+
+def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    for name in names:
+        if name not in env:
+            raise UsageError(f"--secret {name}: there is no environment variable of that name")
+    return {name: env[name] for name in names}
+
+
+def _job(context: Context, arguments: Namespace) -> JobResource:
+    job = resources.show(context, arguments, Kind.JOB)
+    assert isinstance(job, JobResource)
+    return job
+
+
+def _shown(context: Context, id: ResourceId) -> JobResource:
+    job = context.backend.show(id)
+    assert isinstance(job, JobResource)
+    return job

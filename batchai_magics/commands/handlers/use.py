@@ -1,0 +1,24 @@
+"""`batchai use`: the session's choices."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+
+from batchai_magics.commands.context import Context, cluster_id
+from batchai_magics.commands.handlers.choice import NAMES, Choice
+from batchai_magics.models.ids import Kind, check_name
+
+
+def use(context: Context, arguments: Namespace) -> Choice:
+    """The settings with what the line chooses; without options, those that hold now."""
+    given = {name: getattr(arguments, name) for name in NAMES}
+    settings = replace(context.settings, **{name: value for name, value in given.items() if value})
+    check_name(settings.experiment, Kind.EXPERIMENT)
+    cluster_id(settings, settings.cluster)
+    return Choice(settings)
+
+
+def is_choosing(arguments: Namespace) -> bool:
+    """Whether the line changes anything."""
+    return any(getattr(arguments, name) for name in NAMES)

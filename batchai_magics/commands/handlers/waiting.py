@@ -1,0 +1,76 @@
+"""What `job wait` tells, in the words of `az batchai job wait`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from datetime import datetime, timezone
+
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said
+from batchai_magics.follow import LogBytes, StateChanged, events
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import ERR, ExecutionState
+from batchai_magics.models.resources import ErrorDetail, Job
+
+_NO_EXIT_CODE = 255
+
+
+def waiting(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> Parts:
+    """The lines of a wait, what is written to the files of `logs`, and the job's exit code at its end."""
+    last: Job | None = None
+    for event in events(backend, id, files=[FileRef(id, name) for name in logs]):
+        if isinstance(event, LogBytes):
+            yield Logged(event.chunk.data, is_error=event.file.path == ERR)
+        elif isinstance(event, StateChanged):
+            yield from (Said(line) for line in _news(last, event.job))
+            last = event.job
+    if last is not None:
+        yield _ending(last)
+
+
+def _news(last: Job | None, job: Job) -> Iterator[str]:
+    """What is new about a job since `last`."""
+    if last is None:
+        yield f"Job submitted at {_moment(job.provisioning.created)}"
+    if job.execution and not (last and last.execution):
+        yield f"Job started execution at {_moment(job.execution.started)}"
+    if last is None or job.state is not last.state:
+        yield f"Job state: {job.state.value}"
+        if job.state.is_final:
+            yield from _outcome(job)
+
+
+def _outcome(job: Job) -> Iterator[str]:
+    info = job.execution
+    took = (
+        f"{_moment(info.ended)}; execution took {info.ended - info.started}" if info and info.ended else "?"
+    )
+    if job.state is ExecutionState.SUCCEEDED:
+        yield f"Job completed at {took}"
+        return
+    yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
+    if info is None:
+        yield "Failed job has no execution info"
+    elif info.exit_code is None:
+        yield f"Job was ended without an exit code at {took}"
+    else:
+        yield f"Job failed with exit code {info.exit_code} at {took}"
+    for error in info.errors if info else ():
+        yield _error(error)
+
+
+def _error(error: ErrorDetail) -> str:
+    details = "\n".join(f"{detail.name}: {detail.value}" for detail in error.details or ()) or "<none>"
+    return f"Error message: {error.message}\nDetails:\n {details}"
+
+
+def _ending(job: Job) -> Ended:
+    if job.state is ExecutionState.SUCCEEDED:
+        return Ended(0)
+    code = job.execution.exit_code if job.execution else None
+    how = "without an exit code" if code is None else f"with exit code {code}"
+    return Ended(_NO_EXIT_CODE if code is None else code, f'the job "{job.id.name}" failed {how}')
+
+
+def _moment(moment: datetime) -> str:
+    return str(moment.astimezone(timezone.utc))

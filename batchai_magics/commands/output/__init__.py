@@ -1,0 +1,1 @@
+"""What a command gives, and how it reads as a table, JSON or text."""

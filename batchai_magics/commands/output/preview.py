@@ -1,0 +1,60 @@
+"""What a cell would do, as text: nothing is written, nothing is asked of anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sized
+
+from batchai_magics import cell, launch
+from batchai_magics.commands.output.text import Text
+from batchai_magics.config import Settings
+from batchai_magics.models import vm_sizes
+
+
+def preview(request: cell.CellRequest, settings: Settings) -> Text:
+    """The description, what would be uploaded, what would start on which node, and what stands against it."""
+    is_default = request.cluster == settings.cluster
+    gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
+    lines = [cell.describe(request), *_starts(_plan(request, gpus))]
+    if is_default and request.spec.node_count > settings.cluster_nodes:
+        told = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
+        lines.append(f"problem: the job wants {request.spec.node_count} nodes; {told}")
+    return Text("\n".join([*lines, "Nothing was written or submitted."]))
+
+
+def _plan(request: cell.CellRequest, gpus: int) -> launch.LaunchPlan:
+    nodes = [
+        launch.NodeShare(
+            id=f"node {number}",
+            gpu_count=gpus,
+            mount_root="$AZ_BATCHAI_MOUNT_ROOT",
+            job_mount_root="$AZ_BATCHAI_JOB_MOUNT_ROOT",
+            temp="$AZ_BATCHAI_JOB_TEMP",
+        )
+        for number in range(request.spec.node_count)
+    ]
+    place = launch.JobPlace(
+        stdouterr="$AZ_BATCHAI_STDOUTERR_DIR",
+        shared_temp="$AZ_BATCHAI_SHARED_JOB_TEMP",
+        host_file="$AZ_BATCHAI_MPI_HOST_FILE",
+        output_segment="",
+        python="python",
+    )
+    return launch.plan(request.spec, nodes, place)
+
+
+def _starts(plan: launch.LaunchPlan) -> Iterator[str]:
+    how = "under mpiexec" if plan.launcher is launch.Launcher.MPI else "each by itself"
+    nodes = range(len(plan.node_env))
+    yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(nodes, 'node')}, {how}"
+    for node in nodes:
+        here = [process for process in plan.processes if process.node == node]
+        if plan.preparation:
+            yield f"  node {node}  preparation  {plan.preparation}"
+        if not here:
+            yield f"  node {node}  nothing"
+        for process in here:
+            yield f"  node {node}  {process.role.value} {process.index}  {process.command}"
+
+
+def _count(items: Sized, noun: str, plural: str = "s") -> str:
+    return f"{len(items)} {noun}{plural * (len(items) != 1)}"

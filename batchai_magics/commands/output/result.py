@@ -1,0 +1,110 @@
+"""What a command gave: a value of the package, and its data, table and text, made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from batchai_magics.commands.output.table import Table, Tabular, of_data
+from batchai_magics.commands.output.text import Text
+from batchai_magics.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@runtime_checkable
+class Handle(Protocol):
+    """Something that stands for a resource, such as a job's handle."""
+
+    def show(self) -> Any:
+        """The resource as it stands."""
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """Something that a notebook shows and keeps in a way of its own."""
+
+    @property
+    def in_notebook(self) -> Any:
+        """What the line gives in a notebook."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """A handler's value with the line's `--query`.
+
+    In a notebook it shows as a table; `value` is the resource or the list of them, `data` what the
+    service would have said, `to_frame()` a DataFrame. A list of resources can be iterated as it is.
+    """
+
+    value: Any
+    query: str | None = None
+    notes: tuple[str, ...] = ()  # what people should know, beside the value
+
+    @cached_property
+    def shown(self) -> Any:
+        """The value, or for a handle of a job the job as it stands."""
+        return self.value.show() if isinstance(self.value, Handle) else self.value
+
+    @cached_property
+    def data(self) -> Any:
+        """JSON-ready data, after the query."""
+        from batchai_magics.commands.output.as_json import as_json
+
+        data = as_json(self.shown)
+        return _search(self.query, data) if self.query else data
+
+    @cached_property
+    def table(self) -> Table:
+        """Its table: the kind's own columns, or the data's fields."""
+        from batchai_magics.commands.output.columns import columns_of
+
+        if self.query:
+            return of_data(self.data, is_query=True)
+        if isinstance(self.shown, Tabular):
+            return self.shown.to_table()
+        items = list(self.shown) if isinstance(self.shown, (list, tuple)) else [self.shown]
+        columns = columns_of(items[0]) if items else ()
+        if not columns:
+            return of_data(self.data)
+        rows = tuple(tuple(cell(item) for _, cell in columns) for item in items)
+        return Table(tuple(title for title, _ in columns), rows)
+
+    def to_text(self, output: str) -> Text:
+        """The result in one of the formats of `-o`, without a newline at the end."""
+        from batchai_magics.commands.output.render import RENDERERS
+
+        return Text(RENDERERS[output](self))
+
+    def to_frame(self) -> pandas.DataFrame:
+        """The table as a DataFrame."""
+        import pandas
+
+        return pandas.DataFrame(list(self.table.rows), columns=list(self.table.titles))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value if isinstance(self.value, (list, tuple)) else [self.value])
+
+    def __len__(self) -> int:
+        return len(self.value) if isinstance(self.value, (list, tuple)) else 1
+
+    def __getitem__(self, index: int) -> Any:
+        return list(self)[index]
+
+    def __repr__(self) -> str:
+        return self.table.to_text() or "(nothing)"
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html() if self.table.rows else "<i>nothing</i>"
+
+
+def _search(query: str, data: Any) -> Any:
+    import jmespath
+
+    try:
+        return jmespath.search(query, data)
+    except jmespath.exceptions.JMESPathError as error:
+        raise UsageError(f"--query: {error}", hint="It is written in JMESPath, such as [].name.") from None

@@ -1,0 +1,81 @@
+"""Every command, one row each. A new command is a row here and a handler."""
+
+from __future__ import annotations
+
+from batchai_magics.commands.parsing import options as o
+from batchai_magics.commands.parsing.rows import azure, cluster, files, job, storage, workspace
+from batchai_magics.commands.parsing.tree import OUTPUTS, Command, Live, Option, Takes
+
+GROUPS = {
+    "": "Distributed training jobs, in the words of Azure Batch AI.",
+    "metrics": "The numbers in training logs.",
+    **workspace.GROUPS,
+    **cluster.GROUPS,
+    **job.GROUPS,
+    **azure.GROUPS,
+    **storage.GROUPS,
+}
+
+_LOGS = Option(("FILE",), "Log files.", takes=Takes.SOME, is_required=True, completes=Live.PATH)
+_TIDY = Option(("--tidy",), "One row a number, with unit, time and place in the file.", takes=Takes.NOTHING)
+_METRIC = Option(
+    ("--metric",), "A number of your own to read, as NAME=REGEX; may be given again.", is_repeatable=True
+)
+_PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=Live.PATH)
+_RUNS = Option(
+    ("RUN",),
+    "Jobs by name; log files by a path with a dot or a slash.",
+    takes=Takes.SOME,
+    is_required=True,
+    completes=Live.JOB,
+)
+_PLOT = Option(("--plot",), "Also write the chart: .svg, .pdf or .png.", completes=Live.PATH)
+_OVER = Option(
+    ("--over",),
+    "What the chart's x axis is.",
+    choices=("step", "images", "seconds"),
+    default="step",
+)
+_SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
+_BACKEND = Option(("--backend",), "Where jobs run.", choices=("local",))
+
+COMMANDS = (
+    *workspace.COMMANDS,
+    *cluster.COMMANDS,
+    *workspace.EXPERIMENT_COMMANDS,
+    *job.COMMANDS,
+    Command("list-usages", "Show what is used of each quota.", "handlers.usages:list_all", (o.LOCATION,)),
+    Command(
+        "metrics read",
+        "Read the metrics in log files.",
+        "handlers.metrics:read",
+        (_LOGS, _TIDY, _METRIC),
+        outputs=(*OUTPUTS, "csv"),
+    ),
+    Command(
+        "metrics plot", "Draw the metrics in log files.", "handlers.metrics:plot", (_LOGS, _PICTURE, _METRIC)
+    ),
+    Command(
+        "compare",
+        "Set jobs or logs side by side.",
+        "handlers.side_by_side:compare",
+        (*_SIDE_BY_SIDE, _OVER),
+        outputs=(*OUTPUTS, "csv"),
+    ),
+    Command(
+        "scaling",
+        "Show how images/sec grow with the processes of jobs or logs.",
+        "handlers.side_by_side:scaling",
+        _SIDE_BY_SIDE,
+        outputs=(*OUTPUTS, "csv"),
+    ),
+    Command(
+        "use",
+        "Choose workspace, experiment, cluster and backend for this session.",
+        "handlers.use:use",
+        (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND),
+    ),
+    *azure.COMMANDS,
+    *storage.COMMANDS,
+    *files.COMMANDS,
+)

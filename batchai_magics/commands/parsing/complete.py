@@ -1,0 +1,117 @@
+"""What may stand at the cursor: fixed words, and a kind of live name. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from batchai_magics.cell import options as cell_options
+from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.commands.parsing.dialect import modern, old_flags, old_words
+from batchai_magics.commands.parsing.options import options_of
+from batchai_magics.commands.parsing.tree import Live, Option, Takes, below, leading
+
+_CELL_LIVE = {
+    "cluster": Live.CLUSTER,
+    "experiment": Live.EXPERIMENT,
+    "file": Live.PATH,
+    "job": Live.JOB,
+    "workspace": Live.WORKSPACE,
+}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What fits: `words`, and names of the kind `live`; `given` is what the line says so far.
+
+    `old` are words of 2017, for those who have begun to write one.
+    """
+
+    words: tuple[str, ...] = ()
+    live: Live = Live.NOTHING
+    given: Namespace = field(default_factory=Namespace)
+    old: tuple[str, ...] = ()
+
+
+def expected_in_line(words: Sequence[str]) -> Expected:
+    """What may follow these words of a `batchai` line."""
+    flags = old_flags(words)
+    words = modern(words).words
+    path = leading(words, COMMANDS)
+    command = next((c for c in COMMANDS if c.parts == path), None)
+    if command:
+        found = _expected(words[len(path) :], options_of(command))
+        left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
+        return replace(found, old=tuple(left))
+    return Expected(below(path, COMMANDS), old=old_words(path)) if len(path) == len(words) else Expected()
+
+
+def expected_in_cell(words: Sequence[str]) -> Expected:
+    """What may follow these words of a job cell's first line."""
+    job = Option(("NAME",), "", completes=Live.JOB)
+    return _expected(words, (job, *(_of_cell(option) for option in cell_options.OPTIONS)))
+
+
+def _of_cell(option: cell_options.Option) -> Option:
+    takes = Takes.SOME if option.takes_many else Takes.TEXT if option.metavar else Takes.NOTHING
+    live = _CELL_LIVE.get(option.completes, Live.NOTHING)
+    return Option((option.name,), option.help, takes=takes, choices=option.choices, completes=live)
+
+
+def _expected(words: Sequence[str], options: Sequence[Option]) -> Expected:
+    given = _given(words, options)
+    wanted = _wanted(words, options)
+    if wanted is None:
+        return Expected(_flags_left(words, options), given=given)
+    is_due = bool(words) and words[-1] in wanted.flags
+    flags = () if is_due else _flags_left(words, options)
+    return Expected((*wanted.choices, *flags), wanted.completes, given)
+
+
+def _wanted(words: Sequence[str], options: Sequence[Option]) -> Option | None:
+    """The option, or the positional word, whose value may come next."""
+    flags = {flag: option for option in options for flag in option.flags if not option.is_positional}
+    last = next((word for word in reversed(words) if word in flags), None)
+    if last and _takes_more(flags[last], is_first=words[-1] == last):
+        return flags[last]
+    positional = next((option for option in options if option.is_positional), None)
+    return positional if positional and _takes_more(positional, is_first=not words) else None
+
+
+def _takes_more(option: Option, *, is_first: bool) -> bool:
+    return option.takes is Takes.SOME or (is_first and option.takes is not Takes.NOTHING)
+
+
+def _flags_left(words: Sequence[str], options: Sequence[Option]) -> tuple[str, ...]:
+    """The long flags that the line does not have yet."""
+    left = [
+        option for option in options if not option.is_positional and not set(option.flags).intersection(words)
+    ]
+    return tuple(option.flags[0] for option in left)
+
+
+def _given(words: Sequence[str], options: Sequence[Option]) -> Namespace:
+    """What the line says so far, as parsed arguments; what it does not say is None."""
+    values: dict[str, str | None] = {"job": None, "subscription": None}
+    for option in options:
+        values[option.name] = None
+        for word, value in pairwise(words):
+            if word in option.flags and option.takes is Takes.TEXT:
+                values[option.name] = value
+    return Namespace(**values)
+
+
+def split_at_cursor(text: str) -> tuple[list[str], str] | None:
+    """The whole words before the cursor and the word being written; None inside quotes."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    if not text or text[-1].isspace():
+        return words, ""
+    if not words or not text.endswith(words[-1]):
+        return None
+    return words[:-1], words[-1]

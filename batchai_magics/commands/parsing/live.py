@@ -1,0 +1,106 @@
+"""Names that exist now: what TAB offers for a cluster, a job, a file."""
+
+from __future__ import annotations
+
+import threading
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from batchai_magics.commands.parsing.complete import Expected
+from batchai_magics.commands.parsing.tree import Live
+from batchai_magics.models.ids import Kind
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Storage
+    from batchai_magics.commands.context import Context
+
+_PATIENCE_S = 0.03  # TAB has to answer within 50 ms
+
+
+class Session(Protocol):
+    """Who knows the context; it may take its time to make one."""
+
+    @property
+    def context(self) -> Context:
+        """The settings and the backend as they are now."""
+
+
+def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> list[str]:
+    """What TAB offers: all that fits and begins with what is written."""
+    old = expected.old if fragment.strip("-") else ()
+    found = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ()), *old]
+    return [word for word in dict.fromkeys(found) if word.startswith(fragment)]
+
+
+def names(context: Context, live: Live, given: Namespace) -> Sequence[str]:
+    """The names of this kind, in what the line says so far; asks the backend."""
+    if live in _ASKED:
+        return _ASKED[live](context, given)
+    workspace = context.workspace(given)
+    parent = context.experiment(given) if live is Live.JOB else workspace
+    return [resource.id.name for resource in context.backend.list(parent, Kind(live.value))]
+
+
+def _outputs(context: Context, given: Namespace) -> list[str]:
+    return [file.path for file in context.backend.files(context.target(given, Kind.JOB))]
+
+
+def _nodes(context: Context, given: Namespace) -> list[str]:
+    is_of_job = getattr(given, "cluster", None) is None
+    id = context.target(given, Kind.JOB) if is_of_job else context.cluster(given)
+    return [node.id for node in context.backend.nodes(id)]
+
+
+def _stored(context: Context, given: Namespace, storage: Storage) -> list[str]:
+    from batchai_magics.commands.azure.place import names as names_of
+
+    return names_of(context, given, storage)
+
+
+_ASKED: dict[Live, Callable[[Context, Namespace], Sequence[str]]] = {
+    Live.OUTPUT: _outputs,
+    Live.NODE: _nodes,
+    Live.GROUP: lambda context, given: [group.name for group in context.backend.groups.list()],
+    Live.ACCOUNT: lambda context, given: [account.name for account in context.backend.accounts.list()],
+    Live.SHARE: lambda context, given: _stored(context, given, context.backend.storage),
+    Live.CONTAINER: lambda context, given: _stored(context, given, context.backend.containers),
+}
+
+
+def paths(fragment: str) -> list[str]:
+    """The files and folders of this machine whose path begins with `fragment`."""
+    folder, _, start = fragment.rpartition("/")
+    place = Path(folder or ("/" if fragment.startswith("/") else ".")).expanduser()
+    if not place.is_dir():
+        return []
+    base = f"{folder}/" if "/" in fragment else ""
+    found = sorted(item for item in place.iterdir() if item.name.startswith(start))
+    return [f"{base}{item.name}{'/' if item.is_dir() else ''}" for item in found]
+
+
+class Lookup:
+    """Asks in the background, so that a slow answer (or a slow import) never keeps the keyboard waiting."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, Sequence[str]] = {}
+
+    def names(self, expected: Expected) -> Sequence[str]:
+        """The names if they come in time, else those of the last time; the next TAB has the rest."""
+        if expected.live in (Live.NOTHING, Live.PATH):
+            return ()
+        key = f"{expected.live} {expected.given}"
+        asking = threading.Thread(
+            target=self._ask, args=(key, expected), name="batchai-completion", daemon=True
+        )
+        asking.start()
+        asking.join(_PATIENCE_S)
+        return self._known.get(key, ())
+
+    def _ask(self, key: str, expected: Expected) -> None:
+        try:
+            self._known[key] = list(names(self._session.context, expected.live, expected.given))
+        except Exception:  # noqa: BLE001  whatever is wrong, TAB offers nothing; running the line tells
+            self._known[key] = ()

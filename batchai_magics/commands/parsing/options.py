@@ -1,0 +1,147 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from batchai_magics.commands.parsing.tree import OUTPUTS, Command, Live, Option, Takes
+
+GROUP = Option(
+    ("--resource-group", "-g"),
+    "Name of the resource group; by default that of `configure --defaults group=NAME`.",
+    completes=Live.GROUP,
+)
+LOCATION = Option(("--location", "-l"), "Location, such as eastus.")
+WORKSPACE = Option(
+    ("--workspace", "-w"), "Name of the workspace; by default the configured one.", completes=Live.WORKSPACE
+)
+EXPERIMENT = Option(
+    ("--experiment", "-e"),
+    "Name of the experiment; by default the configured one.",
+    completes=Live.EXPERIMENT,
+)
+CLUSTER = Option(("--cluster", "-c"), "Name or ARM id of the cluster.", completes=Live.CLUSTER)
+JOB = Option(("--job", "-j"), "Name of the job.", is_required=True, completes=Live.JOB)
+IDS = Option(
+    ("--ids",),
+    "One or more resource ids, in place of the names.",
+    takes=Takes.SOME,
+    section="Resource Id Arguments",
+)
+NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", takes=Takes.NOTHING)
+YES = Option(("--yes", "-y"), "Do not ask for confirmation.", takes=Takes.NOTHING)
+DIRECTORY = Option(
+    ("--output-directory-id", "-d"),
+    "Id of the job's output directory; its logs are in stdouterr.",
+    default="stdouterr",
+)
+PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")
+EXPIRY = Option(
+    ("--expiry",),
+    "Minutes that download links stay valid; those of this machine (file://) stay as long as the file.",
+    takes=Takes.NUMBER,
+    default=60,
+    least=1,
+)
+INTERVAL = Option(("--interval",), "Accepted; changes show at once.", takes=Takes.NUMBER, default=15)
+
+_STORAGE = "Azure Storage Mount Arguments"
+_SERVER = "File Server Mount Arguments"
+MOUNTS = (
+    Option(
+        ("--storage-account-name",),
+        "Storage account of the share or container.",
+        section=_STORAGE,
+        completes=Live.ACCOUNT,
+    ),
+    Option(("--storage-account-key",), "Key of that storage account.", section=_STORAGE),
+    Option(("--afs-name",), "Name of a file share to mount.", section=_STORAGE),
+    Option(
+        ("--afs-mount-path",), "Where to mount it, below the mount root.", default="afs", section=_STORAGE
+    ),
+    Option(("--bfs-name",), "Name of a blob container to mount.", section=_STORAGE),
+    Option(
+        ("--bfs-mount-path",), "Where to mount it, below the mount root.", default="bfs", section=_STORAGE
+    ),
+    Option(
+        ("--nfs",),
+        "Name or ARM id of a file server to mount.",
+        section=_SERVER,
+        completes=Live.FILE_SERVER,
+    ),
+    Option(("--nfs-mount-path",), "Where to mount it.", default="nfs", section=_SERVER),
+)
+
+_ADMIN = "Admin Account Arguments"
+ADMIN = (
+    Option(("--user-name", "-u"), "Administrator's user name; yours by default.", section=_ADMIN),
+    Option(
+        ("--ssh-key", "-k"), "SSH public key, or a file that holds it.", section=_ADMIN, completes=Live.PATH
+    ),
+    Option(
+        ("--generate-ssh-keys",),
+        "Make ~/.ssh/id_rsa and id_rsa.pub if they are missing.",
+        takes=Takes.NOTHING,
+        section=_ADMIN,
+    ),
+    Option(("--password", "-p"), "Administrator's password.", section=_ADMIN),
+)
+SUBNET = Option(("--subnet",), "ARM id of a subnet; accepted.", section="Virtual Network Arguments")
+
+NODE_EXEC = (
+    Option(("--exec",), "Command to run on the node."),
+    Option(("--node-id", "-n"), "Id of the node; any node by default.", completes=Live.NODE),
+    Option(
+        ("--address", "-L"),
+        "Ports to forward, as PORT:HOST:PORT of the node.",
+        takes=Takes.SOME,
+    ),
+    Option(("--password", "-p"), "Accepted; nobody logs in to a node of this machine."),
+    Option(("--ssh-private-key", "-k"), "Accepted, as the password is.", completes=Live.PATH),
+)
+
+ACCESS = (
+    Option(
+        ("--account-name",),
+        "Storage account; AZURE_STORAGE_ACCOUNT, or the one of this machine, by default.",
+        completes=Live.ACCOUNT,
+    ),
+    Option(("--account-key",), "Key of that account; accepted."),
+    Option(("--sas-token",), "Accepted."),
+    Option(("--connection-string",), "Names the account by its AccountName."),
+)
+
+GLOBAL = "Global Arguments"
+SUBSCRIPTION = Option(("--subscription",), "Id of the subscription.", section=GLOBAL)
+QUERY = Option(("--query",), "JMESPath query on the result.", section=GLOBAL)
+DEBUG = Option(("--debug",), "Show tracebacks.", takes=Takes.NOTHING, section=GLOBAL)
+VERBOSE = Option(("--verbose",), "Accepted.", takes=Takes.NOTHING, section=GLOBAL)
+HELP = Option(("--help", "-h"), "Show this help.", takes=Takes.NOTHING, section=GLOBAL)
+
+
+def output(formats: tuple[str, ...] = OUTPUTS) -> Option:
+    """The `-o` option of a command that knows these formats."""
+    return Option(("--output", "-o"), "Output format.", choices=formats, section=GLOBAL)
+
+
+def named(noun: str, live: Live, *, is_required: bool = True) -> Option:
+    """The `--name/-n` option of a command about one `noun`."""
+    return Option(("--name", "-n"), f"Name of the {noun}.", is_required=is_required, completes=live)
+
+
+def required(option: Option) -> Option:
+    """The same option where a command needs it."""
+    return replace(option, is_required=True)
+
+
+def options_of(command: Command) -> tuple[Option, ...]:
+    """A command's own options and those that every command has; a flag of its own is not that of all."""
+    taken = {flag for option in command.options for flag in option.flags}
+    shared = (output(command.outputs), QUERY, SUBSCRIPTION, DEBUG, VERBOSE, HELP)
+    left = (_without(option, taken) for option in shared)
+    return (*command.options, *(option for option in left if option.flags))
+
+
+def _without(option: Option, flags: Collection[str]) -> Option:
+    return replace(option, flags=tuple(flag for flag in option.flags if flag not in flags))

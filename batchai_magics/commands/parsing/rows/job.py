@@ -1,0 +1,77 @@
+"""`job …`."""
+
+from __future__ import annotations
+
+from batchai_magics.commands.parsing import options as o
+from batchai_magics.commands.parsing.tree import Command, Live, Option, Takes
+
+GROUPS = {
+    "job": "Jobs.",
+    "job file": "The files that a job wrote.",
+    "job node": "The nodes that a job runs on.",
+}
+
+_STATES = ("queued", "running", "terminating", "succeeded", "failed")
+_SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
+_JOB = (*_SOME, o.named("job", Live.JOB))
+_PERHAPS = (*_SOME, o.named("job", Live.JOB, is_required=False))
+_OF_JOB = (*_SOME, o.JOB)
+_FILES = (*_OF_JOB, o.DIRECTORY, o.PATH)
+_ENDING = (o.IDS, o.NO_WAIT, o.YES)
+_STATE = Option(
+    ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
+)
+_CREATE = (
+    *_SOME,
+    Option(("--name", "-n"), "Name of the job; of several files, NAME-1, NAME-2 and so on."),
+    Option(
+        ("--config-file", "-f"),
+        "The job as JSON or YAML (job.json). Several files, or a pattern as jobs/*.json, make a job each.",
+        takes=Takes.SOME,
+        is_required=True,
+        completes=Live.PATH,
+    ),
+    o.CLUSTER,
+    *o.MOUNTS,
+)
+_SECRET = Option(("--secret",), "Secret of the job, its value taken from this process.", takes=Takes.SOME)
+_STREAMED = Option(("--file-name", "-f"), "Name of the file.", is_required=True, completes=Live.OUTPUT)
+
+COMMANDS = (
+    Command(
+        "job create", "Create a job, or a job from each of several files.", "handlers.job:create", _CREATE
+    ),
+    Command("job show", "Show a job.", "handlers.job:show", (*_JOB, o.IDS)),
+    Command("job list", "List the jobs of an experiment.", "handlers.job:list_all", _SOME),
+    Command(
+        "job wait",
+        "Wait for a job; ends with its exit code.",
+        "handlers.job:wait",
+        (*_JOB, o.IDS, o.INTERVAL),
+    ),
+    Command(
+        "job resubmit",
+        "Run a job again as NAME-2, or all jobs in a state.",
+        "handlers.resubmit:resubmit",
+        (*_PERHAPS, _STATE, _SECRET),
+    ),
+    Command("job terminate", "End a job.", "handlers.job:terminate", (*_JOB, *_ENDING), is_confirmed=True),
+    Command(
+        "job delete",
+        "Delete a job, or all jobs in a state.",
+        "handlers.job:delete",
+        (*_PERHAPS, _STATE, *_ENDING),
+        is_confirmed=True,
+    ),
+    Command("job file list", "List the files of a job.", "handlers.job_file:list_all", (*_FILES, o.EXPIRY)),
+    Command(
+        "job file stream", "Print a job's file as it grows.", "handlers.job_file:stream", (*_FILES, _STREAMED)
+    ),
+    Command("job node list", "List the nodes that a job runs on.", "handlers.node:list_of_job", _OF_JOB),
+    Command(
+        "job node exec",
+        "Run a command on a node of a job.",
+        "handlers.node:execute_on_job",
+        (*_OF_JOB, *o.NODE_EXEC),
+    ),
+)

@@ -1,0 +1,106 @@
+"""What a command is: words, options, and the name of the function that carries it out."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+OUTPUTS = ("json", "jsonc", "none", "table", "tsv", "yaml")
+PROGRAM = "batchai"
+
+
+class Takes(enum.Enum):
+    """What follows an option."""
+
+    TEXT = "text"  # one value
+    NUMBER = "number"  # one whole number
+    SOME = "some"  # one value or more
+    NOTHING = "nothing"  # it is a switch
+
+
+class Live(enum.Enum):
+    """What TAB offers as an option's value."""
+
+    NOTHING = "nothing"
+    WORKSPACE = "workspaces"
+    EXPERIMENT = "experiments"
+    CLUSTER = "clusters"
+    JOB = "jobs"
+    FILE_SERVER = "fileservers"
+    GROUP = "groups"
+    ACCOUNT = "accounts"
+    SHARE = "shares"
+    CONTAINER = "containers"
+    NODE = "nodes"  # a node of the cluster or of the job
+    OUTPUT = "output"  # a file that the job wrote
+    PATH = "path"  # a file of this machine
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a command, or (without dashes) one positional word."""
+
+    flags: tuple[str, ...]
+    help: str
+    takes: Takes = Takes.TEXT
+    is_required: bool = False
+    choices: tuple[str, ...] = ()
+    completes: Live = Live.NOTHING
+    default: Any = None
+    least: int | None = None  # the smallest number that makes sense
+    section: str = "Arguments"  # the heading it stands under in the help text
+    is_repeatable: bool = False  # each time with one value
+
+    @property
+    def name(self) -> str:
+        """Where its value is found: `--storage-account-name` is `storage_account_name`."""
+        return self.flags[0].lstrip("-").replace("-", "_").lower()
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it is given without a flag."""
+        return not self.flags[0].startswith("-")
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. `handler` is `module:function` below `commands`, imported when the command runs."""
+
+    words: str
+    summary: str
+    handler: str
+    options: tuple[Option, ...] = ()
+    is_confirmed: bool = False  # asks before it does what cannot be undone
+    outputs: tuple[str, ...] = OUTPUTS
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its words, one by one."""
+        return tuple(self.words.split())
+
+    def load(self) -> Callable[..., Any]:
+        """The handler, called with a Context and the parsed arguments."""
+        module, function = self.handler.split(":")
+        found: Callable[..., Any] = getattr(
+            importlib.import_module(f"batchai_magics.commands.{module}"), function
+        )
+        return found
+
+
+def leading(words: Sequence[str], commands: Iterable[Command]) -> tuple[str, ...]:
+    """The leading words that name a group or a command: `job show` of `job show -n x`."""
+    known = {command.parts[:count] for command in commands for count in range(len(command.parts) + 1)}
+    count = 0
+    while count < len(words) and tuple(words[: count + 1]) in known:
+        count += 1
+    return tuple(words[:count])
+
+
+def below(path: Sequence[str], commands: Iterable[Command]) -> tuple[str, ...]:
+    """The words that may follow a group's, in the order of the table."""
+    depth = len(path)
+    inside = [c.parts for c in commands if c.parts[:depth] == tuple(path) and len(c.parts) > depth]
+    return tuple(dict.fromkeys(parts[depth] for parts in inside))

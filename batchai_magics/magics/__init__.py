@@ -1,0 +1,1 @@
+"""What a notebook types: `%%batchai_job`, `%batchai`, `%az`. Thin: parse, call, display."""

@@ -1,0 +1,84 @@
+"""What TAB offers on a magic line, from the command tree and from what exists now. No IPython here."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.parsing.complete import Expected
+    from batchai_magics.commands.parsing.live import Lookup
+
+_ON_CELL_LINE = re.compile(r"%%?batchai_job\s+(?P<rest>.*)")
+_ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<rest>.*)")
+
+
+WARM_UP_S = 1.0  # after loading, when a notebook is most likely idle
+_NEEDED = (
+    "commands.parsing.complete",
+    "commands.parsing.live",
+    "commands.parsing.az",
+    "jobs.submit",
+    "backends.local.backend",
+)
+
+
+def warming_up() -> threading.Timer:
+    """Starts to import, a little later and in the background, what the first TAB needs."""
+    timer = threading.Timer(WARM_UP_S, _import_needed)
+    timer.name, timer.daemon = "batchai-warm-up", True
+    timer.start()
+    return timer
+
+
+def _import_needed() -> None:
+    with contextlib.suppress(Exception):  # whatever is wrong, the line that needs it tells
+        for name in _NEEDED:
+            importlib.import_module(f"batchai_magics.{name}")
+
+
+def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
+    """What is expected at the end of `line`, and what is written of it; None where no line of ours is."""
+    in_cell = _ON_CELL_LINE.fullmatch(line) if is_first else None
+    match = in_cell or _ON_LINE.fullmatch(line)
+    if match is None:  # any other line: nothing is imported for it
+        return None
+    from batchai_magics.commands.parsing.complete import expected_in_cell, split_at_cursor
+
+    parts = split_at_cursor(match["rest"])
+    if parts is None:
+        return None
+    words, fragment = parts
+    if in_cell:
+        return expected_in_cell(words), fragment
+    return _expected(match["magic"], words), fragment
+
+
+def offers(found: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
+    """All that fits and begins with what is written: words, live names, files, `{variables}`."""
+    from batchai_magics.commands.parsing.live import candidates
+
+    expected, fragment = found
+    if fragment.startswith("{"):
+        return [f"{{{name}}}" for name in sorted(variables) if f"{{{name}".startswith(fragment)]
+    return candidates(expected, fragment, lookup.names(expected))
+
+
+def _expected(magic: str, words: list[str]) -> Expected:
+    from batchai_magics.commands.parsing.complete import Expected, expected_in_line
+
+    if magic == "batchai":
+        return expected_in_line(words)
+    from batchai_magics.commands.parsing.az import WORDS
+    from batchai_magics.commands.parsing.tree import PROGRAM
+
+    if not words:
+        return Expected(WORDS)
+    first, *rest = words
+    if first == PROGRAM:
+        return expected_in_line(rest)
+    return expected_in_line(words) if first in WORDS else Expected()

@@ -1,0 +1,89 @@
+"""What a notebook says while a command goes on, and when somebody interrupts it."""
+
+from __future__ import annotations
+
+import codecs
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from batchai_magics.commands.handlers.waiting import waiting
+from batchai_magics.commands.output.refusal import interrupted
+from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
+from batchai_magics.errors import BatchAIError, JobFailedError
+from batchai_magics.models.job import ERR, OUT
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.handle import Job
+
+_GRACE_S = 3.0  # between the interrupt that detaches and the one that ends the job
+
+
+def tell(notes: Iterable[str]) -> None:
+    """Says what people should know beside a result."""
+    for note in notes:
+        print(note, file=sys.stderr)
+
+
+def follow(stream: Stream) -> None:
+    """Prints what a command tells while it goes on; an interrupt stops the watching, not the job.
+
+    A command on a node ends then.
+    """
+    try:
+        failed = _printed(stream.parts)
+    except KeyboardInterrupt:
+        raise interrupted(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
+    if failed:
+        raise JobFailedError(failed.text, exit_code=failed.exit_code)
+
+
+def wait(job: Job, show: Callable[[Job], None], *, is_told: bool) -> None:
+    """Shows a job, and prints what it does and its log if `is_told`, until it has ended."""
+    parts = waiting(job.backend, job.id, logs=(OUT, ERR) if is_told else ())
+    try:
+        show(job)
+        failed = _printed(parts if is_told else (part for part in parts if isinstance(part, Ended)))
+    except KeyboardInterrupt:
+        raise _detached(job) from None
+    if failed:
+        hint = "" if is_told else f"What it wrote: %batchai job file stream -j {job.name} -f {ERR}"
+        raise JobFailedError(failed.text, exit_code=failed.exit_code, hint=hint)
+
+
+def _printed(parts: Parts) -> Ended | None:
+    """Prints what is told, to the end; how it failed, if it did."""
+    new_decoder = codecs.getincrementaldecoder("utf-8")
+    failed: Ended | None = None
+    decoders = {False: new_decoder("replace"), True: new_decoder("replace")}
+    with closing(parts):
+        for part in parts:
+            if isinstance(part, Ended):
+                failed = failed or (part if part.exit_code else None)
+            else:
+                _print(part, decoders)
+    return failed
+
+
+def _print(part: Said | Logged, decoders: Mapping[bool, codecs.IncrementalDecoder]) -> None:
+    if isinstance(part, Said):
+        print(part.text, file=sys.stderr)
+        return
+    target = sys.stderr if part.is_error else sys.stdout
+    target.write(decoders[part.is_error].decode(part.data))
+
+
+def _detached(job: Job) -> BatchAIError:
+    """What an interrupted wait comes to: detached, or the job ended when a second interrupt follows."""
+    back = f"%batchai job show -n {job.name}"
+    print(
+        f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.", file=sys.stderr
+    )
+    try:
+        threading.Event().wait(_GRACE_S)
+    except KeyboardInterrupt:
+        job.cancel()
+        return interrupted(f"{job.name} was told to end. To see it: {back}")
+    return interrupted(f"Stopped waiting; {job.name} is left as it is. To come back: {back}")

@@ -1,0 +1,190 @@
+"""`%%batchai_job`, `%batchai` and `%az`: parse, call, display."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import CompletionContext, SimpleCompletion
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
+
+from batchai_magics.commands.output.text import Text
+from batchai_magics.magics.completion import offers, warming_up, written
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from batchai_magics.commands.context import Context
+    from batchai_magics.commands.output.live_result import LiveResult
+    from batchai_magics.commands.output.result import Result
+    from batchai_magics.commands.parsing.live import Lookup
+    from batchai_magics.jobs.handle import Job
+    from batchai_magics.metrics import Comparison, Scaling
+
+
+@magics_class
+class BatchAIMagics(Magics):
+    """The magics of one shell, and what `%batchai use` has chosen in it."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._namespace: dict[str, Any] = shell.user_ns
+        self._choosing = threading.Lock()
+        self._chosen: Context | None = None
+        self._lookup: Lookup | None = None
+        self.warming_up = warming_up()
+
+    @no_var_expand
+    @line_cell_magic
+    def batchai_job(self, line: str, cell: str = "") -> Job | Text | None:
+        """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
+        from batchai_magics.cell import parse
+        from batchai_magics.cell.options import HelpRequested
+
+        settings = self.context.settings
+        try:
+            request = parse(line, cell, settings=settings, names=self._namespace)
+        except HelpRequested as asked:
+            return Text(asked.message)
+        if request.is_dry_run:
+            from batchai_magics.commands.output.preview import preview
+
+            return preview(request, settings)
+        from batchai_magics.jobs.submit import submit
+
+        submitted = submit(self.context.backend, request, settings)
+        job = submitted.job
+        if not submitted.is_new:
+            told = "was submitted before from this very cell: here it is again. --new runs it anew."
+            print(f"{job.name} {told}")
+        self._bind(request.variable, job)
+        if not request.is_waiting:
+            return job
+        self._wait(job)
+        return None
+
+    @no_var_expand
+    @line_magic
+    def batchai(self, line: str) -> Any:
+        """Runs a command, as in `%batchai job list`. `%batchai -h` lists the commands."""
+        from batchai_magics.commands.parsing.line import words
+
+        return self._run(words(line, self._namespace))
+
+    @no_var_expand
+    @line_magic
+    def az(self, line: str) -> Any:
+        """Runs a tutorial's line as it stands: `%az batchai job list`."""
+        from batchai_magics.commands.parsing.az import of_az
+        from batchai_magics.commands.parsing.line import words
+
+        found = of_az(words(line, self._namespace))
+        return found if isinstance(found, Text) else self._run(found)
+
+    @property
+    def context(self) -> Context:
+        """The settings and the backend of this session."""
+        with self._choosing:  # TAB asks from a thread of its own
+            if self._chosen is None:
+                from batchai_magics import config
+                from batchai_magics.commands.context import Context
+
+                self._chosen = Context(config.load())
+            return self._chosen
+
+    def show(self, job: Job) -> None:
+        """Shows a job beneath the cell, live where that is possible."""
+        from batchai_magics.widgets import show
+
+        show(job, ui=self.context.settings.ui)
+
+    def show_board(self, result: LiveResult) -> None:
+        """Shows a cluster or a list of jobs beneath the cell, live where that is possible."""
+        from batchai_magics.widgets import show_board
+
+        show_board(result, ui=self.context.settings.ui)
+
+    def show_runs(self, value: Comparison | Scaling) -> None:
+        """Shows runs side by side beneath the cell, live while a job of them runs."""
+        from batchai_magics.widgets import show_comparison
+
+        show_comparison(value, ui=self.context.settings.ui)
+
+    def complete(self, context: CompletionContext) -> dict[str, Any]:
+        """What TAB offers on a magic line; nothing anywhere else."""
+        line = context.line_with_cursor[: context.cursor_position]
+        found = written(line, is_first=context.cursor_line == 0)
+        if found is None:
+            return {"completions": []}
+        from batchai_magics.commands.parsing.live import Lookup
+
+        self._lookup = self._lookup or Lookup(self)
+        fragment = found[1]
+        # Without any offer IPython would ask Python's completers, which know nothing of this line.
+        texts = offers(found, self._lookup, self._namespace) or [fragment]
+        completions = [SimpleCompletion(text, type="magic") for text in texts]
+        return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
+
+    def _run(self, words: list[str]) -> Any:
+        from batchai_magics.commands.output.live_result import with_place
+        from batchai_magics.commands.output.progress import carry_out
+        from batchai_magics.commands.output.refusal import refusal
+        from batchai_magics.commands.output.stream import Stream
+        from batchai_magics.commands.parsing.parse import parse
+        from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, run
+        from batchai_magics.magics.following import follow, tell
+
+        invocation = parse(words)
+        if isinstance(invocation, Text):
+            return invocation
+        if invocation.is_to_confirm:
+            raise refusal(CONFIRMATION_MISSING)
+        result = run(invocation, self.context)
+        if isinstance(result, Stream):
+            return follow(result)
+        if isinstance(result, Pending):
+            tell(result.notes)
+            result = result.result(carry_out(result.work, is_shown=True))
+        else:
+            tell(result.notes)
+        self._keep_choice(result)
+        return _presented(with_place(invocation, result, self.context), invocation.arguments.output)
+
+    def _keep_choice(self, result: Result) -> None:
+        from batchai_magics.commands.context import Context
+        from batchai_magics.commands.handlers.choice import Choice
+
+        if isinstance(result.value, Choice):
+            self._chosen = Context(result.value.settings)
+            self._lookup = None  # what it knows belongs to the last choice
+
+    def _bind(self, variable: str, job: Job) -> None:
+        """Gives the job its name in the notebook, unless the name holds something else."""
+        held = self._namespace.get(variable)
+        if held is None or isinstance(held, type(job)):
+            self._namespace[variable] = job
+            return
+        told = f"{variable} stays as it is: it holds an object of type {type(held).__name__}, not a job."
+        hint = f"Use --var to name the job otherwise, or `x = %batchai job show -n {job.name}`."
+        print(told, hint, sep="\n", file=sys.stderr)
+
+    def _wait(self, job: Job) -> None:
+        """Shows the job and blocks until it has ended; fails the cell if the job failed."""
+        from batchai_magics.magics.following import wait
+        from batchai_magics.widgets import is_text
+
+        wait(job, self.show, is_told=is_text(self.context.settings.ui))
+
+
+def _presented(result: Result, output: str | None) -> Any:
+    """What the line gives in a notebook: text for `-o`, data for `--query`, else what shows itself."""
+    from batchai_magics.commands.output.result import Handle, Shown
+
+    if output:
+        return result.to_text(output) or None
+    if result.value is None or result.query:
+        return result.data
+    if isinstance(result.value, Shown):
+        return result.value.in_notebook
+    return result.value if isinstance(result.value, Handle) else result

@@ -1,0 +1,96 @@
+"""What a shell gets when the extension is loaded, and gives back when it is unloaded."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import CompletionContext, context_matcher
+from IPython.core.getipython import get_ipython
+
+from batchai_magics.magics.line_and_cell import BatchAIMagics
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from batchai_magics.jobs.handle import Job
+
+_WIDGETS = "batchai_magics.widgets"
+_MATCHER = "batchai_magics"
+_JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
+_BOARD_TYPE = ("batchai_magics.commands.output.live_result", "LiveResult")
+_CHARTED_TYPES = (
+    ("batchai_magics.metrics.runs.comparison", "Comparison"),
+    ("batchai_magics.metrics.runs.scalability", "Scaling"),
+)
+_MAGIC_NAMES = {"line": ("batchai", "az", "batchai_job"), "cell": ("batchai_job",)}
+_CELL = "%%batchai_job"
+
+
+def load(ip: InteractiveShell) -> None:
+    """Adds the magics, their completion and the display of jobs to a shell."""
+    magics = BatchAIMagics(ip)
+    ip.register_magics(magics)
+    ip.input_transformers_cleanup.append(_with_body)
+    _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
+    _displays(ip).for_type_by_name(*_BOARD_TYPE, magics.show_board)
+    for type_name in _CHARTED_TYPES:
+        _displays(ip).for_type_by_name(*type_name, magics.show_runs)
+
+    def matcher(context: CompletionContext) -> dict[str, Any]:
+        return magics.complete(context)
+
+    ip.events.register("post_run_cell", _settle_views)
+    ip.Completer.custom_matchers.append(context_matcher(identifier=_MATCHER)(matcher))
+
+
+def show_cards() -> None:
+    """Has a notebook that uses the package without its magics show jobs as cards."""
+    ip = get_ipython()
+    if ip is not None and ip.display_formatter is not None:
+        ip.display_formatter.formatters["text/html"].for_type_by_name(*_JOB_TYPE, _card)
+
+
+def _card(job: Job) -> str:
+    from batchai_magics.cards.gathering import html_of
+
+    return html_of(job)
+
+
+def unload(ip: InteractiveShell) -> None:
+    """Takes away all that `load` added."""
+    magics = ip.magics_manager.registry.pop(BatchAIMagics.__name__, None)
+    if magics is not None:
+        magics.warming_up.cancel()
+    for kind, names in _MAGIC_NAMES.items():
+        for name in names:
+            ip.magics_manager.magics[kind].pop(name, None)
+    if _settle_views in ip.events.callbacks["post_run_cell"]:
+        ip.events.unregister("post_run_cell", _settle_views)
+    if _WIDGETS in sys.modules:
+        sys.modules[_WIDGETS].close_all()
+    if _with_body in ip.input_transformers_cleanup:
+        ip.input_transformers_cleanup.remove(_with_body)
+    for type_name in (_JOB_TYPE, _BOARD_TYPE, *_CHARTED_TYPES):
+        _displays(ip).pop(".".join(type_name), None)
+    matchers = ip.Completer.custom_matchers
+    matchers[:] = [
+        matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
+    ]
+
+
+def _settle_views(result: object = None) -> None:
+    """Without a page (nbclient) an ended job's card reaches the notebook only while a cell still runs."""
+    if _WIDGETS in sys.modules:
+        sys.modules[_WIDGETS].settle()
+
+
+def _displays(ip: InteractiveShell) -> Any:
+    assert ip.display_formatter is not None, "a shell has one from its start"
+    return ip.display_formatter.ipython_display_formatter
+
+
+def _with_body(lines: list[str]) -> list[str]:
+    """IPython refuses a cell magic without a body; `--file` and `--help` need none."""
+    is_alone = len(lines) == 1 and lines[0].split()[:1] == [_CELL]
+    return [lines[0].rstrip("\n") + "\n", "\n"] if is_alone else lines

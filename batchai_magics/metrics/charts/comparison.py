@@ -1,0 +1,97 @@
+"""The overlay of several runs: images/sec and loss, one colour a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from batchai_magics.metrics.charts.figure import MARKERS, PALETTE, decorate, new_panels, say
+from batchai_magics.metrics.runs.overlay import Overlay, Places, overlay
+from batchai_magics.metrics.runs.sources import Run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NOTHING = "There is nothing to draw yet: no run has told images/sec or a loss."
+_RATE, _LOSS = "images/sec, all processes", "loss"
+_OVER_LABELS = {"step": "step", "images": "images seen", "seconds": "training time (s)"}
+_HEADROOM = 1.08
+_MOST_MARKED = 40  # points of a line that still carry markers
+_LEGEND_LETTERS = 105  # of one line above the figure …
+_LEGEND_LINE_INCHES = 0.2  # … which makes it so much higher
+
+
+def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> Axes:
+    """Draws what the runs have of images/sec and loss; gives the Axes of the first panel.
+
+    UsageError where a log does not tell what the runs are drawn over.
+    """
+    drawn = [overlay(run) for run in compared]
+    places = [run.places_over(over) for run in drawn]
+    labels = list(filter(lambda label: _finite(drawn, label), (_RATE, _LOSS)))
+    names = [run.name for run in drawn]
+    panels = [ax] if ax else _new_panels(names, rows=max(1, len(labels)))
+    for panel, label in zip(panels, labels, strict=False):
+        _draw_panel(panel, drawn, places, label)
+    if labels:
+        panels[-1].set_xlabel(_OVER_LABELS[over])
+        _legend(panels[0], names, is_outside=ax is None)
+    else:
+        say(panels[0], NOTHING)
+    return panels[0]
+
+
+def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[Places], label: str) -> None:
+    for i, run in enumerate(drawn):
+        _draw_line(panel, run.name, _values(run, label), places[i], i)
+    decorate(panel, label)
+    panel.label_outer()
+    if label == _RATE:
+        panel.set_ylim(0, _HEADROOM * max(_finite(drawn, _RATE)) or 1)
+
+
+def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
+    height = 5 + _LEGEND_LINE_INCHES * (len(names) // _columns(names))
+    return new_panels(rows=rows, size=(7, height))
+
+
+def _values(run: Overlay, label: str) -> Mapping[int, float]:
+    return run.rates if label == _RATE else run.losses
+
+
+def _finite(drawn: Sequence[Overlay], label: str) -> list[float]:
+    values = (value for run in drawn for value in _values(run, label).values())
+    return list(filter(math.isfinite, values))
+
+
+def _legend(ax: Axes, names: Sequence[str], *, is_outside: bool) -> None:
+    """Which colour is which run: above the figure, where it covers no line."""
+    handles, _ = ax.get_legend_handles_labels()
+    figure = ax.get_figure(root=True)
+    if is_outside and figure is not None:
+        columns = _columns(names)
+        figure.legend(
+            handles, names, loc="outside upper center", ncols=columns, fontsize="small", frameon=False
+        )
+    else:
+        ax.legend(handles, names, fontsize="small", frameon=False)
+
+
+def _columns(names: Sequence[str]) -> int:
+    """How many names stand beside each other above the figure."""
+    return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names)) + 8))))
+
+
+def _draw_line(panel: Axes, name: str, values: Mapping[int, float], places: Places, place: int) -> None:
+    steps = [step for step in values if step in places]
+    panel.plot(
+        [places[step] for step in steps],
+        [values[step] for step in steps],
+        color=PALETTE[place % len(PALETTE)],
+        linestyle="-" if place < len(PALETTE) else "--",
+        marker=MARKERS[place % len(MARKERS)] if len(steps) <= _MOST_MARKED else "",
+        markersize=4,
+        linewidth=1.5,
+        label=name,
+    )

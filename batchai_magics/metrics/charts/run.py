@@ -1,0 +1,154 @@
+"""A run's numbers over its steps as a matplotlib figure: images/sec and loss, or what else the log has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from batchai_magics.metrics.charts.figure import PALETTE, REFERENCE, decorate, new_panels, say
+from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.runs.further import further_series
+from batchai_magics.metrics.runs.run_header import run_header
+from batchai_magics.metrics.runs.series import by_rank, rates_together, runs
+from batchai_magics.metrics.runs.steady import common_warm_up
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+NOTHING = "There is nothing to draw: the log tells no images/sec, no finite loss and no other number."
+_RATE, _LOSS, _FURTHER = PALETTE[0], PALETTE[1], PALETTE[2]
+_RANK_COLORS = PALETTE[1:]
+_PANEL_INCHES = 2.5
+
+_Series = Mapping[int, Sequence[StepRecord]]
+_Draw = Callable[["Axes"], None]
+
+
+def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axes:
+    """Draws the last run's images/sec (each rank, and all together) and loss; gives the first panel's Axes.
+
+    Only what the log has is drawn, in a panel each; where it tells neither, its other numbers are. Numbers
+    that a pattern of the user's found always are. A sentence says that there is nothing to draw.
+
+    The steps that the summary leaves out as warm-up are shaded. `source` is records, or a frame of them. With
+    `ax`, the first panel is drawn there and the loss on a twin axis. Without, the figure belongs to no pyplot
+    state: pyplot would show it a second time at the end of the cell. It is the Axes that shows itself, once,
+    as the value of a cell; `ax.figure` is the whole picture, and `figure_png(ax)` its PNG.
+    """
+    run = runs(_records(source))[-1]
+    draws = _panels(run)
+    if ax is not None:
+        return _drawn_on(ax, draws)
+    panels = new_panels(rows=len(draws) or 1, size=(8, _PANEL_INCHES * max(2, len(draws))))
+    for panel, draw in zip(panels, draws, strict=False):
+        draw(panel)
+        panel.label_outer()
+    if draws:
+        panels[-1].set_xlabel("step")
+    else:
+        say(panels[0], NOTHING)
+    return panels[0]
+
+
+def is_drawable(records: Iterable[Record]) -> bool:
+    """Whether `plot` has anything to draw of these records."""
+    return bool(_panels(runs(records)[-1]))
+
+
+def _drawn_on(ax: Axes, draws: Sequence[_Draw]) -> Axes:
+    if not draws:
+        say(ax, NOTHING)
+        return ax
+    draws[0](ax)
+    ax.set_xlabel("step")
+    for draw in draws[1:2]:
+        twin = ax.twinx()
+        draw(twin)
+        twin.grid(visible=False)
+        twin.spines["right"].set_visible(True)
+    return ax
+
+
+def _panels(run: Sequence[Record]) -> list[_Draw]:
+    """What draws each panel that there is something for."""
+    series = by_rank(run)
+    steps = [record for records in series.values() for record in records]
+    panels: list[_Draw] = []
+    if any(math.isfinite(record.images_per_sec) for record in steps):
+        is_global = run_header(run, ranks_seen=len(series)).is_rate_global
+        panels.append(lambda ax: _draw_rates(ax, series, is_global=is_global))
+    if any(math.isfinite(record.loss) for record in steps):
+        panels.append(lambda ax: _draw_losses(ax, series))
+    for name, values in further_series(run, is_all=not panels).items():
+        panels.append(lambda ax, name=name, values=values: _draw_further(ax, name, values))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
+    return panels
+
+
+def _records(source: Any) -> Iterable[Record]:
+    if not hasattr(source, "itertuples"):
+        return cast("Iterable[Record]", source)
+    ranks = [
+        int(rank) if known else None
+        for rank, known in zip(source["rank"], source["rank"].notna(), strict=True)
+    ]
+    names = ["step", "images_per_sec", "uncertainty", "jitter", "loss"]
+    rows = source[names].itertuples(index=False)
+    return [StepRecord(int(row[0]), rank, *row[1:]) for rank, row in zip(ranks, rows, strict=True)]
+
+
+def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
+    decorate(ax, "images/sec")
+    _shade_warm_up(ax, common_warm_up(series))
+    if not is_global:
+        _draw_ranks(ax, series)
+    if len(series) > 1 or is_global:
+        together = rates_together(series, 1 if is_global else 0)
+        ax.plot(list(together), list(together.values()), color=_RATE, linewidth=2.0, label="all ranks")
+    if len(series) > 1 and not is_global:
+        _legend(ax, len(series))
+    ax.set_ylim(bottom=0)
+
+
+def _draw_ranks(ax: Axes, series: _Series) -> None:
+    for rank, steps in series.items():
+        rates = [record.images_per_sec for record in steps]
+        style = _rank_style(rank, len(series))
+        ax.plot([record.step for record in steps], rates, label=f"rank {rank}", **style)
+
+
+def _shade_warm_up(ax: Axes, cut: int | None) -> None:
+    if not cut:
+        return
+    ax.axvspan(0, cut, color=REFERENCE, alpha=0.12, linewidth=0)
+    place = {"xycoords": ("data", "axes fraction"), "va": "bottom", "fontsize": "small", "color": REFERENCE}
+    ax.annotate(f"warm-up, {cut:,} steps", (0, 1.0), **place)  # type: ignore[arg-type]  # a place of mixed units
+
+
+def _rank_style(rank: int, rank_count: int) -> dict[str, Any]:
+    if rank_count == 1:
+        return {"color": _RATE, "linewidth": 2.0}
+    is_few = rank_count <= len(_RANK_COLORS)
+    return {"color": _RANK_COLORS[rank % len(_RANK_COLORS)] if is_few else REFERENCE, "linewidth": 1.0}
+
+
+def _draw_losses(ax: Axes, series: _Series) -> None:
+    decorate(ax, "loss")
+    first = next(iter(series), None)
+    for rank, steps in series.items():
+        losses = [record.loss for record in steps]
+        ax.plot([record.step for record in steps], losses, color=_LOSS, alpha=1.0 if rank == first else 0.4)
+
+
+def _draw_further(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[int, float]]]) -> None:
+    decorate(ax, name)
+    for place, points in enumerate(values.values()):
+        ax.plot(*zip(*points, strict=True), color=_FURTHER, alpha=0.4 if place else 1.0)
+
+
+def _legend(ax: Axes, rank_count: int) -> None:
+    handles, labels = ax.get_legend_handles_labels()
+    if rank_count > len(_RANK_COLORS):
+        handles, labels = handles[-2:], [f"each of {rank_count} ranks", labels[-1]]
+    ax.legend(handles, labels, loc="best", fontsize="small", frameon=False)

@@ -1,0 +1,109 @@
+"""The figure of a scaling study: images/sec with the ideal line, and the efficiency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.metrics.charts.efficiency import curve_style, draw_efficiencies
+from batchai_magics.metrics.charts.figure import REFERENCE, decorate, new_panels, say
+from batchai_magics.metrics.runs.curve import Curve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NOTHING = "There is nothing to draw yet: no run has told its images/sec."
+_SIZE = (7.2, 3.4)  # inches
+_WIDE = 16  # counts that span at least this factor stand on a logarithmic scale
+_ROOM = 1.18  # behind the last point, for what is written beside it
+_LETTER_SHARE = (0.018, 0.03)  # of the width of each panel, that a letter of a tick's label needs
+
+
+def draw_scaling(curves: Sequence[Curve], *, ax: Axes | None = None) -> Axes:
+    """Draws the curves; gives the Axes of images/sec."""
+    if not curves:
+        empty = ax or new_panels(size=_SIZE)[0]
+        say(empty, NOTHING)
+        return empty
+    panels = [ax] if ax else new_panels(columns=2, size=_SIZE, widths=(3, 2))
+    counts = sorted({point.processes for curve in curves for point in curve.points})
+    is_wide = counts[-1] >= _WIDE * counts[0]
+    _draw_speeds(panels[0], curves, is_wide=is_wide)
+    for panel in panels[1:]:
+        draw_efficiencies(panel, curves)
+    for panel, label, share in zip(panels, ("images/sec", "efficiency (%)"), _LETTER_SHARE, strict=False):
+        decorate(panel, label)
+        _count_axis(panel, counts, is_wide=is_wide, share=share)
+        panel.set_xlabel(_unit(curves))
+    _legend(panels[0], curves, is_outside=ax is None)
+    return panels[0]
+
+
+def _unit(curves: Sequence[Curve]) -> str:
+    return "GPUs" if all(curve.is_on_gpus for curve in curves) else "processes"
+
+
+def _legend(ax: Axes, curves: Sequence[Curve], *, is_outside: bool) -> None:
+    """Which colour is which model, above the figure; what all curves have in common is the title."""
+    handles, labels = ax.get_legend_handles_labels()
+    title, told = _words(curves)
+    names = [told.get(label, label) for label in labels]
+    style: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small", "frameon": False}
+    figure = ax.get_figure(root=True)
+    if is_outside and figure is not None:
+        columns = max(1, min(len(names), 4, int(110 / (max(map(len, names)) + 10))))
+        figure.legend(handles, names, loc="outside upper center", ncols=columns, **style)
+    else:
+        ax.legend(handles, names, loc="upper left", **style)
+
+
+def _words(curves: Sequence[Curve]) -> tuple[str, dict[str, str]]:
+    """What all curves have in common, and each one's name by its label."""
+    kinds, batches = {curve.kind for curve in curves}, {curve.batch for curve in curves}
+    common = [next(iter(words)) for words in (kinds, batches) if len(words) == 1]
+    title = ", ".join(filter(None, common))
+    return title, {
+        curve.label: _name(curve, has_kind=len(kinds) == 1, has_batch=len(batches) == 1) for curve in curves
+    }
+
+
+def _name(curve: Curve, *, has_kind: bool, has_batch: bool) -> str:
+    """The curve's label with what the title does not say, unless the label itself does."""
+    parts = [curve.label]
+    if not has_batch and curve.batch and not curve.label.endswith(curve.batch):
+        parts.append(curve.batch)
+    return ", ".join(parts if has_kind else [*parts, curve.kind])
+
+
+def _draw_speeds(ax: Axes, curves: Sequence[Curve], *, is_wide: bool) -> None:
+    for place, curve in enumerate(curves):
+        counts = [point.processes for point in curve.points]
+        ideals = [point.ideal for point in curve.points]
+        label = "_" if place else "ideal"
+        ax.plot(counts, ideals, linestyle="--", color=REFERENCE, linewidth=1.2, label=label)
+        speeds = [point.images_per_sec for point in curve.points]
+        errors = [point.uncertainty for point in curve.points]
+        ax.errorbar(counts, speeds, yerr=errors, label=curve.label, **curve_style(place))
+    if is_wide:
+        ax.set_yscale("log", base=2)
+    else:
+        ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _count_axis(ax: Axes, counts: Sequence[int], *, is_wide: bool, share: float) -> None:
+    """A tick at each number of processes that ran, labelled where there is room."""
+    if is_wide:
+        ax.set_xscale("log", base=2)
+        ax.set_xlim(counts[0] / _ROOM, counts[-1] * _ROOM**3)
+    else:
+        ax.set_xlim(0, counts[-1] * _ROOM)
+    places = ax.transAxes.inverted().transform(ax.transData.transform([(count, 1) for count in counts]))[:, 0]
+    labels, right = [""] * len(counts), math.inf
+    for i in reversed(range(len(counts))):
+        text = str(counts[i])
+        if right - places[i] >= share * (len(text) + 1):
+            labels[i], right = text, places[i]
+    ax.set_xticks(counts, labels)
+    ax.minorticks_off()

@@ -1,0 +1,1 @@
+"""The formats that are known: one table, a file a program."""

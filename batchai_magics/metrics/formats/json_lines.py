@@ -1,0 +1,208 @@
+r"""Lines that are one JSON object: anybody's, NVIDIA's DLLogger and MLPerf's.
+
+    '{"epoch": 1, "step": 100, "loss": 0.25}'           any program's: numbers beside a step or an epoch
+    '{"name": "loss", "value": 0.25, "unit": null, "global_step": 100, …}'      tf_cnn_benchmarks' metric.log
+    'DLLL {"timestamp": "…", "type": "LOG", "step": [0, 10], "data": {"train.loss": 6.9}}'
+    'DLL 2020-11-09 09:33:02.123456 - Epoch: 0 Iteration: 10  train.loss : 6.9 None  train.ips : 2871.1 img/s'
+    ':::MLL {"namespace": "", "time_ms": 1592000000000, "key": "eval_accuracy", "value": 0.75, "metadata": …}'
+    ':::MLPv0.5.0 resnet 1541026345.123 (resnet_run_loop.py:101) eval_accuracy: {"epoch": 1, "value": 0.107}'
+
+MLPerf's lines are printed to both streams: the second one of the same time and key is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from batchai_magics.metrics.formats.parameters import parameters, read_named_parameter
+from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, line_pattern
+from batchai_magics.metrics.reading.times import moment, stamp_in
+from batchai_magics.metrics.record import Record
+
+JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
+JSON_TIME_KEYS = ("timestamp", "time", "ts")
+JSON_PLACE_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
+_NESTED_KEYS = ("metrics", "data")
+_OBJECT = rb"(?P<object>\{.*\})"
+_LARGEST_COUNT = 10**18
+
+
+def parsed(text: bytes) -> Mapping[str, Any]:
+    """The JSON object in a text, an empty one where it holds none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    values = parsed(match["object"])
+    step = next((found for key in JSON_STEP_KEYS if (found := _count(values.get(key))) is not None), None)
+    epoch = _count(values.get("epoch"))
+    if step is None and epoch is None:
+        return
+    if line.rank is None:
+        line.rank = _count(values.get("rank"))
+    line.stamp = next(filter(None, (moment(values.get(key)) for key in JSON_TIME_KEYS)), line.stamp)
+    for field, number in _numbers(values):
+        yield line.value(field, number, step=step, epoch=epoch)
+
+
+def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
+    name, number = values.get("name"), _number(values.get("value"))
+    if isinstance(name, str) and number is not None:
+        yield Field(name, str(values.get("unit") or "")), number
+        return
+    nested = [values[key] for key in _NESTED_KEYS if isinstance(values.get(key), dict)]
+    for part in (values, *nested):
+        for key, value in part.items():
+            number = _number(value)
+            if number is not None and key not in JSON_PLACE_KEYS:
+                yield Field(key), number
+
+
+def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    values = parsed(match["object"])
+    data = values.get("data")
+    if values.get("type") != "LOG" or not isinstance(data, dict):
+        return
+    if values.get("step") == "PARAMETER":
+        yield from parameters(line, data.items())
+        return
+    line.stamp = moment(values.get("timestamp")) or moment(values.get("datetime")) or line.stamp
+    step, epoch = _dllogger_place(values.get("step"))
+    for name, value in data.items():
+        number = _number(value)
+        if number is not None:
+            yield line.value(Field(name), number, step=step, epoch=epoch)
+
+
+def _dllogger_place(place: object) -> tuple[int | None, int | None]:
+    """Step and epoch of `[epoch, step, …]`, `[epoch]` or a bare step."""
+    if not isinstance(place, list):
+        return _count(place), None
+    counts = [_count(number) for number in place]
+    return (counts[1] if len(counts) > 1 else None), (counts[0] if counts else None)
+
+
+_DLL_METRIC = re.compile(rb"([A-Za-z_][\w./@-]{0,80}) : (" + NUMBER + rb")(?: ([^\s:]+))?(?= |\Z)")
+_DLL_PLACE = re.compile(
+    rb"(?:Epoch: (?P<epoch>" + COUNT + rb")(?: Iteration: (?P<step>" + COUNT + rb"))?"
+    rb"|\((?P<epoch_>" + COUNT + rb"),(?: (?P<step_>" + COUNT + rb"))?[^()]*\))"
+)
+
+
+def _read_dllogger_text(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    line.stamp = stamp_in(match["time"]) or line.stamp
+    place = _DLL_PLACE.match(match["place"])
+    step = place and (place["step"] or place["step_"])
+    epoch = place and (place["epoch"] or place["epoch_"])
+    for name, number, unit in _DLL_METRIC.findall(match["metrics"]):
+        field = Field(name.decode(), "" if unit == b"None" else unit.decode("utf-8", "replace"))
+        yield line.value(field, number, step=int(step) if step else None, epoch=int(epoch) if epoch else None)
+
+
+def _read_mlperf(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    key, time, value = _mlperf_event(match)
+    metadata = value.get("metadata")
+    places = {**(metadata if isinstance(metadata, dict) else {}), **value}
+    number = _number(value.get("value"))
+    if number is not None and key and line.memory.is_new((key, time)):
+        line.stamp = moment(time) or line.stamp
+        epoch = _count(places.get("epoch", places.get("epoch_num")))
+        yield line.value(Field(key), number, step=_count(places.get("step")), epoch=epoch)
+
+
+def _mlperf_event(match: re.Match[bytes]) -> tuple[str, str, Mapping[str, Any]]:
+    """The key, the time, and an object that holds the value."""
+    groups = match.groupdict()
+    if groups.get("object") and not groups.get("key"):
+        value = parsed(groups["object"])
+        return str(value.get("key") or ""), str(value.get("time_ms")), value
+    text = groups["text"]
+    value = parsed(text) or parsed(b'{"value": ' + text + b"}")
+    return groups["key"].decode(), groups["time"].decode(), value
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _count(value: object) -> int | None:
+    number = _number(value)
+    return (
+        int(number) if number is not None and 0 <= number < _LARGEST_COUNT and number == int(number) else None
+    )
+
+
+JSON_LINES = (
+    LineFormat(
+        name="JSON line",
+        literals=(b'"step":', b'_step":', b'"iteration":', b'"iter":', b'"epoch":'),
+        pattern=line_pattern(_OBJECT),
+        fields=(),
+        sample='{"epoch": 1, "step": 100, "loss": 0.25, "lr": 0.001}',
+        read=_read_object,
+        is_closed=True,
+    ),
+    LineFormat(
+        name="DLLogger JSON",
+        literals=(b'DLLL {"',),
+        pattern=line_pattern(rb"DLLL " + _OBJECT),
+        fields=(),
+        sample='DLLL {"timestamp": "1570716916.14", "elapsedtime": "12.3",'
+        ' "datetime": "2019-10-10 14:15:16.14", "type": "LOG", "step": [0, 10],'
+        ' "data": {"train.loss": 6.9, "train.ips": 2871.1}}',
+        read=_read_dllogger,
+        is_closed=True,
+    ),
+    LineFormat(
+        name="MLPerf",
+        literals=(b":::MLL ", b":::MLPv0.5.0 "),
+        pattern=line_pattern(
+            rb":::ML(?:L|Pv0\.5\.0)(?: (?P<object>\{.*\})"
+            rb"|(?: [\w.-]+)? (?P<time>\d+(?:\.\d+)?)(?: \([^()]*\))?"
+            rb" (?P<key>\w+) ?: (?P<text>\{.*\}|" + NUMBER + rb"))"
+        ),
+        fields=(),
+        sample=":::MLPv0.5.0 resnet 1541026345.123456 (resnet_run_loop.py:101) "
+        'eval_accuracy: {"epoch": 1, "value": 0.107}',
+        read=_read_mlperf,
+    ),
+)
+
+DLLOGGER = (
+    LineFormat(
+        name="DLLogger",
+        literals=(b"^DLL 20", b"DLLL 20"),
+        pattern=line_pattern(
+            rb"DLLL? (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) - "
+            rb"(?P<place>(?:Epoch: \d+(?: [A-Z]\w+: \d+)*|\([\d, ]*\))?) *"
+            rb"(?P<metrics>(?:[A-Za-z_][\w./@-]{0,80} : \S{1,80}(?: [^\s:]{1,20})?(?: {1,4}|\Z)){1,200})"
+        ),
+        fields=(),
+        sample="DLL 2020-11-09 09:33:02.123456 - Epoch: 0 Iteration: 10  "
+        "train.loss : 6.9 None  train.ips : 2871.1 images/s",
+        read=_read_dllogger_text,
+    ),
+    LineFormat(
+        name="DLLogger parameter",
+        literals=(b" - PARAMETER ",),
+        pattern=line_pattern(
+            rb"DLLL? \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? - "
+            rb"PARAMETER (?P<name>\w{1,80}) : (?P<value>\S{1,80})"
+        ),
+        fields=(),
+        sample="DLL 2020-11-09 09:33:02.123456 - PARAMETER batch_size_per_gpu : 64",
+        read=read_named_parameter,
+    ),
+)

@@ -1,0 +1,162 @@
+r"""Keras' own lines: Keras 2, tf.keras 2 and Keras 3, as bars (verbose=1) and as lines (verbose=2).
+
+    'Epoch 1/12'
+    '  640/60000 [>.............................] - ETA: 1:02 - loss: 2.2917 - acc: 0.1484'     counts samples
+    '48/48 [==============================] - 1s 5ms/step - loss: 0.9490 - accuracy: 0.4954'    counts batches
+    '48/48 ━━━━━━━━━━━━━━━━━━━━ 0s 714us/step - accuracy: 0.5026 - loss: 0.7255'              Keras 3
+    '48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - val_loss: 0.7244 - 953ms/epoch - 20ms/step'
+
+A bar is drawn again and again; a number that was drawn for the same step before is not told again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, count, line_pattern
+from batchai_magics.metrics.record import Record
+
+_NAME = rb"[A-Za-z_][\w./ ]{0,80}?"
+_METRIC = re.compile(rb" - (" + _NAME + rb"): (" + NUMBER + rb")(?= - |[ \t]*\Z)")
+_METRICS = rb"(?P<metrics>(?: - " + _NAME + rb": " + NUMBER + rb")+)"
+_STEP_TIME = rb"(?P<time>" + NUMBER + rb")(?P<per>s|ms|us)/(?:step|sample|epoch)"
+_ELAPSED = rb"(?P<elapsed>\d{1,9})s"
+_COUNTER = rb"(?P<step>" + COUNT + rb")/(?P<of>" + COUNT + rb"|Unknown)"
+_PER_SECOND = {b"s": 1, b"ms": 1000, b"us": 1_000_000}
+_LITERALS = (b" - loss: ",)
+_FIELDS = (Field("step_time", "s"), Field("epoch_time", "s"))
+
+
+def _read_epoch(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    line.memory.moves_to(int(match["epoch"]), None)
+    yield from ()
+
+
+def _read_metrics(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    groups = match.groupdict()
+    step, memory = count(groups.get("step")), line.memory
+    memory.moves_to(memory.epoch, step)
+    for field, number in (*_times(row, groups), *_metrics(match["metrics"])):
+        value = float(number)
+        if memory.shown.get(field.name) != value:
+            memory.shown[field.name] = value
+            yield line.value(field, value, step=step, epoch=memory.epoch)
+
+
+def _metrics(text: bytes) -> Iterator[tuple[Field, float]]:
+    for name, number in _METRIC.findall(text):
+        yield Field(name.decode()), float(number)
+
+
+def _times(row: LineFormat, groups: dict[str, bytes | None]) -> Iterator[tuple[Field, float]]:
+    step_time, epoch_time = row.fields
+    time, per = (groups.get(name) or groups.get(f"{name}_") for name in ("time", "per"))
+    if time and per:
+        yield step_time, float(time) / _PER_SECOND[per]
+    elapsed = groups.get("elapsed")
+    is_last = groups.get("step") == groups.get("of")
+    if elapsed and is_last:
+        yield epoch_time, float(elapsed)
+
+
+def _read_class(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    label = match["label"].decode("utf-8", "replace")
+    for field in row.fields:
+        yield line.value(Field(f"{field.name}/{label}", field.unit), match[field.source])
+
+
+KERAS = (
+    LineFormat(
+        name="Keras epoch",
+        literals=(b"Epoch #",),
+        pattern=line_pattern(rb"Epoch (?P<epoch>" + COUNT + rb")/" + COUNT),
+        fields=(),
+        sample="Epoch 1/12",
+        read=_read_epoch,
+    ),
+    LineFormat(
+        name="Keras 2 bar",
+        literals=_LITERALS,
+        pattern=line_pattern(
+            _COUNTER
+            + rb" \[[=>.]*\] - (?:ETA: [\d:]{1,12}s?|"
+            + _ELAPSED
+            + rb")(?: "
+            + _STEP_TIME
+            + rb")?"
+            + _METRICS
+        ),
+        fields=_FIELDS,
+        sample="48/48 [==============================] - 1s 5ms/step - loss: 0.9490 - accuracy: 0.4954",
+        read=_read_metrics,
+    ),
+    LineFormat(
+        name="Keras 3 bar",
+        literals=_LITERALS,
+        pattern=line_pattern(
+            _COUNTER
+            + rb" +[\x80-\xff?]*(?: +[\x80-\xff?]+)? *(?:"
+            + _ELAPSED
+            + rb"|[\d:]{1,12}) "
+            + _STEP_TIME
+            + _METRICS
+        ),
+        fields=_FIELDS,
+        sample="\x1b[1m48/48\x1b[0m \x1b[32m━━━━━━━━━━━━━━━━━━━━\x1b[0m\x1b[37m\x1b[0m "
+        "\x1b[1m0s\x1b[0m 714us/step - accuracy: 0.5026 - loss: 0.7255",
+        read=_read_metrics,
+    ),
+    LineFormat(
+        name="Keras line an epoch",
+        literals=_LITERALS,
+        pattern=line_pattern(
+            rb"(?:"
+            + _COUNTER
+            + rb" )?- "
+            + _ELAPSED
+            + rb"(?: (?:- )?"
+            + _STEP_TIME
+            + rb")?"
+            + _METRICS
+            + rb"(?: - \d+(?:s|ms|us)/epoch - "
+            + _STEP_TIME.replace(b"<time", b"<time_").replace(b"<per", b"<per_")
+            + rb")?"
+        ),
+        fields=_FIELDS,
+        sample="48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - val_loss: 0.7244 - 953ms/epoch - 20ms/step",
+        read=_read_metrics,
+    ),
+    LineFormat(
+        name="Keras example test",
+        literals=(b"Test loss: ", b"Test accuracy: "),
+        pattern=line_pattern(
+            rb"Test (?:loss: (?P<test_loss>" + NUMBER + rb")|accuracy: (?P<test_accuracy>" + NUMBER + rb"))"
+        ),
+        fields=(Field("test_loss"), Field("test_accuracy", "fraction")),
+        sample="Test accuracy: 0.9888",
+    ),
+    LineFormat(
+        name="keras-retinanet class",
+        literals=(b" instances of class ",),
+        pattern=line_pattern(
+            rb"(?P<examples>\d+) instances of class (?P<label>\S[^\n]{0,80}?) with average precision: "
+            rb"(?P<precision>\d\.\d{4}|nan)"
+        ),
+        fields=(
+            Field("average_precision", "fraction", "precision"),
+            Field("instances", "examples", "examples"),
+        ),
+        sample="614 instances of class person with average precision: 0.5123",
+        read=_read_class,
+        is_closed=True,
+    ),
+    LineFormat(
+        name="keras-retinanet mean",
+        literals=(b"mAP: 0.", b"mAP: 1.", b"mAP: nan"),
+        pattern=line_pattern(rb"mAP: (?P<mean_average_precision>\d\.\d{4}|nan)"),
+        fields=(Field("mean_average_precision", "fraction"),),
+        sample="mAP: 0.4512",
+        is_closed=True,
+    ),
+)

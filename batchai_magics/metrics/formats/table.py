@@ -1,0 +1,138 @@
+r"""The formats that the parser knows: one table row each.
+
+A row has *literals*, one of which is searched first, a *pattern*, which never crosses a line's end, the
+*fields* that it reads with their units, a *sample* as the program prints it, and a reader that makes records
+of a match, or none of a near miss. To add a format, add a row to its family's file and say in a test what its
+sample gives.
+
+Records of tf_cnn_benchmarks are found wherever they stand, because its processes glue them to each other. All
+other formats have a line of their own; the first row that fits reads it: JSON wins over patterns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import compress, repeat
+from operator import itemgetter
+from typing import NamedTuple
+
+from batchai_magics.metrics.formats.caffe import CAFFE
+from batchai_magics.metrics.formats.chainer import CHAINER, TABLE_OPENINGS
+from batchai_magics.metrics.formats.cntk import CNTK
+from batchai_magics.metrics.formats.header import HINTS, OPENINGS
+from batchai_magics.metrics.formats.horovod import HOROVOD
+from batchai_magics.metrics.formats.json_lines import DLLOGGER, JSON_LINES
+from batchai_magics.metrics.formats.keras import KERAS
+from batchai_magics.metrics.formats.line import lines_with, read_line
+from batchai_magics.metrics.formats.mxnet import MXNET
+from batchai_magics.metrics.formats.pairs import PAIRS
+from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
+from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
+from batchai_magics.metrics.formats.torch import PYTORCH
+from batchai_magics.metrics.reading.gate import SHORTEST, Gate, spelled_out, stem
+from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.record import Record
+
+LINE_FORMATS: tuple[LineFormat, ...] = (
+    *JSON_LINES,
+    *DLLOGGER,
+    *HOROVOD,
+    *KERAS,
+    *PYTORCH,
+    *TENSORFLOW,
+    *CNTK,
+    *CAFFE,
+    *CHAINER,
+    *MXNET,
+    *PAIRS,
+)
+FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
+
+LITERALS = frozenset(text for row in FORMATS for literal in row.literals for text in spelled_out(literal))
+"""Every record's line has one of these byte strings, unless a table is open."""
+_LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
+_LINE_STEMS = tuple(stem(literal) for literal in _LINE_LITERALS)
+_OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
+_RATE, _EVALUATION = TENSORFLOW_BENCHMARKS[0], TENSORFLOW_BENCHMARKS[1:]
+_OPENINGS_END = len(_EVALUATION) + len(_OPENINGS)
+_SOUGHT = (*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS)
+_HINTS_BEGIN = len(_SOUGHT)
+_GATE = Gate(_SOUGHT)
+_HEADER_GATE = Gate((*_SOUGHT, *(b"^" * (len(hint) < SHORTEST) + hint for hint in HINTS)))
+
+_Read = Callable[[View, re.Match[bytes]], Record | None]
+
+
+class Found(NamedTuple):
+    """What a look at some lines has found: all that may be in them.
+
+    Each line that matters holds one of the `marks`.
+    """
+
+    glued: Sequence[GluedFormat]
+    stems: Sequence[bytes]  # of the line formats
+    hints: Sequence[bytes]  # of the header's lines, in a header
+    openings: Sequence[bytes]  # of a header or a table, behind which lines without any mark matter
+    marks: Sequence[bytes]
+
+
+_NOTHING = Found((), (), (), (), ())
+_ONLY_RATE = Found((_RATE,), (), (), (), (_RATE.literal,))
+
+
+def look(data: bytes, *, is_in_header: bool = False) -> Found:
+    """Which formats these lines may hold, or which of the header's lines; never misses one."""
+    has_rate = _RATE.literal in data  # so usual that it is quickest to search for
+    is_there = (_HEADER_GATE if is_in_header else _GATE).open_for(data)
+    if is_there is None:
+        return _ONLY_RATE if has_rate else _NOTHING
+    glued = [*([_RATE] if has_rate else []), *compress(_EVALUATION, is_there)]
+    stems = list(compress(_LINE_STEMS, is_there[_OPENINGS_END:]))
+    hints = list(compress(HINTS, is_there[_HINTS_BEGIN:]))
+    openings = list(compress(_OPENINGS, is_there[len(_EVALUATION) : _OPENINGS_END]))
+    if is_in_header:
+        openings = [opening for opening in openings if opening not in OPENINGS]
+    return Found(glued, stems, hints, openings, [*(row.literal for row in glued), *stems, *hints])
+
+
+def read_records(view: View, found: Found) -> Iterator[Record]:
+    """The records in whole lines, from left to right."""
+    if found.stems:
+        yield from _read_mixed(view, found)
+        return
+    for read, match in _matches(found.glued, view.data):
+        record = read(view, match)
+        view.done = match.end()
+        if record is not None:
+            view.first = view.begun if view.first is None else view.first
+            yield record
+
+
+def _matches(rows: Sequence[GluedFormat], data: bytes) -> Iterable[tuple[_Read, re.Match[bytes]]]:
+    found = [zip(repeat(row.read), row.pattern.finditer(data)) for row in rows]
+    return found[0] if len(found) == 1 else heapq.merge(*found, key=lambda pair: pair[1].start())
+
+
+def _read_mixed(view: View, found: Found) -> Iterator[Record]:
+    """Records where lines of other programs stand between those of tf_cnn_benchmarks, or instead of them."""
+    lines = ((start, None, None) for start in lines_with(found.stems, view.data))
+    glued = ((match.start(), read, match) for read, match in _matches(found.glued, view.data))
+    for start, read, match in heapq.merge(lines, glued, key=itemgetter(0)):
+        if start < view.done:
+            continue
+        if read is None or match is None:
+            yield from _see(view, start, read_line(view, start, LINE_FORMATS))
+            continue
+        record = read(view, match)
+        view.done = match.end()
+        if record is not None:
+            yield from _see(view, view.begun, [record])
+
+
+def _see(view: View, begun: int, records: list[Record]) -> list[Record]:
+    if records:
+        view.first = begun if view.first is None else view.first
+    return records

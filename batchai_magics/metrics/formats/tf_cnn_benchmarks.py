@@ -1,0 +1,174 @@
+r"""The lines of tf_cnn_benchmarks (tensorflow/benchmarks, 2017-05 to 2023-10), with tabs, at these widths.
+
+    '%i\timages/sec: %.1f +/- %.1f (jitter = %.1f)\t%.3f[\t%.3f\t%.3f]'    step, rate, …, loss, top 1, top 5
+    'total images/sec: %.2f'
+    '%i\t%.1f examples/sec'
+    'Precision @ 1 = %.4f recall @ 5 = %.4f [%d examples]'                 until 2018-01
+    'Accuracy @ 1 = %.4f Accuracy @ 5 = %.4f [%d examples]'                since then
+
+Processes glue them to each other, but the fixed widths tell where each ends. What stands left of a match is
+the reader's to check: it looks no further than to the end of the last record.
+"""
+
+from __future__ import annotations
+
+import re
+
+from batchai_magics.metrics.formats.row import Field, GluedFormat
+from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.record import EvalRecord, Record, StepRecord, TotalRecord
+
+_LEFT_BYTES = 64  # a step's digits and the blanks behind them are never longer
+
+_RATE = re.compile(
+    rb"images/sec: (?:(\d+\.\d) \+/- (\d+\.\d) \(jitter = (\d+\.\d)\)[ \t]+(-?(?:nan|inf|\d+\.\d{3}))"
+    rb"(?:[ \t]+(nan|\d\.\d{3})[ \t]+(nan|\d\.\d{3}))?|(\d+\.\d\d))"
+)
+_CUT_ACCURACY = re.compile(
+    rb"\t\Z|[ \t]+(?:\d(?:\.\d{0,2})?|na?|(?:\d\.\d{3}|nan)(?:[ \t]+(?:\d(?:\.\d{0,2})?|na?)?)?)\Z"
+)
+_STARTS_WITH_DIGITS = re.compile(rb"\d+[ \t]+(?:images/sec: |\d+\.\d examples/sec)|\d{4}-\d\d-\d\d")
+_APPENDED_TIME = re.compile(rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)[ \t]*\n")  # as some wrappers do
+_EXAMPLES_LEFT = re.compile(rb"(\d{1,18})[ \t]+(\d+\.\d)\Z")
+
+
+def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
+    rate, uncertainty, jitter, loss, top_1, top_5, total = match.groups()
+    if total is not None:
+        return _read_total(view, match)
+    end = match.end()
+    left = view.before(match.start())
+    before, digits = _split_number(left)
+    step = view.pace.step(digits, before) if digits else None
+    if step is None or (top_1 is None and view.data[end : end + 1] != b"\n" and _is_cut(view, end)):
+        return None
+    view.pace.see(step, has_accuracy=top_1 is not None)
+    view.begun = match.start() - len(left) + len(before) + len(digits) - len(str(step))
+    appended = _APPENDED_TIME.match(view.data, end)
+    return StepRecord(
+        step,
+        view.rank_at(before),
+        float(rate),
+        float(uncertainty),
+        float(jitter),
+        float(loss),
+        None if top_1 is None else float(top_1),
+        None if top_5 is None else float(top_5),
+        view.end_offset(end),
+        float(appended[1]) if appended else view.wall_time(view.begun),
+    )
+
+
+def _split_number(left: bytes) -> tuple[bytes, bytes]:
+    """The text before, and the digits of, a number that blanks separate from what follows."""
+    text = left.rstrip(b" \t")
+    if len(text) == len(left):
+        return left, b""
+    if text.isdigit():
+        return b"", text
+    before = text.rstrip(b"0123456789")
+    return before, text[len(before) :]
+
+
+def _is_cut(view: View, end: int) -> bool:
+    """Whether a stream's last line, which nothing ended, lacks accuracies that were to come."""
+    is_open = view.data.find(b"\n", end) < 0
+    return is_open and (view.pace.has_accuracy or _CUT_ACCURACY.match(view.data, end) is not None)
+
+
+def _read_total(view: View, match: re.Match[bytes]) -> Record | None:
+    left = view.before(match.start())
+    before = left[: -len(b"total ")]
+    if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(view.data, match.end()):
+        return None
+    view.begun = match.start() - len(b"total ")
+    end = match.end()
+    return TotalRecord(
+        float(match[7]), view.rank_at(before), view.end_offset(end), view.wall_time(view.begun)
+    )
+
+
+def _ends_here(data: bytes, end: int) -> bool:
+    """Whether a number of fixed width ends here; digits may only follow as the start of something else."""
+    return not data[end : end + 1].isdigit() or _STARTS_WITH_DIGITS.match(data, end) is not None
+
+
+def _read_examples(view: View, match: re.Match[bytes]) -> Record | None:
+    left = view.before(match.start())
+    found = _EXAMPLES_LEFT.search(left, max(0, len(left) - _LEFT_BYTES))
+    if found is None:
+        return None
+    view.begun = match.start() - len(left) + found.start()
+    rank = view.rank_at(left[: found.start()])
+    return EvalRecord(
+        rank,
+        step=int(found[1]),
+        examples_per_sec=float(found[2]),
+        offset=view.end_offset(match.end()),
+        wall_time=view.wall_time(view.begun),
+    )
+
+
+def _read_accuracy(view: View, match: re.Match[bytes]) -> Record | None:
+    view.begun = match.start()
+    return EvalRecord(
+        view.rank_at(view.before(match.start())),
+        top_1=float(match[1]),
+        top_5=float(match[2]),
+        examples=int(match[3]),
+        offset=view.end_offset(match.end()),
+        wall_time=view.wall_time(view.begun),
+    )
+
+
+def _accuracy(first: bytes, second: bytes) -> re.Pattern[bytes]:
+    value = rb"(nan|\d\.\d{4})"
+    return re.compile(
+        first + rb" @ 1 = " + value + rb" " + second + rb" @ 5 = " + value + rb" \[(\d{1,18}) examples\]"
+    )
+
+
+_STEP_FIELDS = (
+    Field("images_per_sec", "images/sec"),
+    Field("uncertainty", "images/sec"),
+    Field("jitter", "images/sec"),
+    Field("loss"),
+    Field("top_1", "fraction"),
+    Field("top_5", "fraction"),
+)
+_ACCURACY_FIELDS = (Field("top_1", "fraction"), Field("top_5", "fraction"), Field("examples", "examples"))
+
+TENSORFLOW_BENCHMARKS = (
+    GluedFormat(
+        name="tf_cnn_benchmarks rate",
+        literals=(b"images/sec: ",),
+        pattern=_RATE,
+        fields=_STEP_FIELDS,
+        sample="110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916",
+        read=_read_rate,
+    ),
+    GluedFormat(
+        name="tf_cnn_benchmarks eval rate",
+        literals=(b" examples/sec",),
+        pattern=re.compile(rb" examples/sec(?![\w;)])"),
+        fields=(Field("examples_per_sec", "examples/sec"),),
+        sample="20\t412.7 examples/sec",
+        read=_read_examples,
+    ),
+    GluedFormat(
+        name="tf_cnn_benchmarks accuracy",
+        literals=(b"Accuracy @ 1",),
+        pattern=_accuracy(b"Accuracy", b"Accuracy"),
+        fields=_ACCURACY_FIELDS,
+        sample="Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [50000 examples]",
+        read=_read_accuracy,
+    ),
+    GluedFormat(
+        name="tf_cnn_benchmarks precision",
+        literals=(b"Precision @ 1",),
+        pattern=_accuracy(b"Precision", b"recall"),
+        fields=_ACCURACY_FIELDS,
+        sample="Precision @ 1 = 0.1234 recall @ 5 = 0.5678 [50000 examples]",
+        read=_read_accuracy,
+    ),
+)

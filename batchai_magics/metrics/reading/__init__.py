@@ -1,0 +1,1 @@
+"""Bytes of a log become lines, and lines become records."""

@@ -1,0 +1,158 @@
+"""Lines of a buffer in their order: stretches become columns at once, single lines go through the parser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchai_magics.metrics.formats.header import HINTS, OPENINGS
+from batchai_magics.metrics.formats.table import LITERALS
+from batchai_magics.metrics.reading.bulk_block import Block, take_apart
+from batchai_magics.metrics.reading.bulk_columns import NO_RANK, Columns, StepColumns
+from batchai_magics.metrics.reading.bulk_scan import Scanner
+from batchai_magics.metrics.reading.bulk_steps import MARGIN_BYTES, RATE
+from batchai_magics.metrics.reading.bulk_tags import NAMES
+from batchai_magics.metrics.reading.pace import Pace
+from batchai_magics.metrics.reading.patterns import Patterns
+from batchai_magics.metrics.reading.prefixes import last_tag
+from batchai_magics.metrics.reading.source import Source
+from batchai_magics.metrics.record import Record, StepRecord
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_HEADER_BLOCK_BYTES = 1 << 18
+_FIRST_STRIDE_BYTES, _LAST_STRIDE_BYTES = 1 << 8, 1 << 16
+
+
+@cache
+def _scanners() -> Mapping[bool, Scanner]:
+    """What finds all lines that matter: outside of a header, and in one."""
+    literals = list(dict.fromkeys((RATE, *NAMES, *OPENINGS, *sorted(LITERALS))))
+    return {False: Scanner(literals), True: Scanner(list(dict.fromkeys((*literals, *HINTS))))}
+
+
+class BulkLines:
+    """Reads the lines that stand in a buffer, again and again, and keeps their records."""
+
+    def __init__(self, buffer: bytearray) -> None:
+        self._buffer = buffer
+        self._source = Source(None, Patterns({}))
+        self._scanners = _scanners()
+        self._offset = 0  # in the file
+        self._parts: list[StepColumns] = []
+        self._count = 0  # of all steps
+        self._others: list[tuple[int, Record]] = []
+        self._wall_times: dict[int, float] = {}
+        self._parsed: list[StepRecord] = []  # of the block in hand …
+        self._rows: list[Array] = []  # … and its rows, in file order; the parsed steps come behind its own
+
+    def read(self, end: int) -> None:
+        """Read the buffer up to the end of a line, or a part of an endless one."""
+        is_whole = self._buffer[end - 1 : end] == b"\n"
+        at = self._settle(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
+        self._keep(StepColumns.of([]))
+        while at < end:
+            at = self._read_block(at, end)
+
+    def _read_block(self, start: int, end: int) -> int:
+        """Read lines up to the end, or to where a header begins or ends; gives where that is."""
+        is_in_header = self._source.is_in_header
+        if is_in_header:
+            end = self._buffer.find(b"\n", min(start + _HEADER_BLOCK_BYTES, end) - 1, end) + 1
+        scanner = self._scanners[is_in_header]
+        block = take_apart(scanner, self._buffer, start, end, offset=self._offset)
+        at = self._walk(block, start, end)
+        self._keep(block.steps)
+        return at
+
+    def finish(self, end: int) -> Columns:
+        """Read the last line, up to where the buffer is filled; gives all records."""
+        self._parse(MARGIN_BYTES, end)
+        self._add(self._source.finish(), 0)
+        self._keep(StepColumns.of([]))
+        return Columns(StepColumns.concatenated(self._parts), self._others, self._wall_times)
+
+    def _walk(self, block: Block, start: int, end: int) -> int:
+        at, is_in_header = start, self._source.is_in_header
+        for begin, stop in [*block.hard, (end, end)]:
+            if stop > at or stop == end:
+                if at < begin:
+                    self._take(block, at, begin)
+                self._parse(max(at, begin), stop, len(block.places))
+                at = self._settle(stop, end, len(block.places))
+            if self._source.is_in_header and not is_in_header:
+                break  # the block was not searched for lines of a header
+        return at
+
+    def _settle(self, start: int, end: int, rows: int = 0) -> int:
+        """Parse lines until the next one can be read without the parser; gives where that one begins."""
+        stride = _FIRST_STRIDE_BYTES
+        while start < end and not self._source.is_at_rest:
+            stop = self._buffer.find(b"\n", min(start + stride, end - 1), end) + 1 or end
+            self._parse(start, stop, rows)
+            start, stride = stop, min(2 * stride, _LAST_STRIDE_BYTES)
+        return start
+
+    def _parse(self, start: int, stop: int, rows: int = 0) -> int:
+        """Read lines with the parser, behind a block's own rows; gives where they stop."""
+        self._offset += stop - start
+        self._add(self._source.feed(bytes(self._buffer[start:stop])), rows)
+        return stop
+
+    def _add(self, records: Iterable[Record], rows: int) -> None:
+        known = len(self._parsed)
+        for record in records:
+            if isinstance(record, StepRecord):
+                if record.wall_time is not None:
+                    self._wall_times[self._count] = record.wall_time
+                self._parsed.append(record)
+                self._count += 1
+            else:
+                self._others.append((self._count, record))
+        self._rows.append(np.arange(rows + known, rows + len(self._parsed)))
+
+    def _take(self, block: Block, start: int, stop: int) -> None:
+        """Read a stretch of plain lines from the block's columns."""
+        first, last = np.searchsorted(block.places, (start, stop)).tolist()
+        first_tag, last_tag_ = np.searchsorted(block.tags.place, (start, stop)).tolist()
+        ranks = block.steps.rank[first:last]
+        ranks[block.tag_rows[first:last] < first_tag] = (
+            NO_RANK if self._source.rank is None else self._source.rank
+        )
+        steps, has_accuracy = block.steps.step[first:last], block.steps.has_accuracy[first:last].any()
+        _learn(self._source.pace, steps, has_accuracy=bool(has_accuracy))
+        self._rows.append(np.arange(first, last))
+        self._count += last - first
+        self._offset += stop - start
+        key, lines = None, 0
+        if self._source.is_in_header:
+            lines = self._buffer.count(b"\n", start, stop)
+        if last_tag_ > first_tag:
+            tag = slice(block.tags.begin[last_tag_ - 1], block.tags.end[last_tag_ - 1])
+            key = last_tag(bytes(self._buffer[tag]))
+        self._source.skip(stop - start, lines=lines, last_key=key)
+
+    def _keep(self, steps: StepColumns) -> None:
+        """Put the rows of the block in hand away, in file order."""
+        if self._parsed:
+            steps = StepColumns.concatenated([steps, StepColumns.of(self._parsed)])
+        rows = np.concatenate([np.zeros(0, np.int64), *self._rows])
+        if len(rows):
+            self._parts.append(steps.take(rows))
+        self._rows, self._parsed = [], []
+
+
+def _learn(pace: Pace, steps: Array, *, has_accuracy: bool) -> None:
+    """Let the pace see all steps, through the few of them that change it."""
+    pace.has_accuracy = pace.has_accuracy or has_accuracy
+    while pace.every != 1:
+        steps = steps[(steps > 1) & ((steps % pace.every != 0) if pace.every else True)]
+        if not len(steps):
+            return
+        pace.see(int(steps[0]))

@@ -1,0 +1,47 @@
+"""The incremental parser: log bytes in, records out, the same for any chunking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from batchai_magics.metrics.reading.patterns import Patterns
+from batchai_magics.metrics.reading.source import Source
+from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.record import Record
+
+
+class Parser:
+    r"""Reads training logs incrementally; memory is bounded by 64 KiB per stream.
+
+    1. Any chunking of the bytes gives the same records, in the order in which their lines end.
+    2. Bytes fed with different `rank` are different files, each with its own unfinished line and offsets.
+    3. A record counts when its line has ended, and only in its full shape; `finish` reads lines left open.
+    4. No input raises. What is not understood is skipped.
+
+    `patterns` maps names to regular expressions on a line's bytes: the group `value`, or the first one, is
+    the number of a PatternRecord. UsageError if one of them cannot work.
+    """
+
+    def __init__(self, patterns: Mapping[str, str] = {}) -> None:
+        self._patterns = Patterns(patterns)
+        self._sources: dict[int | None, Source] = {}
+
+    def feed(
+        self, data: bytes, rank: int | None = None, *, offset: int | None = None, clock: Clock | None = None
+    ) -> list[Record]:
+        """The records that these bytes complete; `rank` is the process that wrote them, if that is known.
+
+        `offset` is the place of the bytes in their file, where those of several processes stand in one; by
+        default they follow on those before. `clock` tells when they were written: the time of lines that do
+        not tell a better one.
+        """
+        source = self._sources.get(rank)
+        if source is None:
+            source = self._sources[rank] = Source(rank, self._patterns)
+        return list(source.feed(data, offset=offset, clock=clock))
+
+    def finish(self) -> list[Record]:
+        """The records of full shape on lines that nothing ended; the parser is then ready for new streams."""
+        sources = list(self._sources.values())
+        self._sources.clear()
+        return [record for source in sources for record in source.finish()]

@@ -1,0 +1,255 @@
+"""One file or pipe of a log: its lines, each in the stream of the process that wrote it, become records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from batchai_magics.metrics.formats.chainer import read_table_row
+from batchai_magics.metrics.formats.header import HeaderWindow
+from batchai_magics.metrics.formats.line import line_at
+from batchai_magics.metrics.formats.table import Found, look, read_records
+from batchai_magics.metrics.reading.lines import Block, LineCutter, lines_of
+from batchai_magics.metrics.reading.memory import Memories
+from batchai_magics.metrics.reading.pace import Pace
+from batchai_magics.metrics.reading.patterns import Patterns
+from batchai_magics.metrics.reading.plain_steps import (
+    Gap,
+    PlainSteps,
+    has_many_steps,
+    no_steps,
+    read_plain_steps,
+)
+from batchai_magics.metrics.reading.prefixes import (
+    PREFIX,
+    StreamKey,
+    has_tag,
+    is_evenly_tagged,
+    last_tag,
+    rank_of,
+)
+from batchai_magics.metrics.reading.streams import StreamLine, Streams
+from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
+
+_CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~])?|[\0\b]+")
+
+
+class Source:
+    """One file or pipe, in which the streams of several processes may be mixed."""
+
+    def __init__(self, rank: int | None, patterns: Patterns) -> None:
+        self.pace = Pace()
+        self._patterns = patterns
+        self._lines = LineCutter()
+        self._header = HeaderWindow()
+        self._memories = Memories()
+        self._streams = Streams(rank)
+        self._clock: Clock | None = None
+
+    def feed(self, data: bytes, *, offset: int | None = None, clock: Clock | None = None) -> Iterable[Record]:
+        """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
+        self._clock = clock
+        if offset is not None:
+            self._lines.move_to(offset)
+        return chain.from_iterable(map(self._read_block, self._lines.feed(data)))
+
+    def finish(self) -> Iterator[Record]:
+        """The records of full shape on lines that nothing ended."""
+        last = self._lines.finish()
+        if last:
+            yield from self._read_block(last)
+        for line in self._streams.finish(self._lines.offset):
+            yield from self._read_line(line)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next line is read by itself."""
+        is_within_line = self._streams.is_any_within_line or self._lines.is_within_line
+        return not (is_within_line or self._patterns or self._memories.has_table)
+
+    @property
+    def is_in_header(self) -> bool:
+        """Whether lines with one of the header's HINTS are looked at."""
+        return self._header.is_open
+
+    @property
+    def rank(self) -> int | None:
+        """The rank of text that has no tag."""
+        return self._streams.rank
+
+    def skip(self, size_bytes: int, *, lines: int, last_key: StreamKey | None = None) -> None:
+        """Pass whole lines that somebody else has read; the last tag in them was that of `last_key`."""
+        self._lines.offset += size_bytes
+        self._header.skip(lines)
+        if last_key:
+            self._streams.switch_to(last_key)
+
+    def _read_block(self, block: Block) -> Iterable[Record]:
+        """Read lines all at once, where each belongs to one process and is read by itself."""
+        is_tagged = has_tag(block.data)
+        if not self._is_even(block, is_tagged=is_tagged):
+            return self._untangle(block)
+        if not self._is_plain(block.data) or (self._patterns and is_tagged):
+            return self._untangle(block) if is_tagged else self._read_singly(block)
+        if self._patterns:
+            return self._read_with_patterns(block)
+        return self._read_plain(block, is_tagged=is_tagged)
+
+    def _read_with_patterns(self, block: Block) -> Iterator[Record]:
+        """Read the lines singly in which a pattern of the user's finds something, the others at once."""
+        for part in self._patterns.cut(block):
+            is_plain = not part.is_found and self._is_plain(part.lines.data)
+            read = (
+                self._read_plain(part.lines, is_tagged=False) if is_plain else self._read_singly(part.lines)
+            )
+            yield from read
+
+    def _read_plain(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
+        steps = self._read_steps(block, is_tagged=is_tagged) if has_many_steps(block.data) else None
+        found = look(steps.rest if steps else block.data, is_in_header=self._header.is_open)
+        if found.openings:
+            return self._read_openings(block, found)
+        return self._read_at_once(block, steps, found, is_tagged=is_tagged)
+
+    def _read_steps(self, block: Block, *, is_tagged: bool) -> PlainSteps:
+        return read_plain_steps(
+            block,
+            is_tagged=is_tagged,
+            has_accuracy=self.pace.has_accuracy,
+            rank=self.rank,
+            clock=self._clock,
+        )
+
+    def _is_even(self, block: Block, *, is_tagged: bool) -> bool:
+        """Whether no line is spread over several blocks or over several tags' pieces."""
+        if block.data[-1:] != b"\n":
+            return False
+        if is_tagged:
+            return not self._streams.is_any_within_line and is_evenly_tagged(block.data)
+        return not self._streams.is_within_line
+
+    def _is_plain(self, data: bytes) -> bool:
+        """Whether only lines that hold the literal of a format have to be read."""
+        is_clean = b"\x1b" not in data and b"\0" not in data and b"\b" not in data
+        return is_clean and not self._memories.has_table
+
+    def _read_openings(self, block: Block, found: Found) -> Iterator[Record]:
+        """Read up to the end of a line that may open a header or a table, then what is behind it."""
+        place = min(place for place in map(block.data.find, found.openings) if place >= 0)
+        begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
+        if begin:
+            yield from self._read_block(Block(block.data[:begin], block.offset))
+        yield from self._untangle(Block(block.data[begin:end], block.offset + begin))
+        rest = Block(block.data[end:], block.offset + end)
+        is_open = self._header.is_open or self._memories.has_table
+        if rest.data:
+            yield from self._read_block(rest) if is_open else self._untangle(rest)
+
+    def _read_at_once(
+        self, block: Block, steps: PlainSteps | None, found: Found, *, is_tagged: bool
+    ) -> Iterable[Record]:
+        key = last_tag(block.data) if is_tagged else None
+        if found.hints or (steps and found.marks):
+            return self._read_around(block, steps or no_steps(block), found, key)
+        self._skip_header(block.data)
+        rank = self.rank
+        if key:
+            self._streams.switch_to(key)
+        if steps:
+            self.pace.see_all(steps.records)
+            return steps.records
+        return self._read_gap(Gap(*block, 0), found, rank, is_tagged=is_tagged) if found.marks else ()
+
+    def _skip_header(self, data: bytes) -> None:
+        if self._header.is_open:
+            self._header.skip(data.count(b"\n"))
+
+    def _read_around(
+        self, block: Block, steps: PlainSteps, found: Found, key: StreamKey | None
+    ) -> Iterator[Record]:
+        """The steps, with the records of the gaps in their places."""
+        rank = self.rank
+        done, row = 0, 0
+        for gap in chain(steps.gaps_with(found.marks), [Gap(b"", block.end, len(steps.records))]):
+            self.pace.see_all(steps.records[row : gap.row])
+            yield from steps.records[row : gap.row]
+            self._skip_header(block.data[done : gap.offset - block.offset])
+            if found.hints:
+                yield from self._read_in_header(gap, found.marks)
+            elif gap.data:
+                self._skip_header(gap.data)
+                yield from self._read_gap(gap, found, rank, is_tagged=key is not None)
+            done, row = gap.offset - block.offset + len(gap.data), gap.row
+        if key:
+            self._streams.switch_to(key)
+
+    def _read_gap(self, gap: Gap, found: Found, rank: int | None, *, is_tagged: bool) -> Iterable[Record]:
+        rank = None if is_tagged else rank
+        view = View(
+            gap.data,
+            rank,
+            gap.offset,
+            None,
+            self.pace,
+            self._memories,
+            is_tagged=is_tagged,
+            clock=self._clock,
+        )
+        return read_records(view, found)
+
+    def _read_in_header(self, gap: Gap, marks: Sequence[bytes]) -> Iterator[Record]:
+        for line in lines_of(Block(gap.data, gap.offset)):
+            if any(mark in line.data for mark in marks):
+                yield from self._untangle(line)
+            else:
+                self._header.skip(1)
+
+    def _read_singly(self, block: Block) -> Iterator[Record]:
+        for line in lines_of(block):
+            yield from self._read_line(StreamLine(line.data, line.end, self.rank))
+
+    def _untangle(self, block: Block) -> Iterator[Record]:
+        for line in self._streams.untangle(block):
+            yield from self._read_line(line)
+
+    def _read_line(self, line: StreamLine) -> Iterator[Record]:
+        text = _CONTROL.sub(b"", line.text)
+        view = View(
+            text,
+            line.rank,
+            line.end - len(line.text),
+            line.end,
+            self.pace,
+            self._memories,
+            is_continued=line.is_continued,
+            clock=self._clock,
+            tag_stamp=line.stamp,
+        )
+        records = list(read_records(view, look(text))) or self._read_row(view)
+        yield from self._read_header(text[: view.first], line.end, line.rank)
+        yield from records
+        if self._patterns:
+            yield from self._patterns.records(view, without=_json_names(text, records))
+
+    def _read_row(self, view: View) -> list[Record]:
+        """The numbers of a line that is a row of a table, if one is open."""
+        found = line_at(view, 0) if self._memories.has_table else None
+        is_row = found and found[1] and found[0].memory.lines_left
+        return [*read_table_row(found[0])] if found and is_row else []
+
+    def _read_header(self, text: bytes, end: int, rank: int | None) -> Iterator[Record]:
+        for entry in self._header.read(text):
+            if entry.key == "num_batches":
+                self.pace.num_batches = int(entry.value)
+            rank = rank_of(PREFIX.match(text)) if rank is None else rank
+            yield HeaderRecord(entry.key, entry.value, rank, end)
+
+
+def _json_names(text: bytes, records: list[Record]) -> set[str]:
+    """The names that a JSON line gave to its numbers: it wins over patterns."""
+    if text.rstrip()[-1:] != b"}":
+        return set()
+    return {record.name for record in records if isinstance(record, ValueRecord)}

@@ -1,0 +1,74 @@
+"""Whole lines of one stream, with the places that were read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from batchai_magics.metrics.reading.memory import Memories
+from batchai_magics.metrics.reading.pace import Pace
+from batchai_magics.metrics.reading.prefixes import LABEL, PLAIN_TAG, PREFIX, rank_of
+from batchai_magics.metrics.reading.times import SHORTEST_BYTES, Clock, Stamp, stamp_in, wall_time
+
+
+@dataclass(slots=True)
+class View:
+    """Whole lines of one stream, while records are read from them from left to right."""
+
+    data: bytes
+    rank: int | None  # of the stream; None leaves it to labels
+    offset: int  # of the data's first byte …
+    line_end: int | None  # … or the offset of the line's end, where the data are one line, cleaned
+    pace: Pace
+    memories: Memories = field(default_factory=Memories)
+    done: int = 0  # where the last record ended
+    begun: int = 0  # where the last record began …
+    first: int | None = None  # … and the first one
+    is_tagged: bool = False  # each line begins with a plain tag, which tells its rank
+    is_continued: bool = False  # the first line begins in the middle of one that was too long
+    clock: Clock | None = None  # for lines that do not tell a better time
+    tag_stamp: Stamp | None = None  # of the tag that was taken off
+    _stamp: tuple[int, Stamp | None] = (-1, None)  # the last line that was asked for one, and its answer
+
+    def end_offset(self, position: int) -> int:
+        """The byte offset of the end of the line at a position."""
+        if self.line_end is not None:
+            return self.line_end
+        newline = self.data.find(b"\n", position)
+        return self.offset + (newline + 1 if newline >= 0 else len(self.data))
+
+    def before(self, position: int) -> bytes:
+        """What stands left of a position on its line, back to the last record."""
+        start = self.data.rfind(b"\n", self.done, position) + 1
+        if self.is_tagged and (start or not self.done):
+            start = self.pass_tag(start)
+        return self.data[start or self.done : position]
+
+    def pass_tag(self, start: int) -> int:
+        """Take the line's rank from its tag; the text begins where the tag ends."""
+        tag = PLAIN_TAG.match(self.data, start)
+        if tag is None:
+            return start
+        self.rank = int(tag[1])
+        return tag.end()
+
+    def rank_at(self, before: bytes) -> int | None:
+        """The stream's rank, or the one of a label at the end of the text before the record."""
+        if self.rank is None and before:
+            return rank_of(LABEL.search(before))
+        return self.rank
+
+    def wall_time(self, position: int) -> float | None:
+        """When the line was printed on which a record begins here."""
+        told = self.clock.at(self.end_offset(position)) if self.clock else None
+        start = self.data.rfind(b"\n", 0, position) + 1
+        if position - start <= SHORTEST_BYTES:
+            return wall_time(self.tag_stamp, told)
+        if start != self._stamp[0]:
+            self._stamp = start, self._stamp_at(start)
+        return wall_time(self._stamp[1] or self.tag_stamp, told)
+
+    def _stamp_at(self, start: int) -> Stamp | None:
+        tag = PLAIN_TAG.match(self.data, start) if self.is_tagged else None
+        prefix = PREFIX.match(self.data, tag.end() if tag else start)
+        is_long = prefix is not None and prefix.end() - prefix.start() > SHORTEST_BYTES
+        return stamp_in(prefix[0]) if prefix and is_long else None

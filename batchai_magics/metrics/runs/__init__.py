@@ -1,0 +1,1 @@
+"""What the records of a log come to: series, summaries, comparisons, scaling."""

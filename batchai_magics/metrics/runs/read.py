@@ -1,0 +1,171 @@
+"""A whole log as numbers: what `batchai metrics read` prints."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics.charts.run import plot
+from batchai_magics.metrics.reading.parser import Parser
+from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.runs.numbers import tidy as to_tidy
+from batchai_magics.metrics.runs.series import COLUMNS, frame
+from batchai_magics.metrics.runs.summary import Summary, summarize
+from batchai_magics.metrics.runs.values import value_rows
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
+
+    from batchai_magics.metrics.reading.bulk_columns import Columns
+
+_CHUNK_BYTES = 1 << 20
+_BULK_BYTES = 1 << 20  # a log of this size is worth the import of numpy
+
+
+class LogMetrics:
+    """The records of one log in file order, and what can be made of them.
+
+    A big log is held as columns: its records become objects when they are asked for.
+    """
+
+    def __init__(self, records: Iterable[Record] | Columns) -> None:
+        self._columns = None if isinstance(records, Iterable) else records
+        if isinstance(records, Iterable):
+            self.records = tuple(records)
+
+    @cached_property
+    def records(self) -> tuple[Record, ...]:
+        """All records."""
+        return tuple(self._columns.records()) if self._columns else ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LogMetrics) and self.records == other.records
+
+    def __hash__(self) -> int:
+        return hash(self.records)
+
+    def __repr__(self) -> str:
+        return f"LogMetrics({len(self.records)} records)"
+
+    def frame(self, *, tidy: bool = False) -> DataFrame:
+        """One row per step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
+
+        In the log of another program, one row per line with numbers. With `tidy`, one row per number: step,
+        rank, metric, value, unit, wall_time, offset.
+        """
+        if tidy:
+            return to_tidy(self.records)
+        return self._columns.frame() if self._columns and len(self._columns.steps) else frame(self.records)
+
+    def summary(self) -> Summary:
+        """Speed, ranks and loss of the log's last run."""
+        return summarize(self.records)
+
+    def plot(self, *, ax: Axes | None = None) -> Axes:
+        """Images/sec and loss over steps; the value shows itself in a notebook."""
+        return plot(self.records, ax=ax)
+
+    def to_dict(self) -> dict[str, object]:
+        """`records`, `total_images_per_sec` and `summary`, ready for JSON.
+
+        A rank that the log does not tell is None; so is a number that is not finite, which JSON has not. In
+        the log of another program than tf_cnn_benchmarks, a record is a line with numbers.
+        """
+        summary = self.summary()
+        return {
+            "records": self._rows(),
+            "total_images_per_sec": summary.total_images_per_sec,
+            "summary": summary.to_dict(),
+        }
+
+    def _rows(self) -> list[dict[str, float | None]]:
+        steps = [_row(record) for record in self.records if isinstance(record, StepRecord)]
+        return steps or [_finite(row) for row in value_rows(self.records)]
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The text of `to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+
+def read_metrics(
+    source: str | os.PathLike[str] | bytes | BinaryIO, *, patterns: Mapping[str, str] = {}
+) -> LogMetrics:
+    """The metrics of a log: a path, the bytes themselves, or an open binary stream, read piece by piece.
+
+    UsageError if the file cannot be read or a pattern cannot work.
+    """
+    with _opened(source) as stream:
+        head = _read_head(stream)
+        if not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto"):
+            from batchai_magics.metrics.reading.bulk import read_stream
+
+            return LogMetrics(read_stream(head, stream))
+        return LogMetrics(
+            _parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), Parser(patterns))
+        )
+
+
+@contextmanager
+def _opened(source: str | os.PathLike[str] | bytes | BinaryIO) -> Iterator[Any]:
+    """The source as a stream of bytes."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        yield io.BytesIO(source)
+    elif isinstance(source, (str, os.PathLike)):
+        with _opened_file(Path(source)) as stream:
+            yield stream
+    else:
+        yield source
+
+
+@contextmanager
+def _opened_file(path: Path) -> Iterator[BinaryIO]:
+    try:
+        stream = path.open("rb", buffering=0)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    with stream:
+        try:
+            yield stream
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UsageError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return UsageError(f"cannot read the log {path}: {reason}", hint="Give the path of a log file.")
+
+
+def _read_head(stream: BinaryIO) -> bytes:
+    """The first bytes, so many that it can be told whether the log is a big one."""
+    pieces, size_bytes = [], 0
+    while size_bytes < _BULK_BYTES and (piece := stream.read(_CHUNK_BYTES)):
+        pieces.append(piece)
+        size_bytes += len(piece)
+    return b"".join(pieces)
+
+
+def _parse(chunks: Iterable[bytes], parser: Parser) -> Iterator[Record]:
+    for chunk in chunks:
+        yield from parser.feed(chunk)
+    yield from parser.finish()
+
+
+def _row(record: StepRecord) -> dict[str, float | None]:
+    return _finite({name: getattr(record, name) for name in COLUMNS})
+
+
+def _finite(row: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }

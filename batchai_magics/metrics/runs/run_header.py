@@ -1,0 +1,89 @@
+"""What a log says about its run before any speed: the model, the batches, the devices, the processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
+from batchai_magics.metrics.runs.series import count_ranks
+from batchai_magics.metrics.runs.values import GLOBAL_RATES, count_devices
+
+_ALL_REDUCE = "distributed_all_reduce"  # where step lines of tf_cnn_benchmarks tell the rate of all
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+@dataclass(frozen=True)
+class RunHeader:
+    """One run as its log introduces it; None where it does not tell.
+
+    `ranks` is how many processes are promised, 0 if none are. `is_rate_global` says that each process prints
+    the rate of all of them: tf_cnn_benchmarks with `distributed_all_reduce`, and CNTK, whose processes count
+    the samples of all and divide by their own clock.
+    """
+
+    model: str | None
+    dataset: str | None
+    variable_update: str | None
+    batch_size_global: int | None
+    batch_size_per_device: int | None
+    devices: tuple[str, ...]
+    device_count: int | None
+    ranks: int
+    is_rate_global: bool
+
+
+def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
+    """What these records of one run, in which so many processes were seen, say about it."""
+    told = {record.key: record.value for record in run if isinstance(record, HeaderRecord)}
+    devices = _devices(run)
+    counted = max(_count(told.get("device_count")) or 0, count_devices(run))
+    device_count = len(devices) or counted or None
+    per_device, in_all = _batch_sizes(told, device_count, is_alone=ranks_seen <= 1)
+    return RunHeader(
+        model=told.get("model"),
+        dataset=told.get("dataset"),
+        variable_update=told.get("variables"),
+        batch_size_global=in_all,
+        batch_size_per_device=per_device,
+        devices=devices,
+        device_count=device_count,
+        ranks=max(counted, _promised(run)),
+        is_rate_global=told.get("variables") == _ALL_REDUCE or _tells_global_rates(run),
+    )
+
+
+def _batch_sizes(
+    told: Mapping[str, str], device_count: int | None, *, is_alone: bool
+) -> tuple[int | None, int | None]:
+    """The batch of a device, and of all. A bare `batch_size` is a device's where devices are counted."""
+    per_device, in_all = _count(told.get("batch_size_per_device")), _count(told.get("batch_size_global"))
+    if not (device_count or is_alone):
+        return per_device, in_all
+    per_device = _count(told.get("batch_size")) if per_device is None else per_device
+    if in_all is None and per_device is not None:
+        in_all = per_device * (device_count or 1)
+    return per_device, in_all
+
+
+def _devices(run: Sequence[Record]) -> tuple[str, ...]:
+    """Every device that a header names, once: with Horovod each rank names all, else its own."""
+    named = (record.value for record in run if isinstance(record, HeaderRecord) and record.key == "devices")
+    return tuple(dict.fromkeys(device for value in named for device in _QUOTED.findall(value)))
+
+
+def _promised(run: Sequence[Record]) -> int:
+    return max((count_ranks(record) for record in run if isinstance(record, HeaderRecord)), default=0)
+
+
+def _tells_global_rates(run: Sequence[Record]) -> bool:
+    return any(isinstance(record, ValueRecord) and record.name in GLOBAL_RATES for record in run)
+
+
+def _count(value: str | None) -> int | None:
+    """A header's number; Python 3 printed `64.0` for some months of 2018."""
+    try:
+        return None if value is None else int(float(value))
+    except (ValueError, OverflowError):
+        return None

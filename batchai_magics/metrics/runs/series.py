@@ -1,0 +1,123 @@
+"""Step records as tables and as one series per process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from batchai_magics.metrics.record import (
+    HeaderRecord,
+    PatternRecord,
+    Record,
+    StepRecord,
+    TotalRecord,
+    ValueRecord,
+)
+from batchai_magics.metrics.runs.values import steps_of_values, value_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
+"""The fields of a step line, in the order of every table and JSON object made of them."""
+
+_FLOATS = COLUMNS[2:]
+
+
+def frame(records: Iterable[Record]) -> pandas.DataFrame:
+    """One row per step line in file order, columns as COLUMNS; `rank` is a nullable integer.
+
+    In the log of another program a row is a line with numbers: `step` is then nullable too, and `epoch` and a
+    column for each further number follow.
+    """
+    found = list(records)
+    steps = [record for record in found if isinstance(record, StepRecord)]
+    if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in found):
+        return value_frame(found, COLUMNS)
+    return _step_frame(steps)
+
+
+def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:
+    import pandas as pd
+
+    columns = {
+        "step": pd.array([record.step for record in steps], dtype="int64"),
+        "rank": pd.array([record.rank for record in steps], dtype="Int64"),
+        **{name: pd.array([getattr(record, name) for record in steps], dtype="float64") for name in _FLOATS},
+    }
+    return pd.DataFrame(columns)
+
+
+def runs(records: Iterable[Record]) -> list[list[Record]]:
+    """The records of each run in a log: at least one run, which may be empty.
+
+    A header opens a new run when the rank that prints it has told its total, or, where ranks are unknown,
+    when as many totals were told as the run has ranks: buffered ranks print one after the other.
+    """
+    result: list[list[Record]] = [[]]
+    for record in records:
+        if (
+            isinstance(record, HeaderRecord)
+            and record.key in ("tensorflow", "model")
+            and _is_over(result[-1], record.rank)
+        ):
+            result.append([])
+        result[-1].append(record)
+    return result
+
+
+def _is_over(run: list[Record], rank: int | None) -> bool:
+    totals = [record.rank for record in run if isinstance(record, TotalRecord)]
+    if rank is not None:
+        return rank in totals
+    promised = max((count_ranks(record) for record in run if isinstance(record, HeaderRecord)), default=0)
+    return bool(totals) and len(totals) >= promised
+
+
+def count_ranks(record: HeaderRecord) -> int:
+    """How many processes a header's `Devices` line promises; 0 for any other line."""
+    return record.value.count("horovod/") if record.key == "devices" else 0
+
+
+def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
+    """The step lines of each process of one run, in order of rank; those of another program told alike.
+
+    Where no rank is told, the k-th repetition of a step is that of the k-th process: which one that is stays
+    unknown, but each step of each process is counted once.
+    """
+    result: defaultdict[int, list[StepRecord]] = defaultdict(list)
+    repetitions: defaultdict[int, int] = defaultdict(int)
+    found = list(records)
+    for record in [each for each in found if isinstance(each, StepRecord)] or steps_of_values(found):
+        slot = repetitions[record.step] if record.rank is None else record.rank
+        repetitions[record.step] += record.rank is None
+        result[slot].append(record)
+    return dict(sorted(result.items()))
+
+
+def interval_rates(steps: Sequence[StepRecord]) -> list[tuple[int, float]]:
+    """The speed between each two printed steps of one process, as (step, images/sec).
+
+    A step line tells the mean since the end of warm-up, which hides what happens late. With n steps at a mean
+    rate r, n/r is the time taken in batches, so that the batch size cancels out. The printed tenths limit
+    the precision; intervals that this makes negative are left out.
+    """
+    result = []
+    ordered = sorted((step for step in steps if step.images_per_sec > 0), key=lambda record: record.step)
+    for left, right in pairwise(ordered):
+        spent = right.step / right.images_per_sec - left.step / left.images_per_sec
+        if right.step > left.step and spent > 0:
+            result.append((right.step, (right.step - left.step) / spent))
+    return result
+
+
+def rates_together(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -> dict[int, float]:
+    """The rate of `ranks` processes (those seen, by default) at the steps that all seen ones have printed."""
+    if not series:
+        return {}
+    share = (ranks or len(series)) / len(series)
+    rates = [{record.step: record.images_per_sec for record in steps} for steps in series.values()]
+    common = set.intersection(*(set(rate) for rate in rates))
+    return {step: share * sum(rate[step] for rate in rates) for step in sorted(common)}

@@ -1,0 +1,118 @@
+"""What can be set side by side: jobs, logs that were read, and log files, each under a name of its own."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.summary import Summary, summarize
+
+
+@runtime_checkable
+class HasRecords(Protocol):
+    """A job's handle, or whatever else has a name and gives records."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    def records(self) -> Sequence[Record]:
+        """Every number in its log so far, in file order."""
+
+
+Source: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
+Sources: TypeAlias = Iterable[Source] | Mapping[str, Source]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The last run in a source's log, as far as it has come if `is_running`."""
+
+    name: str
+    records: Sequence[Record]
+    summary: Summary
+    is_running: bool = False
+    source: Source | None = field(default=None, repr=False, compare=False)
+
+
+def read_runs(sources: Sources) -> tuple[Run, ...]:
+    """The run of each source: a job's handle, read metrics, or the path of a log.
+
+    They are called by the keys of a mapping, else as the jobs are, or by the part of the path that tells them
+    apart. UsageError for no source at all, or something that is none.
+    """
+    if isinstance(sources, (str, bytes, os.PathLike, HasRecords, LogMetrics)):
+        raise UsageError("one run alone cannot be compared", hint="Give a list of jobs or of log files.")
+    found = list(sources.values() if isinstance(sources, Mapping) else sources)
+    if not found:
+        raise UsageError("there is no run to compare", hint="Give jobs or log files.")
+    names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else names_of(found)
+    return tuple(_run(name, source) for name, source in zip(names, found, strict=True))
+
+
+def names_of(sources: Sequence[Source]) -> list[str]:
+    """What runs are called: as their jobs, or by the part of their logs' paths that tells them apart."""
+    return _unique(_names(sources))
+
+
+def read_again(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """The same runs as their sources tell them now; what had ended is as it was."""
+    return tuple(_run(run.name, run.source) if run.is_running and run.source else run for run in runs)
+
+
+def _run(name: str, source: Source) -> Run:
+    # Asked for before its log is read: what has ended then has told all.
+    is_running = not getattr(source, "is_done", True)
+    records = _records(source)
+    return Run(name, records, summarize(records), is_running, source)
+
+
+def _records(source: Source) -> Sequence[Record]:
+    if isinstance(source, LogMetrics):
+        return source.records
+    if isinstance(source, (str, os.PathLike)):
+        return read_metrics(Path(source).expanduser()).records
+    if isinstance(source, HasRecords):
+        return source.records()
+    raise UsageError(
+        f"a run cannot be read from an object of type {type(source).__name__}",
+        hint="Give a job, what read_metrics gave, or the path of a log file.",
+    )
+
+
+def _names(sources: Sequence[Source]) -> list[str]:
+    paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
+    names = []
+    for place, source in enumerate(sources, 1):
+        if isinstance(source, (str, os.PathLike)):
+            names.append(_short(Path(source), paths))
+        else:
+            names.append(source.name if isinstance(source, HasRecords) else f"log {place}")
+    return names
+
+
+def _short(path: Path, others: Iterable[Path]) -> str:
+    """The file's name, with as many of its folders as it takes to tell it from the others."""
+    rest = {other.with_suffix("").parts for other in others if other != path}
+    parts = path.with_suffix("").parts
+    count = 1
+    while count < len(parts) and any(other[-count:] == parts[-count:] for other in rest):
+        count += 1
+    return "/".join(parts[-count:])
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names, a repeated one with its number."""
+    seen: Counter[str] = Counter()
+    result = []
+    for name in names:
+        seen[name] += 1
+        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return result

@@ -1,0 +1,176 @@
+"""What a training log comes to: one run's speed, its processes, its loss."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TypedDict
+
+from batchai_magics.metrics.record import Record, StepRecord, TotalRecord
+from batchai_magics.metrics.runs.losses import LossTrend, loss_trend, mean_losses
+from batchai_magics.metrics.runs.run_header import RunHeader, run_header
+from batchai_magics.metrics.runs.series import by_rank, runs
+from batchai_magics.metrics.runs.speeds import Speeds, rate_per_node, skew, speeds, stragglers
+from batchai_magics.metrics.runs.steady import Speed, common_warm_up
+from batchai_magics.metrics.runs.summary_text import summary_html, summary_lines
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run: its last one where a log holds several. None where the log does not tell.
+
+    `steady` is the speed of all ranks together after `warm_up_steps` steps, with its standard error and
+    jitter: ranks that wait for each other err together, so that these add up too. Where only some ranks are
+    in the log, they stand for the others. `per_process`, `per_device` and `per_node` share it out.
+    `images_per_sec` is the same over all steps, warm-up and all; `total_images_per_sec` is what the program
+    said at the end.
+
+    `rates` is each rank's steady speed; where ranks are unknown they are numbered as they appear. `skew` is
+    the span of the rates over their mean; `stragglers` are the ranks more than 5 % behind the median one, the
+    slowest first. With `is_rate_global` each rank has told the speed of all: then none of these is known.
+    Losses are the mean of the ranks at a step.
+    """
+
+    model: str | None = None
+    dataset: str | None = None
+    variable_update: str | None = None
+    batch_size_global: int | None = None
+    batch_size_per_device: int | None = None
+    devices: tuple[str, ...] = ()
+    device_count: int | None = None
+    is_rate_global: bool = False
+    ranks: int = 0
+    steps: int = 0
+    warm_up_steps: int | None = None
+    steady: Speed | None = None
+    images_per_sec: float | None = None
+    total_images_per_sec: float | None = None
+    per_process: float | None = None
+    per_device: float | None = None
+    per_node: Mapping[str, float] | None = None
+    rates: Mapping[int, float] | None = None
+    skew: float | None = None
+    stragglers: tuple[int, ...] = ()
+    first_loss: float | None = None
+    last_loss: float | None = None
+    loss_trend: LossTrend | None = None
+    has_nan: bool = False
+
+    @property
+    def straggler(self) -> int | None:
+        """The slowest rank, if it is a straggler."""
+        return self.stragglers[0] if self.stragglers else None
+
+    def to_dict(self) -> dict[str, object]:
+        """The fields by name, ready for JSON: ranks are strings, a number that is not finite is None."""
+        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+
+    def __str__(self) -> str:
+        return "\n".join(summary_lines(self))
+
+    def _repr_html_(self) -> str:
+        return summary_html(self)
+
+
+def summarize(records: Iterable[Record], *, nodes: Mapping[int, str] | None = None) -> Summary:
+    """The summary of the last run in these records; `nodes` tells on which node each rank was."""
+    run = runs(records)[-1]
+    series = by_rank(run)
+    header = run_header(run, ranks_seen=len(series))
+    cut = common_warm_up(series)
+    ranks = max(header.ranks, len(series))
+    found = speeds(series, cut, ranks=ranks, is_rate_global=header.is_rate_global)
+    return Summary(
+        model=header.model,
+        dataset=header.dataset,
+        variable_update=header.variable_update,
+        batch_size_global=header.batch_size_global,
+        batch_size_per_device=header.batch_size_per_device,
+        devices=header.devices,
+        device_count=header.device_count,
+        is_rate_global=header.is_rate_global,
+        ranks=ranks,
+        steps=max((record.step for steps in series.values() for record in steps), default=0),
+        warm_up_steps=cut,
+        images_per_sec=_over_all_steps(series, found),
+        total_images_per_sec=_total(run),
+        **_shared_out(found.together, ranks, header),
+        **_by_rank(found, header, nodes or {}),
+        **_losses(series),
+    )
+
+
+def _over_all_steps(series: Mapping[int, Sequence[StepRecord]], found: Speeds) -> float | None:
+    last = [series[rank][-1].images_per_sec for rank in found.by_rank]
+    return found.share * sum(last) if last else None
+
+
+def _total(run: Sequence[Record]) -> float | None:
+    """What the last rank to tell the total has told: all ranks tell the same one, but for the last digit."""
+    return next((r.images_per_sec for r in reversed(run) if isinstance(r, TotalRecord)), None)
+
+
+class _Shares(TypedDict):
+    steady: Speed | None
+    per_process: float | None
+    per_device: float | None
+
+
+def _shared_out(steady: Speed | None, ranks: int, header: RunHeader) -> _Shares:
+    rate, devices = steady.images_per_sec if steady else None, header.device_count
+    return {
+        "steady": steady,
+        "per_process": rate / ranks if rate is not None else None,
+        "per_device": rate / devices if rate is not None and devices else None,
+    }
+
+
+class _Ranks(TypedDict):
+    rates: Mapping[int, float]
+    per_node: Mapping[str, float] | None
+    skew: float | None
+    stragglers: tuple[int, ...]
+
+
+def _by_rank(found: Speeds, header: RunHeader, nodes: Mapping[int, str]) -> _Ranks:
+    """The ranks' own speeds; none are known where each rank tells the speed of all."""
+    rates = {} if header.is_rate_global else found.rates
+    return {
+        "rates": rates,
+        "per_node": rate_per_node(rates, nodes),
+        "skew": skew(list(rates.values())),
+        "stragglers": stragglers(rates),
+    }
+
+
+class _Losses(TypedDict):
+    first_loss: float | None
+    last_loss: float | None
+    loss_trend: LossTrend | None
+    has_nan: bool
+
+
+def _losses(series: Mapping[int, Sequence[StepRecord]]) -> _Losses:
+    losses = list(mean_losses(series).values())
+    return {
+        "first_loss": losses[0] if losses else None,
+        "last_loss": losses[-1] if losses else None,
+        "loss_trend": loss_trend(losses),
+        "has_nan": any(not math.isfinite(loss) for loss in losses),
+    }
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else _finite(value)
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

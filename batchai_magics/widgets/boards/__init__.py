@@ -1,0 +1,1 @@
+"""The live views of clusters and of lists of jobs."""

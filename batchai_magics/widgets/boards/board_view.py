@@ -1,0 +1,168 @@
+"""The anywidget model that the views of clusters and of lists of jobs share."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+import anywidget
+import traitlets
+
+from batchai_magics.widgets.core import bundle
+from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
+from batchai_magics.widgets.core.shown import Known
+from batchai_magics.widgets.job.batch import OVERHEAD_BYTES
+
+ROW_BYTES = 220
+
+Work = Callable[[Callable[[], None]], None]
+Clock = Callable[[], float]
+
+
+class BoardFeed(Known, Protocol):
+    """What a board shows."""
+
+    version: int
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing happens and nothing is about to."""
+
+    @property
+    def way_back(self) -> str:
+        """The command that shows it again."""
+
+    def facts(self) -> dict[str, Any]:
+        """What its head shows."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What it lists."""
+
+    def bundle(self) -> Bundle:
+        """It as a still picture."""
+
+
+class BoardView(anywidget.AnyWidget):
+    """A head and rows, as small state. The publisher calls `send_next`; messages come in any thread.
+
+    `work` runs a function soon, in a thread that may block: nothing here does. A message of a kind in
+    `requests` is answered by the method `answer_<kind>`, in that thread.
+    """
+
+    script: ClassVar[str]
+    requests: ClassVar[tuple[str, ...]] = ()
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    _css = traitlets.Unicode().tag(sync=True)
+    view_id = traitlets.Unicode().tag(sync=True)
+    facts = traitlets.Dict().tag(sync=True)
+    rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+
+    def __init__(self, feed: BoardFeed, *, view_id: str, work: Work, clock: Clock) -> None:
+        self._feed = feed
+        self._work = work
+        self._lock = threading.Lock()
+        self._replies: deque[dict[str, Any]] = deque()
+        self._version = feed.version
+        self._clock = clock
+        self._heard_at = clock()
+        self._pages = Pages(clock)
+        self._is_held = False
+        self.is_heard = False  # a page has said hello
+        self.is_gone = False  # the page has taken the view out
+        super().__init__(
+            _esm=bundle.script(self.script),
+            _css=bundle.style(self.script),
+            view_id=view_id,
+            facts=feed.facts(),
+            rows=feed.rows(),
+        )
+        self.on_msg(self._take)
+        self._forget_route()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no page has said anything for a while, or the last one took the view out."""
+        return self.is_gone or self._clock() - self._heard_at > SILENT_AFTER_S
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody uses the view right now, on a page that still answers."""
+        return self._is_held and not self.is_silent
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if there is one, of at most about `limit_bytes`; returns its size."""
+        if self._version != self._feed.version:
+            return self._sync()
+        if not self.is_heard:
+            return 0
+        with self._lock:
+            reply = self._replies.popleft() if self._replies else None
+        reply = reply or self.more(limit_bytes)
+        if reply is None:
+            return 0
+        self.send(reply)
+        self._forget_route()
+        return OVERHEAD_BYTES + len(str(reply))
+
+    def more(self, limit_bytes: int) -> dict[str, Any] | None:
+        """The next message beside head and rows, if there is one."""
+        return None
+
+    def greet(self) -> None:
+        """A page has said hello: it has head and rows, and nothing else."""
+
+    def _sync(self) -> int:
+        self._version = self._feed.version
+        with self.hold_sync():
+            self.facts = self._feed.facts()
+            self.rows = self._feed.rows()
+        self._forget_route()
+        return OVERHEAD_BYTES + ROW_BYTES * len(self.rows)
+
+    def _forget_route(self) -> None:
+        """Lets the page's messages go to the subshell that it chose (see `JobView`)."""
+        self.comm.__dict__.pop("_reply_subshell_id", None)
+
+    def _take(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        """Takes a message from the page; only notes what is to be done."""
+        self._heard_at = self._clock()
+        kind = content.get("kind")
+        if kind == "ready":
+            self._hello(content)
+        elif kind == "hold":
+            self._is_held = bool(content.get("on"))
+        elif kind == "bye":
+            self._bye(content)
+        else:
+            self._pages.alive(content)
+        if kind in self.requests:
+            self._work(lambda: self._reply(getattr(self, f"answer_{kind}")(content)))
+        else:
+            self._work(lambda: None)
+
+    def _hello(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            if not self._pages.hello(content):
+                return
+            self.is_heard, self.is_gone = True, False
+        self.greet()
+        self._reply({"kind": "welcome"})
+
+    def _bye(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            self._pages.bye(content)
+            self.is_gone = not self._pages.is_any_here
+            self.is_heard = self.is_heard and not self.is_gone
+
+    def _reply(self, reply: dict[str, Any]) -> None:
+        with self._lock:
+            self._replies.append(reply)
+
+
+def answer(content: dict[str, Any], text: str, *, is_done: bool = True) -> dict[str, Any]:
+    """The answer to a request of the page: whether it was done, and what there is to say."""
+    return {"kind": "answer", "id": content.get("id", ""), "text": text, "done": is_done}

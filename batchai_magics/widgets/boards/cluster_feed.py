@@ -1,0 +1,146 @@
+"""What is known of one cluster: looked at by the publisher, read by all its views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.cards.cluster import ClusterCard, scale_of, target_of, to_html, to_text
+from batchai_magics.models.cluster import AllocationState, NodeState, ScaleSettings
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resources import Cluster, Node
+from batchai_magics.widgets.core.display import Bundle
+
+LONGEST_S = 2.0  # between two looks while nothing happens
+
+
+@dataclass(frozen=True)
+class ClusterSeen:
+    """A cluster and its nodes, which are not what they were."""
+
+    cluster: Cluster
+    nodes: tuple[Node, ...]
+
+
+class ClusterSource:
+    """A cluster, looked at again and again. It is never over."""
+
+    is_over = False
+    is_behind = False
+
+    def __init__(self, backend: Backend, id: ResourceId) -> None:
+        self._backend = backend
+        self._id = id
+        self._last: ClusterSeen | None = None
+
+    def poll(self) -> list[ClusterSeen]:
+        """The cluster, if it has changed; raises NotFoundError once it is deleted."""
+        cluster = self._backend.show(self._id)
+        assert isinstance(cluster, Cluster)
+        seen = ClusterSeen(cluster, tuple(self._backend.nodes(self._id)))
+        if seen == self._last:
+            return []
+        self._last = seen
+        return [seen]
+
+
+class ClusterFeed:
+    """A cluster's latest state and nodes. `version` grows with every change."""
+
+    noun = "cluster"
+
+    def __init__(self, id: ResourceId) -> None:
+        self.id = id
+        self.cluster: Cluster | None = None
+        self.nodes: tuple[Node, ...] = ()
+        self.problem = ""
+        self.is_over = False
+        self.version = 0
+
+    def take(self, event: ClusterSeen) -> None:
+        """Takes the cluster as it is now."""
+        self.cluster, self.nodes = event.cluster, event.nodes
+        self.version += 1
+
+    def complain(self, problem: str) -> None:
+        """Says why nothing new comes; an empty text takes it back."""
+        if problem != self.problem:
+            self.problem = problem
+            self.version += 1
+
+    def end(self) -> None:
+        """The cluster is gone."""
+        self.is_over = True
+        self.version += 1
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing happens in the cluster and nothing is about to."""
+        if self.cluster is None:
+            return True
+        is_still = all(node.state in (NodeState.IDLE, NodeState.UNUSABLE) for node in self.nodes)
+        return is_still and self.cluster.allocation_state is AllocationState.STEADY
+
+    @property
+    def way_back(self) -> str:
+        """The command that shows the cluster again."""
+        return f"%batchai cluster show -n {self.id.name}"
+
+    def facts(self) -> dict[str, Any]:
+        """What the head of the view shows (`ClusterFacts` in frontend/board_types.d.ts)."""
+        if self.cluster is None:
+            return {"name": self.id.name, "problem": self.problem}
+        cluster, spec, current = self.cluster, self.cluster.spec, self.cluster.node_states.total
+        return {
+            "name": cluster.id.name,
+            "state": cluster.allocation_state.value,
+            "since": milliseconds(cluster.allocation_changed),
+            "vm_size": spec.vm_size,
+            "is_low_priority": spec.vm_priority.value == "lowpriority",
+            "current": current,
+            "target": target_of(spec.scale_settings, current),
+            "scale": _scale(spec.scale_settings),
+            "scale_words": scale_of(spec.scale_settings),
+            "counts": {state.value: cluster.node_states.of(state) for state in NodeState},
+            "errors": [{"code": e.code, "message": e.message} for e in cluster.errors],
+            "problem": self.problem,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The nodes (`NodeRow` in frontend/board_types.d.ts)."""
+        return [
+            {
+                "id": node.id,
+                "state": node.state.value,
+                "job": node.job.name if node.job else "",
+                "since": node.since and milliseconds(node.since),
+            }
+            for node in self.nodes
+        ]
+
+    def bundle(self) -> Bundle:
+        """The cluster as a still picture: HTML and text."""
+        if self.cluster is None:
+            return {"text/plain": f"cluster {self.id.name}"}
+        card = ClusterCard(self.cluster, self.nodes, datetime.now(timezone.utc), self.way_back)
+        return {"text/html": to_html(card), "text/plain": to_text(card)}
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time as the page counts it: since 1970."""
+    return int(moment.timestamp() * 1000)
+
+
+def _scale(scale: ScaleSettings | None) -> dict[str, Any]:
+    if scale is None:
+        return {"kind": "manual"}
+    if scale.manual:
+        return {"kind": "manual", "target": scale.manual.target_node_count}
+    assert scale.auto_scale is not None, "ScaleSettings holds one of the two"
+    return {
+        "kind": "auto",
+        "minimum": scale.auto_scale.minimum_node_count,
+        "maximum": scale.auto_scale.maximum_node_count,
+    }

@@ -1,0 +1,171 @@
+"""What is known of an experiment's jobs: looked at by the publisher, read by all its views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import Job
+from batchai_magics.widgets.boards.cluster_feed import milliseconds
+from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.job.rates import RateReader
+
+LONGEST_S = 4.0  # between two looks while nothing happens
+MOST_ROWS = 200  # the newest ones are shown
+MOST_READS = 8  # log files of one look
+
+
+@dataclass(frozen=True)
+class JobsSeen:
+    """The jobs of an experiment, newest first, which are not what they were."""
+
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True)
+class RatesSeen:
+    """A job has told new images/sec."""
+
+    job: str
+    values: list[float]
+
+
+class JobsSource:
+    """An experiment's jobs, looked at again and again. It is never over.
+
+    An experiment that is not there (yet) has no jobs.
+    """
+
+    is_over = False
+
+    def __init__(self, backend: Backend, experiment: ResourceId) -> None:
+        self._backend = backend
+        self._experiment = experiment
+        self._last: tuple[Job, ...] | None = None
+        self._readers: dict[str, RateReader] = {}
+        self.is_behind = False  # logs of ended jobs are still to be read
+
+    def poll(self) -> list[JobsSeen | RatesSeen]:
+        """What is new: the jobs, if any has changed, and the images/sec of some."""
+        jobs = self._jobs()
+        news: list[JobsSeen | RatesSeen] = []
+        if jobs != self._last:
+            self._last = jobs
+            news.append(JobsSeen(jobs))
+        return [*news, *self._rates(jobs[:MOST_ROWS])]
+
+    def _jobs(self) -> tuple[Job, ...]:
+        try:
+            found = self._backend.list(self._experiment, Kind.JOB)
+        except NotFoundError:
+            return ()
+        return tuple(job for job in reversed(found) if isinstance(job, Job))
+
+    def _rates(self, jobs: tuple[Job, ...]) -> list[RatesSeen]:
+        """Reads a few logs in one look, in turn."""
+        started = [job for job in jobs if job.execution]
+        known = {job.output_path_segment: job for job in started}
+        self._readers = {segment: reader for segment, reader in self._readers.items() if segment in known}
+        waiting = []
+        for job in started:
+            segment = job.output_path_segment
+            reader = self._readers.setdefault(segment, RateReader(self._backend, job.id))
+            if not reader.is_drained:
+                waiting.append((job, reader))
+        waiting.sort(key=lambda pair: pair[1].looks)
+        news = [_advanced(job, reader) for job, reader in waiting[:MOST_READS]]
+        self.is_behind = any(job.state.is_final for job, _ in waiting[MOST_READS:])
+        return [seen for seen in news if seen]
+
+
+class JobsFeed:
+    """An experiment's latest jobs and their images/sec. `version` grows when a job changes."""
+
+    noun = "experiment"
+
+    def __init__(self, experiment: ResourceId) -> None:
+        self.id = experiment
+        self.jobs: tuple[Job, ...] = ()
+        self.rates: dict[str, list[float]] = {}
+        self.rate_versions: dict[str, int] = {}
+        self.problem = ""
+        self.is_over = False
+        self.version = 0
+
+    def take(self, event: JobsSeen | RatesSeen) -> None:
+        """Takes what is new."""
+        if isinstance(event, RatesSeen):
+            self.rates[event.job] = event.values
+            self.rate_versions[event.job] = self.rate_versions.get(event.job, 0) + 1
+            return
+        self.jobs = event.jobs
+        names = {job.id.name for job in self.jobs}
+        self.rates = {name: values for name, values in self.rates.items() if name in names}
+        self.version += 1
+
+    def complain(self, problem: str) -> None:
+        """Says why nothing new comes; an empty text takes it back."""
+        if problem != self.problem:
+            self.problem = problem
+            self.version += 1
+
+    def end(self) -> None:
+        """Nothing will come any more."""
+        self.is_over = True
+        self.version += 1
+
+    def job(self, name: str) -> ResourceId | None:
+        """The id of a job by its name."""
+        return next((job.id for job in self.jobs if job.id.name == name), None)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether every job has ended."""
+        return all(job.state.is_final for job in self.jobs)
+
+    @property
+    def way_back(self) -> str:
+        """The command that lists the jobs again."""
+        return f"%batchai job list -e {self.id.name} -w {self.id.workspace}"
+
+    def facts(self) -> dict[str, Any]:
+        """What the head of the view shows (`JobsFacts` in frontend/board_types.d.ts)."""
+        return {"name": self.id.name, "total": len(self.jobs), "problem": self.problem}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The newest jobs (`JobRow` in frontend/board_types.d.ts)."""
+        return [_row(job) for job in self.jobs[:MOST_ROWS]]
+
+    def bundle(self) -> Bundle:
+        """The jobs as a still picture: HTML and text."""
+        now = datetime.now(timezone.utc)
+        card = JobsCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back)
+        return {"text/html": to_html(card), "text/plain": to_text(card)}
+
+
+def _advanced(job: Job, reader: RateReader) -> RatesSeen | None:
+    try:
+        return RatesSeen(job.id.name, reader.values) if reader.advance() else None
+    except BatchAIError:  # deleted since it was listed: the next list says so
+        return None
+
+
+def _row(job: Job) -> dict[str, Any]:
+    execution = job.execution
+    ended = execution.ended if execution else None
+    return {
+        "name": job.id.name,
+        "state": job.state.value,
+        "nodes": job.spec.node_count,
+        "toolkit": job.spec.toolkit.value,
+        "cluster": cluster_of(job),
+        "created": milliseconds(job.provisioning.created),
+        "started": milliseconds(execution.started) if execution else None,
+        "ended": milliseconds(ended) if ended else None,
+        "exit_code": execution.exit_code if execution else None,
+    }

@@ -1,0 +1,55 @@
+"""The live view of an experiment's jobs: a table, and any job of it opened below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.widgets.boards.board_view import BoardView, Clock, Work, answer
+from batchai_magics.widgets.boards.jobs_feed import MOST_ROWS, JobsFeed
+
+RATES_AT_ONCE = 20
+
+Open = Callable[[ResourceId], str]
+
+
+class JobsView(BoardView):
+    """Jobs as rows, each with its images/sec. `open` makes a job's live view; the page puts it below.
+
+    `open_job` makes the view of a job and gives its model's id.
+    """
+
+    script = "jobs_view"
+    requests = ("open",)
+
+    def __init__(self, feed: JobsFeed, *, view_id: str, work: Work, clock: Clock, open_job: Open) -> None:
+        self._jobs = feed
+        self._open_job = open_job
+        self._sent: dict[str, int] = {}
+        super().__init__(feed, view_id=view_id, work=work, clock=clock)
+
+    def greet(self) -> None:
+        """A page has said hello: it has no images/sec."""
+        self._sent = {}
+
+    def more(self, limit_bytes: int) -> dict[str, Any] | None:
+        """The images/sec of a few jobs that the page does not have."""
+        shown = [job.id.name for job in self._jobs.jobs[:MOST_ROWS]]
+        versions = self._jobs.rate_versions
+        new = [name for name in shown if versions.get(name, 0) != self._sent.get(name, 0)][:RATES_AT_ONCE]
+        if not new:
+            return None
+        self._sent.update({name: versions[name] for name in new})
+        return {"kind": "rates", "rates": {name: self._jobs.rates.get(name, []) for name in new}}
+
+    def answer_open(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Makes the live view of the job `content["name"]`."""
+        id = self._jobs.job(str(content.get("name")))
+        if id is None:
+            return answer(content, "The job was deleted.", is_done=False)
+        try:
+            return {**answer(content, ""), "model": self._open_job(id)}
+        except BatchAIError as error:
+            return answer(content, error.message, is_done=False)

@@ -1,0 +1,225 @@
+"""The one thread of a kernel that watches jobs for its views and sends to the page."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
+
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.follow import GROWTH, LONGEST_S
+from batchai_magics.widgets.core.budget import Budget
+from batchai_magics.widgets.core.shown import Known, Shown, Source
+
+_log = logging.getLogger(__name__)
+
+TICK_S = 0.1
+ASLEEP_S = 2.0  # between two rounds while nobody looks
+FROZEN_KEPT = 16  # views that are published again when a page comes back
+GONE_KEPT = 16  # views without a page, which may be opened again
+
+AnyKnown = TypeVar("AnyKnown", bound=Known)
+
+
+class Watch:
+    """One thing that is watched: its source and its feed, however many views it has."""
+
+    def __init__(self, source: Source, feed: Known, *, longest_s: float = LONGEST_S) -> None:
+        self.source = source
+        self.feed = feed
+        self.is_seen = False  # a view was added that shows it
+        self._longest_s = longest_s
+        self._interval_s = TICK_S
+        self._due_at = 0.0
+
+    def poll(self, now: float) -> None:
+        """Takes what is new, if it is time to ask; asks less often while nothing comes."""
+        if self.feed.is_over or now < self._due_at:
+            return
+        events = self._ask()
+        for event in events:
+            self.feed.take(event)
+        if self.source.is_over:
+            self.feed.end()
+        self._interval_s = TICK_S if events else min(self._longest_s, self._interval_s * GROWTH)
+        self._due_at = now if self.source.is_behind else now + self._interval_s
+
+    def _ask(self) -> Sequence[Any]:
+        try:
+            events = self.source.poll()
+        except NotFoundError:
+            self.feed.complain(f"The {self.feed.noun} was deleted.")
+            self.feed.end()
+            return ()
+        except BatchAIError as error:
+            self.feed.complain(error.message)
+            return ()
+        self.feed.complain("")
+        return events
+
+
+class Publisher:
+    """Watches each job once, and sends within one budget.
+
+    It has two threads, one that watches and sends and one for what may block; they end with `close`.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, budget: Budget | None = None) -> None:
+        self.clock = clock
+        self._budget = budget or Budget(clock)
+        self._changed = threading.Condition()
+        self._watches: dict[str, Watch] = {}
+        self._showings: list[Shown] = []
+        self._frozen: list[Shown] = []
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._is_closed = False
+
+    def start(self) -> Publisher:
+        """Starts the two threads."""
+        self.do(_load_parser)
+        for name, run in (("batchai-publisher", self._publish), ("batchai-reader", self._read)):
+            threading.Thread(target=run, name=name, daemon=True).start()
+        return self
+
+    def feed(
+        self, key: str, make: Callable[[], tuple[Source, AnyKnown]], *, longest_s: float = LONGEST_S
+    ) -> AnyKnown:
+        """The feed of a thing: the one that its views share, or a new one.
+
+        While nothing happens, the source is asked every `longest_s` seconds.
+        """
+        with self._changed:
+            if key not in self._watches:
+                self._watches[key] = Watch(*make(), longest_s=longest_s)
+            return cast("AnyKnown", self._watches[key].feed)
+
+    def add(self, showing: Shown) -> None:
+        """Keeps a view up to date from now on."""
+        with self._changed:
+            self._showings.append(showing)
+            for watch in self._watches.values():
+                watch.is_seen = watch.is_seen or watch.feed is showing.known
+            self._changed.notify_all()
+
+    def do(self, task: Callable[[], None]) -> None:
+        """Runs a task soon, where it may block, then looks at once what there is to send."""
+        self._tasks.put(task)
+
+    def showings(self, key: str | None = None) -> list[Shown]:
+        """The views that are not frozen: of one thing, or all."""
+        with self._changed:
+            return [s for s in self._showings if key is None or s.key == key]
+
+    def wait_for(self, is_met: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits, at most so long, until a round of the publisher has made `is_met` true."""
+        with self._changed:
+            return self._changed.wait_for(is_met, timeout_s)
+
+    def step(self) -> None:
+        """One round: polls the jobs that are due, sends what the budget allows."""
+        now = self.clock()
+        with self._changed:
+            watches, showings, frozen = list(self._watches.values()), list(self._showings), list(self._frozen)
+        awake = {id(showing.known) for showing in showings if not showing.is_asleep}
+        for watch in watches:
+            if id(watch.feed) in awake or not watch.is_seen:
+                watch.poll(now)
+        self._send(showings)
+        for showing in frozen:
+            if sent := showing.republish():  # what sends nothing must not use up the others' messages
+                self._budget.spend(sent)
+        with self._changed:
+            self._sort_out()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends all views as they stand, and the threads."""
+        with self._changed:
+            showings = [*self._showings, *self._frozen]
+            self._is_closed = True
+            self._showings, self._frozen = [], []
+            self._watches.clear()
+            self._changed.notify_all()
+        self._tasks.put(None)
+        for showing in showings:
+            showing.close()
+
+    def _send(self, showings: list[Shown]) -> None:
+        """One message for each view in turn, until nobody has any or the budget is spent."""
+        waiting = showings
+        while waiting:
+            served: list[Shown] = []
+            for showing in waiting:
+                limit = self._budget.left_bytes
+                if not limit:
+                    self._put_behind(served)
+                    return
+                sent = _tried(showing, limit)
+                if sent:
+                    self._budget.spend(sent)
+                    served.append(showing)
+            waiting = served
+
+    def _put_behind(self, served: list[Shown]) -> None:
+        """Lets those that got nothing be the first of the next round."""
+        with self._changed:
+            self._showings.sort(key=lambda showing: showing in served)
+
+    def _sort_out(self) -> None:
+        """Puts frozen views aside and forgets what nobody looks at."""
+        _close_oldest([showing for showing in self._showings if showing.is_gone], GONE_KEPT)
+        live: list[Shown] = []
+        frozen: list[Shown] = []
+        for showing in [*self._frozen, *self._showings]:
+            (frozen if showing.is_frozen else live).append(showing)
+        self._showings = live
+        self._frozen = _close_oldest([showing for showing in frozen if not showing.is_closed], FROZEN_KEPT)
+        used = {id(showing.known) for showing in self._showings}
+        self._watches = {
+            key: watch for key, watch in self._watches.items() if id(watch.feed) in used or not watch.is_seen
+        }
+
+    def _publish(self) -> None:
+        while not self._is_closed:
+            self.step()
+            with self._changed:
+                if self._is_closed:  # during the round: nothing would end a wait that begins now
+                    return
+                is_awake = any(not showing.is_asleep for showing in self._showings)
+                self._changed.wait(TICK_S if is_awake else ASLEEP_S if self._showings else None)
+
+    def _read(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except Exception:  # noqa: BLE001  # a traceback from a thread would land in some cell's output
+                _log.debug("a request of the live view failed", exc_info=True)
+            with self._changed:
+                self._changed.notify_all()
+
+
+def _load_parser() -> None:
+    """Loads what the first line of a log would otherwise wait for: numpy, above all."""
+    from batchai_magics.metrics import Parser
+
+    Parser().feed(b"\n")
+
+
+def _close_oldest(showings: list[Shown], kept: int) -> list[Shown]:
+    """Closes all but the newest ones, and gives those."""
+    for old in showings[:-kept]:
+        old.close()
+    return showings[-kept:]
+
+
+def _tried(showing: Shown, limit: int) -> int:
+    try:
+        return showing.send_next(limit)
+    except Exception as error:  # noqa: BLE001  # one view that cannot be drawn must not end the others
+        _log.debug("a live view failed", exc_info=True)
+        showing.known.complain(f"The live view stopped: {error}")
+        showing.is_frozen = True
+        return 0

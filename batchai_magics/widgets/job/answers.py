@@ -1,0 +1,144 @@
+"""What a page asks of the kernel: bytes, a rank's lines, matches, files, the first failure. It may block."""
+
+from __future__ import annotations
+
+from array import array
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.job import STDOUTERR
+from batchai_magics.widgets.job.batch import Batch
+from batchai_magics.widgets.job.failure import failure_of
+from batchai_magics.widgets.job.log_search import ERROR, Search, pattern_of
+from batchai_magics.widgets.job.rank_lines import lines_of
+from batchai_magics.widgets.job.rank_tags import ranks_between
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.handle import Job
+
+MAX_READ_BYTES = 1 << 18
+HITS = 2000  # of one answer
+SEARCHES = 4  # that are remembered
+ERROR_SLICE_S = 2.0
+MOST_FILES = 1000  # of one folder
+
+
+class Answers:
+    """Answers a page's questions about one job. A reply has the question's `id`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
+        self._kinds = {
+            "read": self._read,
+            "lines": self._lines,
+            "search": self._search,
+            "first_error": self._first_error,
+            "list": self._list,
+            "failure": self._failure,
+            "cancel": self._cancel,
+        }
+
+    def takes(self, content: dict[str, Any]) -> bool:
+        """Whether this is such a question."""
+        return content.get("kind") in self._kinds
+
+    def to(self, content: dict[str, Any]) -> Batch:
+        """The answer; one with `text` says why there is none."""
+        try:
+            return self._kinds[content["kind"]](content)
+        except BatchAIError as error:
+            return answer(content, error.message)
+
+    def _read(self, content: dict[str, Any]) -> Batch:
+        file = _file(self._job, content)
+        offset = int(content["offset"])
+        if offset < 0:
+            offset = max(0, self._job.backend.read(file, 0, 0).size + offset)
+        chunk = self._job.backend.read(file, offset, min(int(content["limit"]), MAX_READ_BYTES))
+        page = {"kind": "page", "id": content["id"], "file": file.path}
+        is_shared = any(span.rank for span in chunk.spans)
+        ranks = ranks_between(chunk.spans, chunk.offset, chunk.end) if is_shared else b""
+        return Batch(
+            {**page, "offset": chunk.offset, "size": chunk.size}, [chunk.data, *([ranks] if ranks else [])]
+        )
+
+    def _lines(self, content: dict[str, Any]) -> Batch:
+        file, rank = _file(self._job, content), int(content["rank"])
+        offset, is_backward = int(content["offset"]), bool(content["backward"])
+        found = lines_of(self._reader(file), rank, offset, is_backward=is_backward)
+        page = {"kind": "lines", "id": content["id"], "file": file.path, "rank": rank}
+        place = {"start": found.start, "end": found.end, "size": found.size}
+        return Batch({**page, **place}, [found.data, array("d", found.starts).tobytes()])
+
+    def _search(self, content: dict[str, Any]) -> Batch:
+        """How many lines match so far, and those from the `first`-th on."""
+        search = self._search_of(content)
+        search.go_on()
+        first = int(content.get("first", 0))
+        if first < 0:  # the last ones
+            first = max(0, len(search.hits) - HITS)
+        found = {"total": len(search.hits), "first": first, "complete": search.is_complete}
+        return _reply(content, found, search.hits[first : first + HITS].tobytes())
+
+    def _search_of(self, content: dict[str, Any]) -> Search:
+        file, rank = _file(self._job, content), content.get("rank")
+        key = (file, rank, content["query"], content["regex"])
+        if key not in self._searches:
+            pattern = pattern_of(str(content["query"]), is_regex=bool(content["regex"]))
+            self._searches[key] = Search(self._reader(file), pattern, rank=rank)
+        self._searches.move_to_end(key)
+        while len(self._searches) > SEARCHES:
+            self._searches.popitem(last=False)
+        return self._searches[key]
+
+    def _first_error(self, content: dict[str, Any]) -> Batch:
+        pattern = pattern_of(ERROR, is_regex=True)
+        search = Search(self._reader(_file(self._job, content)), pattern, rank=content.get("rank"))
+        search.go_on(slice_s=ERROR_SLICE_S, limit=1)
+        offset = int(search.hits[0]) if search.hits else None
+        return _reply(content, {"offset": offset, "complete": search.is_complete})
+
+    def _list(self, content: dict[str, Any]) -> Batch:
+        found = self._job.files(str(content["directory"]), str(content["path"]))
+        entries = [[file.name, file.is_directory, file.size_bytes] for file in found[:MOST_FILES]]
+        return _reply(content, {"entries": entries, "total": len(found)})
+
+    def _failure(self, content: dict[str, Any]) -> Batch:
+        def read(file: str, offset: int, limit: int) -> Chunk:
+            return self._job.backend.read(FileRef(self._job.id, file), offset, limit)
+
+        return _reply(content, {"failure": failure_of(self._job.show(), read, self._job.files())})
+
+    def _cancel(self, content: dict[str, Any]) -> Batch:
+        self._job.cancel()
+        return answer(content, "")
+
+    def _reader(self, file: FileRef) -> _Reader:
+        return _Reader(self._job, file)
+
+
+class _Reader:
+    """A file as a function of offset and limit."""
+
+    def __init__(self, job: Job, file: FileRef) -> None:
+        self._job = job
+        self._file = file
+
+    def __call__(self, offset: int, limit: int) -> Chunk:
+        return self._job.backend.read(self._file, offset, limit)
+
+
+def answer(content: dict[str, Any], text: str) -> Batch:
+    """The answer in words; empty when all is well."""
+    return Batch({"kind": "answer", "id": content.get("id", ""), "text": text})
+
+
+def _reply(content: dict[str, Any], found: dict[str, Any], *buffers: bytes) -> Batch:
+    return Batch({"kind": "reply", "id": content["id"], **found}, list(buffers))
+
+
+def _file(job: Job, content: dict[str, Any]) -> FileRef:
+    return FileRef(job.id, str(content["file"]), str(content.get("directory") or STDOUTERR))

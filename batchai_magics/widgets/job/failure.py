@@ -1,0 +1,76 @@
+"""The first failure of a job, with the last words of the process that failed, and those of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from batchai_magics.backends.base import Chunk, OutputFile
+from batchai_magics.cards.job import clean, first_failure
+from batchai_magics.models.job import ERR, OUT, ExecutionState
+from batchai_magics.models.resources import Job, RankExit
+from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
+
+LINES = 30  # of the process that failed first
+OTHER_LINES = 6  # of each of the others
+BEFORE_LINES = 10  # on stdout, of the process that failed first
+OTHERS = 8
+LOGS = (ERR, OUT)
+
+Read = Callable[[str, int, int], Chunk]  # file, offset, limit
+
+
+def failure_of(job: Job, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+    """What the page shows of a failed job (`Failure` in frontend/types.d.ts); empty where nothing failed."""
+    failed = [rank for rank in job.ranks if rank.exit_code]
+    if job.state is not ExecutionState.FAILED or (failed and not first_failure(job)):
+        return {}
+    if failed:
+        first, *others = (_words(rank, read, is_first=rank is failed[0]) for rank in failed[: OTHERS + 1])
+        before = _before(failed[0].rank, read) if first["file"] == LOGS[0] else []
+        return {**first, "before": before, "others": others, "more": max(0, len(failed) - 1 - OTHERS)}
+    return _preparation(read, files)
+
+
+def _words(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
+    file, page = _last_words(rank.rank, read, is_alone=is_first)
+    count = LINES if is_first else OTHER_LINES
+    kept = _shown(page)[-count:]
+    return {
+        "rank": rank.rank,
+        "node": rank.node,
+        "exit_code": rank.exit_code,
+        "file": file,
+        "offset": page.starts[-len(kept)] if kept else 0,
+        "lines": clean(tuple(text for text in kept)),
+    }
+
+
+def _before(rank: int, read: Read) -> list[str]:
+    """What a rank wrote last on stdout."""
+    page = lines_of(lambda at, limit: read(LOGS[1], at, limit), rank, -1, is_backward=True)
+    return clean(tuple(_shown(page)[-BEFORE_LINES:]))
+
+
+def _last_words(rank: int, read: Read, *, is_alone: bool) -> tuple[str, RankPage]:
+    """What a rank wrote last: on stderr, else on stdout; of all ranks where nobody knows who wrote what."""
+    for file in LOGS:
+        page = lines_of(lambda at, limit, file=file: read(file, at, limit), rank, -1, is_backward=True)  # type: ignore[misc]  # bound on purpose
+        if page.starts:
+            return file, page
+    return LOGS[0], tail_page(lambda at, limit: read(LOGS[0], at, limit)) if is_alone else RankPage(0, 0, 0)
+
+
+def _preparation(read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+    """The last words of a job preparation that failed."""
+    logs = [file.path for file in files if "job_prep" in file.path and file.size_bytes]
+    for log in sorted(logs, key=lambda name: not name.startswith("stderr")):
+        page = tail_page(lambda at, limit, log=log: read(log, at, limit))  # type: ignore[misc]  # bound on purpose
+        kept = _shown(page)[-LINES:]
+        if kept:
+            return {"file": log, "offset": page.starts[-len(kept)], "lines": clean(tuple(kept)), "others": []}
+    return {}
+
+
+def _shown(page: RankPage) -> list[str]:
+    return page.data.decode("utf-8", "replace").split("\n")[: len(page.starts)]

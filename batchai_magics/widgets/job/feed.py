@@ -1,0 +1,157 @@
+"""What is known of one job: taken from its events, read by all its views. Nothing is sent from here."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from batchai_magics.cards.job import first_failure
+from batchai_magics.follow import Event, LogBytes, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.jobs.script_lines import script_name
+from batchai_magics.metrics import summarize
+from batchai_magics.metrics.record import Record
+from batchai_magics.models.cluster import NodeState, NodeStateCounts
+from batchai_magics.models.job import ERR, OUT, STDOUTERR
+from batchai_magics.models.resources import Job
+from batchai_magics.models.wire import duration
+from batchai_magics.widgets.job.points import Points
+from batchai_magics.widgets.job.tail import Tail
+
+MAIN_LOG = OUT
+MAIN_LOGS = (MAIN_LOG, ERR, "execution.log")
+HISTORY_LENGTH = 120  # node counts that are kept
+WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked for again
+WARM_UP_POINTS = 50_000  # after which its end is taken as known
+
+
+class Feed:
+    """A job's latest state, node counts, log tails, records and chart points.
+
+    `version` grows with everything but log and points; `is_over` says that no event will come any more.
+    """
+
+    noun = "job"
+
+    def __init__(self, *, processes: int = 0, clock: Callable[[], float] = time.time) -> None:
+        self.processes = processes
+        self._clock = clock
+        self.job: Job | None = None
+        self.counts: NodeStateCounts | None = None
+        self.points = Points()
+        self.records: list[Record] = []
+        self.tails: dict[str, Tail] = {}
+        self.history: deque[list[int]] = deque(maxlen=HISTORY_LENGTH)
+        self.warm_up: int | None = None  # the steps that warm-up took
+        self._warm_up_due = 8
+        self.problem = ""
+        self.is_over = False
+        self.version = 0
+
+    def take(self, event: Event) -> None:
+        """Takes the next event of the job."""
+        if isinstance(event, LogBytes):
+            self._take_log(event)
+            return
+        if isinstance(event, MetricsSeen):
+            self.records.extend(event.records)
+            self.points.add(event.records)
+            self._find_warm_up()
+            return
+        if isinstance(event, StateChanged):
+            self.job = event.job
+        elif isinstance(event, NodesChanged):
+            self.counts = event.counts
+            self.history.append([int(self._clock() * 1000), *counts_of(self).values()])
+        self.version += 1
+
+    def complain(self, problem: str) -> None:
+        """Says why nothing new comes; an empty text takes it back."""
+        if problem != self.problem:
+            self.problem = problem
+            self.version += 1
+
+    def end(self) -> None:
+        """No event will come any more."""
+        self.is_over = True
+        self._find_warm_up(is_last=True)
+        self.version += 1
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether it is known which of several processes wrote which line."""
+        return any(tail.is_shared for tail in self.tails.values())
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the log files, those first that are looked at most."""
+        rest = sorted(file for file in self.tails if file not in MAIN_LOGS)
+        return [file for file in MAIN_LOGS if file in self.tails] + rest
+
+    def _take_log(self, event: LogBytes) -> None:
+        if event.file.path not in self.tails:
+            self.tails[event.file.path] = Tail()
+            self.version += 1
+        had_ranks = self.has_ranks
+        self.tails[event.file.path].add(event.chunk, is_restarted=event.restarted)
+        self.version += self.has_ranks != had_ranks
+        if event.restarted and event.file.path == MAIN_LOG:
+            self._forget_numbers()
+
+    def _forget_numbers(self) -> None:
+        """The log that they come from starts again."""
+        self.points.restart()
+        self.records.clear()
+        self.warm_up, self._warm_up_due = None, 8
+        self.version += 1
+
+    def _find_warm_up(self, *, is_last: bool = False) -> None:
+        """Looks for the end of warm-up, ever more seldom as the points become many."""
+        count = len(self.points)
+        if not count or count > WARM_UP_POINTS or (count < self._warm_up_due and not is_last):
+            return
+        self._warm_up_due = int(count * WARM_UP_GROWTH)
+        found = summarize(self.records).warm_up_steps
+        if found != self.warm_up:
+            self.warm_up = found
+            self.version += 1
+
+
+def facts_of(feed: Feed) -> dict[str, Any]:
+    """What the head of the view shows (`Facts` in frontend/types.d.ts); empty while nothing is known."""
+    job = feed.job
+    if job is None:
+        return {}
+    execution = job.execution
+    failed = first_failure(job)
+    ended = execution.ended if execution else None
+    return {
+        "name": job.id.name,
+        "experiment": job.id.experiment,
+        "cluster": job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1],
+        "toolkit": job.spec.toolkit.value,
+        "state": job.state.value,
+        "nodes": job.spec.node_count,
+        "processes": max(len(job.ranks), feed.processes, 1),
+        "created": int(job.provisioning.created.timestamp() * 1000),
+        "started": int(execution.started.timestamp() * 1000) if execution else None,
+        "ended": int(ended.timestamp() * 1000) if ended else None,
+        "exit_code": execution.exit_code if execution else None,
+        "errors": [{"code": e.code, "message": e.message} for e in execution.errors] if execution else [],
+        "first_failure": failed and {"rank": failed.rank, "node": failed.node, "exit_code": failed.exit_code},
+        "problem": feed.problem,
+        "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
+        "script": script_name(job),
+        "way_back": f"%batchai job show -n {job.id.name}",
+        "warm_up": feed.warm_up,
+        "has_ranks": feed.has_ranks,
+        "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
+    }
+
+
+def counts_of(feed: Feed) -> dict[str, int]:
+    """The node counts by state (`Counts` in frontend/types.d.ts)."""
+    if feed.counts is None:
+        return {}
+    return {state.value: feed.counts.of(state) for state in NodeState}

@@ -1,0 +1,137 @@
+"""A search over the whole of a growing log, a slice of time at a time."""
+
+from __future__ import annotations
+
+import re
+import time
+from array import array
+from collections.abc import Callable
+
+from batchai_magics.backends.base import Chunk
+from batchai_magics.errors import UsageError
+from batchai_magics.widgets.job.rank_lines import Read, is_of
+from batchai_magics.widgets.job.rank_tags import spans_of
+from batchai_magics.widgets.job.steady_pattern import SteadyPattern, is_risky
+
+PIECE_BYTES = 1 << 20
+SLICE_S = 0.2
+
+ERROR = (
+    r"Traceback \(most recent call last\)|\b(?:ERROR|FATAL|CRITICAL)\b|\b[A-Z]\w*(?:Error|Exception): "
+    r"|Segmentation fault|core dumped|\bout of memory\b"
+)
+"""What the first error in a log looks like."""
+
+_ESCAPES = re.compile(rb"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+
+
+def pattern_of(query: str, *, is_regex: bool) -> Pattern:
+    """What the page's search box says, as a pattern; capitals count only in plain text that has some.
+
+    Raises UsageError for what is no regular expression, or could take forever.
+    """
+    source = query if is_regex else re.escape(query)
+    has_upper = not is_regex and query != query.lower()
+    try:
+        if is_regex and is_risky(source.encode()):
+            return SteadyPattern(source.encode())
+        return re.compile(source.encode(), re.MULTILINE | (0 if has_upper else re.IGNORECASE))
+    except (re.error, RecursionError, OverflowError) as error:
+        raise UsageError(f"no valid expression: {error}") from error
+
+
+Pattern = re.Pattern[bytes] | SteadyPattern
+
+
+class Search:
+    """The lines of a log that match. Each `go_on` looks at more of it, and at what has grown since."""
+
+    def __init__(self, read: Read, pattern: Pattern, *, rank: int | None = None) -> None:
+        self._read = read
+        self._pattern = pattern
+        self._rank = rank
+        self.hits = array("d")  # where the lines start; as the page's numbers
+        self.scanned = 0
+        self.size = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the file has been looked at to its end, as far as it was known then."""
+        return self.scanned >= self.size
+
+    def go_on(
+        self,
+        *,
+        slice_s: float = SLICE_S,
+        limit: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Looks on until the file's end, for about `slice_s` seconds at most, or to the `limit`-th match."""
+        stop_at = clock() + slice_s
+        while clock() < stop_at and (limit is None or len(self.hits) < limit):
+            if not self._step():
+                return
+
+    def _step(self) -> bool:
+        """Looks at the next piece; returns whether there may be more."""
+        chunk = self._read(self.scanned, PIECE_BYTES)
+        if chunk.size < self.scanned:  # the file was cut and starts again
+            self.hits, self.scanned = array("d"), 0
+            return True
+        self.size = chunk.size
+        is_last = chunk.end >= chunk.size
+        cut = chunk.data.rfind(b"\n") + 1
+        data = chunk.data[: cut or (0 if is_last and not chunk.is_complete else len(chunk.data))]
+        if is_last and chunk.is_complete:
+            data = chunk.data
+        self._look(chunk, data)
+        self.scanned += len(data)
+        if is_last:
+            self.size = self.scanned  # an unfinished line is looked at when it is whole
+        return not is_last
+
+    def _look(self, chunk: Chunk, data: bytes) -> None:
+        spans = () if self._rank is None else spans_of(chunk)
+        for start in self._matches(data):
+            if self._rank is None or is_of(spans, chunk.offset + start, self._rank):
+                self.hits.append(chunk.offset + start)
+
+    def _matches(self, data: bytes) -> list[int]:
+        """Where the matching lines of whole lines start."""
+        pattern = self._pattern
+        if isinstance(pattern, SteadyPattern):
+            return _lines_where(pattern.is_in, data)
+        # Colours and overwritten progress lines are not what the reader sees: such text is cleaned first. One
+        # that matches nothing, too, has to be asked line by line: that is no match here.
+        if b"\x1b" in data or b"\r" in data or pattern.search(b""):
+            return _lines_where(lambda line: any(match.group() for match in pattern.finditer(line)), data)
+        found: list[int] = []
+        match = pattern.search(data)
+        while match:
+            start = data.rfind(b"\n", 0, match.start()) + 1
+            end = data.find(b"\n", match.start())
+            end = len(data) if end < 0 else end
+            if start >= len(data):
+                break
+            # A match over several lines is none; what it began with may still be one.
+            if match.end() > end:
+                match = pattern.search(data[start:end])
+            if match:
+                found.append(start)
+            if end + 1 >= len(data):
+                break
+            match = pattern.search(data, end + 1)
+        return found
+
+
+def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
+    """Where the lines start that match as the reader sees them."""
+    found, at = [], 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        line = _ESCAPES.sub(b"", data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
+        if is_in(line):
+            found.append(at)
+        at = end + 1
+    return found

@@ -1,0 +1,185 @@
+"""The anywidget model of a job's live view: small state as traits, log and points as binary messages."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anywidget
+import traitlets
+
+from batchai_magics.widgets.core import bundle
+from batchai_magics.widgets.core.listening import Listening, main_loop
+from batchai_magics.widgets.core.pages import Pages
+from batchai_magics.widgets.job.answers import Answers, answer
+from batchai_magics.widgets.job.batch import OVERHEAD_BYTES, Batch, Cursor
+from batchai_magics.widgets.job.feed import Feed, counts_of, facts_of
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.handle import Job
+
+SILENT_AFTER_S = 60.0  # a page says something every 20 s
+
+Work = Callable[[Callable[[], None]], None]
+
+
+class JobView(anywidget.AnyWidget):
+    """The live view. The publisher's thread calls `send_next`; messages from the page come in any thread.
+
+    `work` runs a function soon, in a thread that may block: nothing here does.
+    """
+
+    _esm = traitlets.Unicode().tag(sync=True)
+    _css = traitlets.Unicode().tag(sync=True)
+    view_id = traitlets.Unicode().tag(sync=True)
+    facts = traitlets.Dict().tag(sync=True)
+    counts = traitlets.Dict().tag(sync=True)
+    history: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    files: traitlets.List[str] = traitlets.List().tag(sync=True)
+
+    def __init__(self, job: Job, feed: Feed, *, view_id: str, work: Work) -> None:
+        self._answers = Answers(job)
+        self._listening = Listening(main_loop())
+        self._feed = feed
+        self._work = work
+        self._cursor = Cursor()
+        self._lock = threading.Lock()
+        self._replies: deque[Batch] = deque()
+        self._hello: dict[str, Any] | None = None
+        self._version = feed.version
+        self._heard_at = 0.0
+        self._pages = Pages(time.monotonic)
+        self._is_held = False
+        self.is_heard = False  # a page has said hello
+        self.is_greeted = False  # since this was last taken note of
+        self.is_detached = False
+        self.is_gone = False  # the page has taken the view out
+        super().__init__(
+            _esm=bundle.script(),
+            _css=bundle.style(),
+            view_id=view_id,
+            facts=facts_of(feed),
+            counts=counts_of(feed),
+            history=list(feed.history),
+            files=feed.files,
+        )
+        self.on_msg(self._take)
+        self._forget_route()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody uses the view right now, on a page that still answers."""
+        return self._is_held and time.monotonic() - self._heard_at < SILENT_AFTER_S
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the page has been sent all there is, or does not listen any more."""
+        with self._lock:
+            is_waiting = bool(self._replies) or self._hello is not None
+        if is_waiting or self._version != self._feed.version:
+            return False
+        return self._cursor.has_all(self._feed) or not self._listening.is_open
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if there is one, of at most about `limit_bytes`; returns its size."""
+        if self._version != self._feed.version:
+            return self._sync()
+        if not self.is_heard:
+            return 0
+        with self._lock:
+            hello, self._hello = self._hello, None
+            reply = self._replies.popleft() if self._replies else None
+        if hello:
+            self._rewind(hello)
+        if reply is None and self._listening.is_open:
+            reply = self._cursor.next_batch(self._feed, limit_bytes)
+        if reply is None:
+            return 0
+        self.send(reply.content, reply.buffers)
+        self._listening.sent(self._cursor.seq)
+        self._forget_route()
+        return reply.size_bytes
+
+    def keep(self) -> None:
+        """Tells a page to keep the view where it is: its output is about to become a still picture."""
+        self.send({"kind": "keep"})
+        self._forget_route()
+
+    def _rewind(self, hello: dict[str, Any]) -> None:
+        self._cursor.rewind(
+            int(hello.get("points", 0)),
+            dict(hello.get("logs", {})),
+            values=dict(hello.get("values", {})),
+            generation=int(hello.get("generation", 0)),
+        )
+
+    def _sync(self) -> int:
+        self._version = self._feed.version
+        with self.hold_sync():
+            self.facts = facts_of(self._feed)
+            self.counts = counts_of(self._feed)
+            self.history = list(self._feed.history)
+            self.files = self._feed.files
+        self._forget_route()
+        return OVERHEAD_BYTES
+
+    def _forget_route(self) -> None:
+        """Lets the page's messages go to the subshell that it chose.
+
+        ipykernel 7.4 routes them to the loop that published last: for a thread such as the publisher's that
+        is the main one, and while a cell runs, nobody would hear them.
+        """
+        self.comm.__dict__.pop("_reply_subshell_id", None)
+
+    def _take(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        """Takes a message from the page; only notes what is to be done."""
+        self._heard_at = time.monotonic()
+        handlers = {
+            "ready": self._on_ready,
+            "ack": self._on_ack,
+            "alive": self._on_ack,
+            "detach": self._on_detach,
+            "hold": self._on_hold,
+            "bye": self._on_bye,
+        }
+        handler = handlers.get(content.get("kind", ""))
+        if handler:
+            handler(content)
+        elif self._answers.takes(content):
+            self._work(lambda: self._reply(self._answers.to(content)))
+
+    def _on_ready(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            if not self._pages.hello(content):
+                return
+            self._hello = dict(content.get("have") or {"points": 0})
+            self.is_heard = self.is_greeted = True
+            self.is_gone = False
+        self._listening.heard()
+        self._work(lambda: None)
+
+    def _on_ack(self, content: dict[str, Any]) -> None:
+        self._pages.alive(content)
+        self._listening.heard(int(content.get("seq", 0)))
+
+    def _on_detach(self, content: dict[str, Any]) -> None:
+        self.is_detached = True
+        self._reply(answer(content, "detached: the job runs on"))
+        self._work(lambda: None)
+
+    def _on_hold(self, content: dict[str, Any]) -> None:
+        self._is_held = bool(content.get("on"))
+
+    def _on_bye(self, content: dict[str, Any]) -> None:
+        with self._lock:
+            self._pages.bye(content)
+            self.is_gone = not self._pages.is_any_here
+            self.is_heard = self.is_heard and not self.is_gone
+        self._work(lambda: None)
+
+    def _reply(self, reply: Batch) -> None:
+        with self._lock:
+            self._replies.append(reply)

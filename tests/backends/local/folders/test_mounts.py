@@ -1,0 +1,136 @@
+"""Which folder is behind a mount path, and who may mount or unmount there. Nothing is mounted here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.folders import mounts, unmanaged
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.errors import SpecError
+from batchai_magics.models.storage import MountVolumes
+
+LAYOUT = Layout(Path("/home"))
+ROOT = "AZ_BATCHAI_MOUNT_ROOT"
+ROOTS = {ROOT: {"afs": Path("/share"), "afs2/deep": Path("/deep")}}
+SERVER = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/fileServers/f"
+
+
+def volumes(**kinds: list[dict[str, object]]) -> MountVolumes:
+    return MountVolumes.from_wire(kinds)
+
+
+def share(path: str, account: str = "acc", url: str = "") -> dict[str, object]:
+    return {
+        "accountName": account,
+        "azureFileUrl": url or f"https://{account}.file.core.windows.net/data",
+        "relativeMountPath": path,
+        "credentials": {"accountKey": "k"},
+    }
+
+
+def test_each_kind_of_mount_has_its_folder() -> None:
+    blob = {
+        "accountName": "acc",
+        "containerName": "boxes",
+        "relativeMountPath": "bfs",
+        "credentials": {"accountKey": "k"},
+    }
+    server = {"fileServer": {"id": SERVER}, "relativeMountPath": "nfs", "sourceDirectory": "/data/inner"}
+    unmanaged_one = {"mountCommand": "mount x", "relativeMountPath": "own"}
+    made = volumes(
+        azureFileShares=[share("afs")],
+        azureBlobFileSystems=[blob],
+        fileServers=[server],
+        unmanagedFileSystems=[unmanaged_one],
+    )
+    assert mounts.targets(LAYOUT, made) == {
+        "afs": Path("/home/shares/acc/data"),
+        "bfs": Path("/home/containers/acc/boxes"),
+        "nfs": Path("/home/fileservers/g/w/f/inner"),
+    }
+
+
+def test_the_usual_mounts_are_there_unless_their_place_is_taken() -> None:
+    assert set(mounts.with_default(LAYOUT, None)) == {"autoafs", "autobfs"}
+    own = volumes(azureFileShares=[share("autoafs")])
+    assert mounts.with_default(LAYOUT, own)["autoafs"] == Path("/home/shares/acc/data")
+    inside = volumes(unmanagedFileSystems=[{"mountCommand": "m", "relativeMountPath": "autobfs/deep"}])
+    assert set(mounts.with_default(LAYOUT, inside)) == {"autoafs"}
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        (f"${ROOT}/afs", "/share"),
+        (f"${ROOT}/afs/logs/", "/share/logs"),
+        ("${" + ROOT + "}/afs2/deep/x", "/deep/x"),
+    ],
+)
+def test_a_path_below_a_mount_is_in_its_folder(path: str, folder: str) -> None:
+    assert mounts.resolve(LAYOUT, path, ROOTS) == Path(folder)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"${ROOT}/afsother",
+        f"${ROOT}/afs/../x",
+        f"${ROOT}/afs/a/../../x",
+        f"${ROOT}/nowhere",
+        f"${ROOT}",
+        f"${ROOT}X/afs",
+        "/afs",
+    ],
+)
+def test_a_path_on_no_mount_or_out_of_one_is_refused(path: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        mounts.resolve(LAYOUT, path, ROOTS, field="the.field")
+    assert caught.value.problems[0].path == "the.field"
+
+
+def test_links_are_made_once_and_one_that_is_there_stays(tmp_path: Path) -> None:
+    layout, root = Layout(tmp_path / "home"), tmp_path / "mounts"
+    root.mkdir()
+    (tmp_path / "mine").mkdir()
+    (root / "autoafs").symlink_to(tmp_path / "mine")
+    for _ in range(2):
+        mounts.link(layout, root, volumes(azureFileShares=[share("deep/afs")]))
+    assert (root / "autoafs").resolve() == tmp_path / "mine"
+    assert (root / "deep/afs").resolve() == layout.share("acc", "data").resolve()
+    assert layout.share("acc", "data").is_dir()
+
+
+# -- mount commands ------------------------------------------------------------
+
+
+def test_why_a_mount_command_failed_is_said_in_its_own_words_and_no_more(tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    assert unmanaged.problem(place, 32, "no\n such  server\n") == (
+        "data could not be mounted: no such server (exit code 32)"
+    )
+    assert unmanaged.problem(place, 5, " ").endswith("mounted: exit code 5")
+    assert len(unmanaged.problem(place, 1, "x" * 9999)) < unmanaged.LONGEST_WORDS + 100
+    assert "nothing is mounted" in unmanaged.problem(place, 0, "")
+
+
+def test_a_mount_path_with_blanks_stays_one_word() -> None:
+    assert unmanaged.mount_line("mount -t x", Path("/a b"))[-1] == "mount -t x '/a b'"
+
+
+def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:
+    with unmanaged._alone(tmp_path):
+        with pytest.raises(BlockingIOError), unmanaged._alone(tmp_path, wait=False):
+            pass
+        ended = []
+
+        def stop_waiting() -> None:
+            ended.append(True)
+            raise InterruptedError
+
+        with pytest.raises(InterruptedError), unmanaged._alone(tmp_path, meanwhile=stop_waiting):
+            pass
+        assert ended == [True]
+    with unmanaged._alone(tmp_path, wait=False):
+        pass

@@ -1,0 +1,107 @@
+"""How many nodes an auto-scale cluster should have, from its queue and from how long its nodes are idle."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.local.state.cluster_rows import Limits
+from batchai_magics.backends.local.watch import autoscale
+from batchai_magics.models.ids import ResourceId
+from tests.backends.local.still import Still
+from tests.contract.places import auto, manual
+
+HOUR = Limits(idle_s=3600.0)
+AGES = {"fresh": "strftime('%s') - 3000", "stale": "strftime('%s') - 4000"}
+
+
+def grown(still: Still, *ages: str, least: int = 0, most: int = 4) -> ResourceId:
+    """A cluster with one idle node of each age."""
+    cluster = still.cluster(scale=auto(least, most), limits=HOUR)
+    still.resize(cluster, len(ages))
+    still.prepare()
+    for ordinal, age in enumerate(ages):
+        still.change(f"UPDATE node SET since = {AGES[age]} WHERE ordinal = ?", ordinal)
+    return cluster
+
+
+def adjusted(still: Still, cluster: ResourceId) -> int:
+    autoscale.adjust(still.store)
+    return len(still.nodes(cluster))
+
+
+@pytest.mark.parametrize(("age", "left"), [("fresh", 1), ("stale", 0)])
+def test_a_node_goes_when_it_was_idle_for_long_and_not_before(still: Still, age: str, left: int) -> None:
+    assert adjusted(still, grown(still, age)) == left
+
+
+def test_of_several_nodes_only_the_long_idle_ones_go(still: Still) -> None:
+    cluster = grown(still, "fresh", "stale", "fresh")
+    first, _, last = still.nodes(cluster)
+    adjusted(still, cluster)
+    assert list(still.nodes(cluster)) == [first, last]
+
+
+def test_long_idle_nodes_stay_while_there_is_a_queue(still: Still) -> None:
+    cluster = grown(still, "stale", "stale")
+    still.job()
+    assert adjusted(still, cluster) == 2
+
+
+def test_a_cluster_grows_to_what_the_whole_queue_asks_for(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a", 2)
+    still.job("b", 1)
+    assert adjusted(still, cluster) == 3
+
+
+def test_nodes_that_are_busy_are_not_counted_for_the_queue(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a")
+    still.schedule()
+    still.job("b", 2)
+    assert adjusted(still, cluster) == 3
+
+
+def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a")
+    still.schedule()
+    still.resize(cluster, 0, "waitforjobcompletion")
+    assert adjusted(still, cluster) == 1
+    still.job("b", 2)
+    autoscale.adjust(still.store)
+    assert sorted(still.nodes(cluster).values()) == ["leaving", "preparing", "preparing"]
+
+
+@pytest.mark.parametrize(("ages", "count"), [((), 1), (("stale", "stale"), 1)])
+def test_the_minimum_is_kept(still: Still, ages: tuple[str, ...], count: int) -> None:
+    assert adjusted(still, grown(still, *ages, least=1)) == count
+
+
+def test_the_maximum_is_kept(still: Still) -> None:
+    cluster = grown(still, most=2)
+    for name in "abc":
+        still.job(name)
+    assert adjusted(still, cluster) == 2
+
+
+def test_nodes_that_are_being_prepared_are_not_idle(still: Still) -> None:
+    cluster = still.cluster(scale=auto(0, 4), limits=HOUR)
+    still.resize(cluster, 1)
+    still.change("UPDATE node SET since = 0")
+    assert adjusted(still, cluster) == 1
+
+
+def test_a_running_node_never_idles_away(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job()
+    still.schedule()
+    still.change("UPDATE node SET since = 0")
+    assert adjusted(still, cluster) == 1
+
+
+def test_clusters_with_a_fixed_number_of_nodes_are_left_alone(still: Still) -> None:
+    cluster = still.cluster(scale=manual(1), limits=HOUR)
+    still.prepare()
+    still.change("UPDATE node SET since = 0")
+    assert adjusted(still, cluster) == 1

@@ -1,0 +1,97 @@
+"""Many jobs, supervisors killed at random: every job ends honestly, runs at most once, and none is lost.
+
+benchmarks/chaos.py does it with two hundred jobs and a hundred kills.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+
+import psutil
+import pytest
+
+from batchai_magics.backends.local.watch import process
+from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.job import ExecutionState, JobSpec
+from tests.patience import PATIENCE_S
+from tests.world import World, below, until
+
+pytestmark = [pytest.mark.slow]
+
+NODES = 4
+NOTE = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran; sleep 0.05"
+
+
+def submit_all(world: World, count: int) -> list[str]:
+    scale = {"manual": {"targetNodeCount": NODES}}
+    world.backend.update(world.cluster, ClusterPatch.from_wire({"properties": {"scaleSettings": scale}}))
+    names = [f"j{number:03}" for number in range(count)]
+    for name in names:
+        properties = {
+            "cluster": {"id": str(world.cluster)},
+            "nodeCount": 1,
+            "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+            "customToolkitSettings": {"commandLine": NOTE.format(name=name)},
+        }
+        world.backend.create(world.job_id(name), JobSpec.from_wire({"properties": properties}))
+    return names
+
+
+def started(world: World) -> list[str]:
+    return world.backend.storage.download("batchaishare", "ran").decode().split()
+
+
+def jobs(world: World):
+    return world.backend.list(world.experiment, Kind.JOB)
+
+
+def waiting_in_order(world: World) -> list[str]:
+    """The jobs that no node was given to yet: at every moment these are the last ones, nobody overtakes."""
+    with world.backend.store.read() as db:
+        query = "SELECT key, state = 'queued' AND is_assigned = 0 AS waits FROM job ORDER BY key"
+        rows = db.execute(query).fetchall()
+    waits = [bool(row["waits"]) for row in rows]
+    assert waits == sorted(waits)
+    return [row["key"] for row in rows if row["waits"]]
+
+
+def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
+    names = submit_all(world, 80)
+    until(lambda: not waiting_in_order(world))
+    until(lambda: all(job.state.is_final for job in jobs(world)))
+    assert {job.state for job in jobs(world)} == {ExecutionState.SUCCEEDED}
+    assert sorted(started(world)) == names
+
+
+def test_random_kills_lose_no_job(world: World) -> None:
+    dice = random.Random(20180501)
+    names = submit_all(world, 150)
+    kills, until_s = 0, time.monotonic() + PATIENCE_S
+    while kills < 100 and time.monotonic() < until_s:
+        running = [job for job in jobs(world) if not job.state.is_final]
+        if not running:
+            break
+        with world.backend.store.read() as db:
+            query = "SELECT supervisor FROM job WHERE supervisor != '' AND ended IS NULL"
+            alive = [name for (name,) in db.execute(query) if process.is_alive(name)]
+        if alive:
+            with contextlib.suppress(psutil.Error):
+                psutil.Process(process.pid_of(dice.choice(alive))).kill()
+                kills += 1
+        time.sleep(dice.uniform(0.0, 0.05))
+    until(lambda: all(job.state.is_final for job in jobs(world)))
+    ended = {job.id.name: job for job in jobs(world)}
+    assert sorted(ended) == names
+    ran = started(world)
+    assert len(ran) == len(set(ran))  # nothing ran twice
+    for name, job in ended.items():
+        if job.state is ExecutionState.SUCCEEDED:
+            assert name in ran
+        else:
+            assert job.execution.errors[0].code in ("JobSupervisorLost", "JobLaunchFailed"), job.execution
+    assert kills >= 50
+    assert world.backend.show(world.cluster).node_states.idle_node_count == NODES
+    until(lambda: not below(world.settings.home))

@@ -1,0 +1,251 @@
+"""Whatever is killed, full or restarted: the state is honest afterwards, and nothing hangs about."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.watch import process
+from batchai_magics.config import Settings
+from batchai_magics.errors import BatchAIError, StorageError
+from batchai_magics.jobs.submit import find, workspace_id
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.job import ExecutionState
+from tests.patience import PATIENCE_S
+from tests.world import World, below, holders, until
+
+pytestmark = pytest.mark.slow
+
+SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
+SUBMIT = """
+import sys
+from pathlib import Path
+from batchai_magics import cell
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import open_backend, submit
+settings = Settings(home=Path(sys.argv[1]))
+for line in sys.argv[3:]:
+    submit(open_backend(settings), cell.parse(line, sys.argv[2], settings=settings), settings)
+print("submitted", flush=True)
+sys.stdin.read()
+"""
+
+
+def kernel(world: World, body: str, *lines: str) -> subprocess.Popen[str]:
+    """A process of its own that submits cells and then waits, as a notebook's kernel does."""
+    argv = [sys.executable, "-c", SUBMIT, str(world.settings.home), body, *lines]
+    return subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def end(child: subprocess.Popen[str]) -> None:
+    child.kill()
+    child.communicate()
+
+
+def up(world: World, line: str = "j --nodes 2 --processes 2"):
+    job = world.submit(line, SLEEP)
+    until(lambda: job.log() == "up\nup\n")
+    return job
+
+
+def test_a_job_outlives_the_kernel_that_submitted_it(world: World) -> None:
+    child = kernel(world, "import time; time.sleep(1); print('done')", "j --nodes 2 --processes 2")
+    assert child.stdout.readline() == "submitted\n"
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
+    assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "done\ndone\n")
+
+
+def test_a_queued_job_starts_although_its_kernel_is_gone(world: World) -> None:
+    child = kernel(world, "import time; time.sleep(0.5)", "a --nodes 2", "b --nodes 2")
+    child.stdout.readline()
+    end(child)
+    with world.backend.store.read() as db:  # looks without helping, as `show` would
+        until(lambda: db.execute("SELECT count(*) FROM job WHERE state = 'succeeded'").fetchone()[0] == 2)
+
+
+def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: World) -> None:
+    job = up(world)
+    world.supervisor(job).kill()
+    until(lambda: job.is_done)
+    assert job.show().execution.errors[0].code == "JobSupervisorLost"
+    until(lambda: not below(world.settings.home))
+    assert world.backend.show(world.cluster).node_states.idle_node_count == 2
+
+
+def test_processes_end_with_their_supervisor_even_if_nobody_looks(world: World) -> None:
+    job = up(world)
+    world.supervisor(job).kill()
+    until(lambda: not below(world.settings.home))
+
+
+def test_the_next_job_runs_after_a_supervisor_was_killed(world: World) -> None:
+    job, waiting = up(world), world.submit("k --nodes 2", "print('next')")
+    world.supervisor(job).kill()
+    assert waiting.wait(PATIENCE_S).log() == "next\nnext\n"
+
+
+def test_a_killed_launcher_fails_the_job_and_leaves_no_rank(world: World) -> None:
+    job = up(world)
+    launcher = next(p for p in world.supervisor(job).children() if "mpiexec" in p.name())
+    launcher.kill()
+    job.wait(PATIENCE_S)
+    assert job.state is ExecutionState.FAILED
+    assert "mpiexec" in job.show().execution.errors[0].message
+    assert not process.marked(world.guid(job))
+
+
+@pytest.mark.parametrize("change", ["another start", "another boot"])
+def test_a_pid_that_is_somebody_elses_now_is_no_supervisor(world: World, change: str) -> None:
+    job = up(world)
+    supervisor = world.supervisor(job)
+    pid, ticks, boot = process.identity(supervisor.pid).split(":")
+    # What the store would say after a restart, when another process has the pid of the supervisor.
+    other = f"{os.getpid()}:{int(ticks) + 1}:{boot}" if change == "another start" else f"{pid}:{ticks}:0ther"
+    supervisor.kill()
+    with world.backend.store.write() as db:
+        db.execute("UPDATE job SET supervisor = ?", (other,))
+    assert job.show().execution.errors[0].code == "JobSupervisorLost"
+
+
+def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> None:
+    job = world.submit("j", "print('ran')")
+    job.wait(PATIENCE_S)
+    dead = subprocess.Popen(["true"])
+    name = process.identity(dead.pid)
+    dead.wait()
+    with world.backend.store.write() as db:  # as if the submitting kernel had died between two statements
+        db.execute("UPDATE job SET state = 'queued', is_assigned = 1, supervisor = '', spawner = ?", (name,))
+        db.execute("UPDATE node SET state = 'running', job = (SELECT guid FROM job) WHERE ordinal = 0")
+    job.wait(PATIENCE_S)
+    assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
+
+
+def test_a_waiting_job_whose_secrets_are_lost_says_so(world: World, monkeypatch) -> None:
+    up(world)
+    monkeypatch.setenv("TOKEN", "hush")
+    waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(os.environ['TOKEN'])")
+    world.supervisor(waiting).kill()
+    until(lambda: waiting.is_done)
+    assert waiting.show().execution.errors[0].code == "JobSecretsLost"
+
+
+def test_secrets_of_a_waiting_job_reach_it_and_no_file(world: World, monkeypatch) -> None:
+    first = up(world)
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
+    first.cancel()
+    assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
+    assert not holders(world.settings.home, "hush-hush")
+
+
+def test_no_command_line_shows_a_secret(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    job = world.submit("j --nodes 2 --processes 2 --secret TOKEN", SLEEP)
+    until(lambda: job.log() == "up\nup\n")
+    assert not [
+        p for p in psutil.process_iter(["cmdline"]) if "hush-hush" in " ".join(p.info["cmdline"] or [])
+    ]
+    job.cancel()
+
+
+def test_two_kernels_submitting_one_cell_make_one_job(world: World) -> None:
+    children = [kernel(world, "print('once')", "j") for _ in range(2)]
+    assert [child.stdout.readline() for child in children] == ["submitted\n"] * 2
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
+    assert job.log() == "once\n"
+    for child in children:
+        end(child)
+
+
+def test_two_kernels_at_once_lose_no_job(world: World) -> None:
+    code = "import os; open(os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/ran', 'a').write('x')"
+    children = [kernel(world, code, *(f"{name}{i}" for i in range(5))) for name in "ab"]
+    for child in children:
+        assert child.stdout.readline() == "submitted\n"
+    jobs = [find(world.backend, f"{name}{i}", world.settings) for name in "ab" for i in range(5)]
+    assert {job.wait(PATIENCE_S).state for job in jobs} == {ExecutionState.SUCCEEDED}
+    assert world.backend.storage.download("batchaishare", "ran") == b"x" * 10
+    for child in children:
+        end(child)
+
+
+def test_a_supervisor_that_cannot_start_fails_the_job_with_its_last_words(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(
+        "batchai_magics.backends.local.watch.detached.START", "raise SystemExit('no such module')  # {module}"
+    )
+    job = world.submit("j")
+    until(lambda: job.is_done)
+    assert "no such module" in job.show().execution.errors[0].message
+
+
+FULL = """
+import os, subprocess, sys
+from pathlib import Path
+from tests.backends.local.watch.test_crashes import on_a_full_disk
+on_a_full_disk(Path(sys.argv[1]))
+"""
+
+
+def on_a_full_disk(home: Path) -> None:
+    """Runs in a mount namespace of its own, with `home` on a file system of 12 MB."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(home)], check=True)
+    os.environ["BATCHAI_DISK_GRACE_S"] = "1"
+    world = World(home / "state")
+    job = world.run("fill", "import sys\nfor _ in range(40): sys.stdout.write('z' * (1 << 20))")
+    (error,) = job.show().execution.errors
+    print(json.dumps([job.state.value, error.code]))
+    for path in home.rglob("stdout.txt"):
+        path.unlink()
+    print(json.dumps(world.run("after", "print('room again')").log()))
+    ballast = home / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"z" * 4096)
+        except OSError:
+            pass
+    names = [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)]
+    try:
+        world.submit("refused", "print(1)" + "#" * 100_000)
+    except BatchAIError as error:
+        print(json.dumps(type(error).__name__))
+    ballast.unlink()
+    assert [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)] == names
+    world.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mount namespaces exist only on Linux")
+def test_a_full_disk_fails_the_job_clearly_and_loses_nothing(tmp_path: Path) -> None:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run(["unshare", "-Urm", "true"], capture_output=True).returncode
+    ):
+        pytest.skip("this machine allows no mount namespaces")
+    argv = ["unshare", "-Urm", sys.executable, "-c", FULL, str(tmp_path)]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, cwd=Path(__file__).parents[4], timeout=PATIENCE_S
+    )
+    assert done.returncode == 0, done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert told == [["failed", "DiskFull"], "room again\n", "StorageError"]
+
+
+def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    backend = LocalBackend(file / "home")
+    with pytest.raises(StorageError, match="BATCHAI_HOME"):
+        backend.show(workspace_id(Settings()))

@@ -1,0 +1,138 @@
+"""Jobs that nobody watches over: what each is said to have died of, and who is left alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from batchai_magics.backends.local.watch import process, recovery
+from batchai_magics.models.ids import ResourceId
+from tests.backends.local.still import Still, dead
+
+
+def lost(still: Still, **columns: object) -> ResourceId:
+    """A running job whose supervisor is dead, unless told otherwise."""
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    still.schedule()
+    for name, value in {"supervisor": dead(), "state": "running", **columns}.items():
+        still.change(f"UPDATE job SET {name} = ?", value)
+    return job
+
+
+def codes(still: Still, job: ResourceId) -> list[str]:
+    return [error["code"] for error in json.loads(still.state(job)["errors"])]
+
+
+def say(still: Still, job: ResourceId, words: str) -> None:
+    """The last words of the job's supervisor."""
+    still.layout.job(still.state(job)["guid"]).supervisor_log.write_text(words)
+
+
+def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
+    job = lost(still)
+    assert recovery.recover(still.store, still.layout)
+    assert (still.state(job)["state"], codes(still, job)) == ("failed", ["JobSupervisorLost"])
+    assert not still.assigned()
+    assert not recovery.recover(still.store, still.layout)
+
+
+@pytest.mark.parametrize("column", ["supervisor", "spawner"])
+def test_a_job_that_is_watched_over_is_left_alone(still: Still, column: str) -> None:
+    job = lost(still, **{"supervisor": "", "spawner": dead(), column: process.own_identity()})
+    assert not recovery.recover(still.store, still.layout)
+    assert still.state(job)["state"] == "running"
+
+
+def test_a_spawner_that_lives_does_not_stand_for_a_supervisor_that_is_dead(still: Still) -> None:
+    job = lost(still, spawner=process.own_identity())
+    assert recovery.recover(still.store, still.layout)
+    assert codes(still, job) == ["JobSupervisorLost"]
+
+
+def test_a_job_that_waits_for_nodes_needs_nobody(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    still.change("UPDATE job SET spawner = ?", dead())
+    assert not recovery.recover(still.store, still.layout)
+    assert still.state(job)["state"] == "queued"
+
+
+def test_a_job_that_has_ended_stays_as_it_is(still: Still) -> None:
+    job = lost(still, state="succeeded")
+    assert not recovery.recover(still.store, still.layout)
+    assert still.state(job)["state"] == "succeeded"
+
+
+def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
+    job = lost(still, supervisor="", spawner=dead(), state="queued")
+    assert recovery.recover(still.store, still.layout)
+    assert (still.state(job)["state"], still.assigned()) == ("queued", [])
+    still.schedule()
+    assert still.assigned() == [job.name]
+
+
+@pytest.mark.parametrize(
+    ("stop", "state", "code"), [("terminate", "failed", ["JobTerminated"]), ("requeue", "queued", [])]
+)
+def test_a_job_that_was_to_stop_has_stopped(still: Still, stop: str, state: str, code: list[str]) -> None:
+    job = lost(still, stop=stop)
+    recovery.recover(still.store, still.layout)
+    assert (still.state(job)["state"], codes(still, job)) == (state, code)
+
+
+def test_a_supervisor_that_never_began_is_quoted(still: Still) -> None:
+    job = lost(still, state="queued")
+    say(still, job, "first\nno such module\n")
+    recovery.recover(still.store, still.layout)
+    (error,) = json.loads(still.state(job)["errors"])
+    assert (error["code"], error["message"].endswith(": no such module")) == ("JobLaunchFailed", True)
+
+
+@pytest.mark.parametrize(("words", "code"), [("", "JobSecretsLost"), ("oh\n", "JobLaunchFailed")])
+def test_secrets_that_died_with_a_silent_supervisor_are_lost(still: Still, words: str, code: str) -> None:
+    job = lost(still, state="queued", needs_secrets=1)
+    say(still, job, words)
+    recovery.recover(still.store, still.layout)
+    assert codes(still, job) == [code]
+
+
+def test_secrets_of_a_job_whose_submitter_died_before_it_had_a_supervisor_are_lost(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    still.change("UPDATE job SET needs_secrets = 1, spawner = ?", dead())
+    assert recovery.recover(still.store, still.layout)
+    assert codes(still, job) == ["JobSecretsLost"]
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"state": "succeeded"}, "succeeded"),
+        ({"supervisor": "1:2:another"}, "running"),
+        ({"supervisor": "", "spawner": None}, "running"),
+    ],
+)
+def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
+    still: Still, monkeypatch, change: dict[str, object], state: str
+) -> None:
+    job = lost(still)
+
+    def meanwhile(find: object) -> None:
+        for name, value in change.items():
+            still.change(f"UPDATE job SET {name} = ?", process.own_identity() if value is None else value)
+
+    monkeypatch.setattr(process, "kill", meanwhile)
+    recovery.recover(still.store, still.layout)
+    assert (still.state(job)["state"], codes(still, job)) == (state, [])
+
+
+def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monkeypatch) -> None:
+    job = lost(still, supervisor="", spawner=dead())
+    monkeypatch.setattr(
+        process, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
+    )
+    recovery.recover(still.store, still.layout)
+    assert still.state(job)["state"] == "running"

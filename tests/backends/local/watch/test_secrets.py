@@ -1,0 +1,84 @@
+"""Secrets are in one process's memory: it keeps them while the job waits, and when it starts again."""
+
+from __future__ import annotations
+
+import psutil
+import pytest
+
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.watch import scheduler
+from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.errors import NotFoundError, ServiceError
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.job import ExecutionState
+from tests.world import World, until
+
+pytestmark = pytest.mark.slow
+
+CODE = "import os, time\nprint(len(os.environ['TOKEN']), flush=True)\ntime.sleep(1000)"
+
+
+def test_a_job_that_starts_again_has_its_secrets_again(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    properties = {
+        "vmSize": "STANDARD_D1",
+        "vmPriority": "lowpriority",
+        "userAccountSettings": {"adminUserName": "me", "adminUserPassword": "hush"},
+        "scaleSettings": {"manual": {"targetNodeCount": 1}},
+    }
+    cluster = world.workspace.child(Kind.CLUSTER, "c")
+    world.backend.create(cluster, ClusterSpec.from_wire({"properties": properties}))
+    job = world.submit("j --cluster c --secret TOKEN", CODE)
+    for times in (1, 2):
+        until(lambda times=times: job.log() == "9\n" * times)
+        world.backend.preempt(cluster, world.backend.nodes(cluster)[0].id)
+    until(lambda: job.log() == "9\n" * 3)
+    world.supervisor(job).kill()  # who knew them is gone
+    until(lambda: job.is_done)
+    assert job.state is ExecutionState.FAILED
+
+
+def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monkeypatch) -> None:
+    spawn = scheduler.spawn
+
+    def slow(store, layout, row, *, secrets):
+        other = LocalBackend(world.settings.home)  # another process looks in between
+        assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
+        other._settle(force=True)
+        other.close()
+        return spawn(store, layout, row, secrets=secrets)
+
+    monkeypatch.setattr(scheduler, "spawn", slow)
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    assert world.run("j --secret TOKEN", "import os; print(len(os.environ['TOKEN']))").log() == "9\n"
+
+
+def test_a_job_whose_submitter_died_before_it_passed_them_on_says_so(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(scheduler, "spawn", lambda *_, **__: None)
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    job = world.submit("j --nodes 2 --secret TOKEN")
+    gone = psutil.Popen(["true"])
+    with world.backend.store.write() as db:
+        db.execute("UPDATE job SET spawner = ?", (f"{gone.pid}:0:gone",))
+    gone.wait()
+    assert job.show().execution.errors[0].code == "JobSecretsLost"
+
+
+def test_a_job_whose_supervisor_cannot_be_started_is_not_made(world: World, monkeypatch) -> None:
+    def fails(*_, **__):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(scheduler.detached, "start", fails)
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    with pytest.raises(ServiceError, match="could not be started"):
+        world.submit("j --secret TOKEN")
+    with pytest.raises(NotFoundError):
+        world.backend.show(world.job_id("j"))
+
+
+def test_secrets_are_not_shown() -> None:
+    held = JobSecrets({"TOKEN": "hush-hush"}, "password")
+    assert "hush" not in repr(held)
+    assert "password" not in repr(held).replace("registry_password", "")
+    assert JobSecrets.from_message(held.to_message()) == held

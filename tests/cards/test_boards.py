@@ -1,0 +1,148 @@
+"""The still pictures of clusters and of lists of jobs."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from batchai_magics.cards import cluster as cluster_card
+from batchai_magics.cards import jobs as jobs_card
+from batchai_magics.cards import parts as card_parts
+from batchai_magics.models.cluster import NodeState
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import ErrorDetail, ExecutionInfo
+from tests.widgets.place import CLUSTER, START, Place
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+def cluster(place, **changes):
+    made = replace(place.show(CLUSTER), **changes)
+    return cluster_card.ClusterCard(made, place.nodes(CLUSTER), START + timedelta(minutes=2), "%again")
+
+
+def jobs(place, **rates):
+    return jobs_card.JobsCard("default", list(place.jobs.values()), START, rates, "%again")
+
+
+def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
+    text = cluster_card.to_text(cluster(place))
+    assert "[steady] nc6   Standard_NC6 · 4 nodes · fixed size" in text
+    assert "\n  1 preparing, 1 idle, 2 running\n" in text
+    assert "idle       1:39" in text
+    assert text.endswith("Again: %again")
+
+
+def test_a_cluster_that_grows_tells_how_many_nodes_there_should_be(place):
+    place.scale = {"manual": {"targetNodeCount": 6}}
+    assert cluster(place).title == "Standard_NC6 · 4 of 6 nodes · fixed size"
+
+
+def test_auto_scale_is_named_with_its_bounds(place):
+    place.scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 8}}
+    assert cluster(place).title.endswith("4 nodes · auto-scale 0 to 8")
+
+
+def test_many_nodes_are_counted_not_listed(place):
+    place.states = [NodeState.IDLE] * 500
+    card = cluster(place)
+    assert card.left_out == "and 436 more nodes"
+    assert len(cluster_card.to_html(card)) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("state", "colour"),
+    [
+        (NodeState.PREPARING, card_parts.AMBER),
+        (NodeState.IDLE, card_parts.GREY),
+        (NodeState.RUNNING, card_parts.BLUE),
+        (NodeState.LEAVING, card_parts.PURPLE),
+        (NodeState.UNUSABLE, card_parts.RED),
+    ],
+)
+def test_a_node_has_the_colour_of_its_state(place, state, colour):
+    place.states = [state]
+    card = cluster(place)
+    assert card.counts == f"1 {state.value}"
+    assert card_parts.badge(state.value, colour) in cluster_card.to_html(card)
+
+
+def test_auto_scale_wants_what_there_is_within_its_bounds(place):
+    place.scale = {"autoScale": {"minimumNodeCount": 5, "maximumNodeCount": 8}}
+    assert " 4 of 5 nodes " in cluster(place).title
+    place.scale = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 3}}
+    assert " 4 of 3 nodes " in cluster(place).title
+
+
+def test_as_many_nodes_as_fit_are_all_listed(place):
+    place.states = [NodeState.IDLE] * cluster_card.MOST_NODES
+    card = cluster(place)
+    assert card.left_out == ""
+    assert len(list(card.rows)) == cluster_card.MOST_NODES
+
+
+def test_what_a_cluster_says_is_escaped(place):
+    html = cluster_card.to_html(cluster(place, errors=(ErrorDetail(code="X", message="<script>1</script>"),)))
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_jobs_tell_their_state_and_images_per_sec(place):
+    place.run("one")
+    place.run("two", ExecutionState.FAILED, exit_code=3)
+    text = jobs_card.to_text(jobs(place, one=[10.0, 20.0]))
+    assert "1 running, 1 failed" in text
+    assert "20.0        ▅█" in text
+    assert [line.split()[6] for line in text.splitlines() if "two" in line] == ["3"]
+    assert "<script" not in jobs_card.to_html(jobs(place))
+
+
+@pytest.mark.parametrize(
+    ("state", "colour"),
+    [
+        (ExecutionState.QUEUED, card_parts.GREY),
+        (ExecutionState.RUNNING, card_parts.BLUE),
+        (ExecutionState.TERMINATING, card_parts.AMBER),
+        (ExecutionState.SUCCEEDED, card_parts.GREEN),
+        (ExecutionState.FAILED, card_parts.RED),
+    ],
+)
+def test_a_job_has_the_colour_of_its_state(place, state, colour):
+    place.run("one", state)
+    card = jobs(place)
+    assert card.counts == f"1 {state.value}"
+    assert card_parts.badge(state.value, colour) in jobs_card.to_html(card)
+
+
+def test_a_job_that_ended_ran_until_its_end(place):
+    place.run("one", ExecutionState.SUCCEEDED)
+    ran = ExecutionInfo(START, START + timedelta(seconds=75), 0)
+    place.jobs["one"] = replace(place.jobs["one"], execution=ran)
+    card = replace(jobs(place), now=START + timedelta(days=1))
+    assert [cells[4] for _, cells in card.rows] == ["1:15"]
+
+
+def test_as_many_jobs_as_fit_are_all_listed(place):
+    for number in range(jobs_card.MOST_JOBS):
+        place.run(f"job-{number}", ExecutionState.QUEUED)
+    card = jobs(place)
+    assert card.left_out == ""
+    assert len(list(card.rows)) == jobs_card.MOST_JOBS
+
+
+def test_many_jobs_are_counted_not_listed(place):
+    for number in range(1000):
+        place.run(f"job-{number}", ExecutionState.QUEUED)
+    card = jobs(place)
+    assert card.left_out == "and 950 older jobs"
+    assert len(jobs_card.to_html(card)) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"), [([], ""), ([0.0], ""), ([1, 2, 4], "▃▅█"), (range(1, 100), "▁▁▂▃▄▅▆▇██")]
+)
+def test_bars_count_from_zero_and_cover_all_values(values, shown):
+    assert card_parts.bars(list(values)) == shown

@@ -1,0 +1,116 @@
+from dataclasses import replace
+from datetime import timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from batchai_magics.cards import parts as card_parts
+from batchai_magics.cards.job import MAX_LINE_LENGTH, MAX_LINES, Card, clean, first_failure, to_html, to_text
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.resources import Provisioning, RankExit
+from tests.widgets.scripted import FAILURE, START, resource
+
+NOW = START + timedelta(hours=1, minutes=2, seconds=3)
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.names, self.open = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_a_card_says_state_size_and_time():
+    text = to_text(Card(resource(), NOW, processes=4))
+    assert "[running] resnet   nc6 · 2 nodes × 2 processes" in text
+    assert "1:02:03" in text
+
+
+def test_a_failed_card_says_what_failed_first():
+    card = Card(resource(ExecutionState.FAILED, **FAILURE), NOW, failure_lines=("boom",))
+    for text in (to_html(card), to_text(card)):
+        assert "rank 2 on node-1 failed first, with exit code 1" in text
+        assert "JobFailed: Job exited with non-zero exit code." in text
+        assert "boom" in text
+
+
+def test_a_card_has_no_script_and_no_image_and_is_well_formed():
+    card = Card(
+        resource(),
+        NOW,
+        lines=("<script>x</script><img src=x>", "a & b"),
+        way_back="<b>",
+        numbers={"<i>": "<u>"},
+    )
+    tags = Tags(to_html(card))
+    assert tags.names <= {"div", "span", "strong", "table", "tbody", "tr", "th", "td", "pre", "code"}
+    assert tags.open == []
+
+
+def test_lines_are_shown_as_a_terminal_leaves_them():
+    card = Card(resource(), NOW, lines=("10%\r20%\r100%\r\n", "\x1b[31mred\x1b[0m", "x" * 5000))
+    text = to_text(card)
+    assert "100%\nred\n" in text
+    assert "20%" not in text
+    assert len(text) < 1000
+
+
+def test_only_the_last_lines_are_shown_and_the_long_ones_cut():
+    card = Card(resource(), NOW, lines=tuple(f"line {number}" for number in range(MAX_LINES + 1)))
+    assert to_text(card).splitlines()[-MAX_LINES - 1 :][:2] == ["-- last lines --", "line 1"]
+    assert clean(("x" * MAX_LINE_LENGTH, "x" * (MAX_LINE_LENGTH + 1))) == [
+        "x" * MAX_LINE_LENGTH,
+        "x" * MAX_LINE_LENGTH + " …",
+    ]
+
+
+def test_the_clock_of_a_card_stops_with_its_job():
+    assert Card(resource(ExecutionState.SUCCEEDED, seconds=34), NOW).elapsed == "0:34"
+    late = replace(resource(ExecutionState.QUEUED), provisioning=Provisioning(NOW, NOW))
+    assert Card(late, NOW + timedelta(seconds=5)).elapsed == "0:05"
+    waited = resource()
+    began = replace(waited.execution, started=START + timedelta(hours=1))
+    assert Card(replace(waited, execution=began), NOW).elapsed == "2:03"
+
+
+def test_a_job_that_was_ended_from_outside_has_no_first_failure():
+    ended = resource(ExecutionState.FAILED, ranks=[RankExit(2, "node-1", 143)])
+    assert first_failure(ended) is None
+    assert first_failure(resource(ExecutionState.QUEUED)) is None
+    failed = resource(ExecutionState.FAILED, exit_code=3, ranks=[RankExit(0, "a", 0), RankExit(1, "b", 3)])
+    assert first_failure(failed) == RankExit(1, "b", 3)
+
+
+def test_the_nodes_of_a_job_that_ended_are_others_business():
+    counts = NodeStateCounts(idle_node_count=2)
+    assert "nodes" not in Card(resource(ExecutionState.SUCCEEDED), NOW, counts=counts).facts
+    assert Card(resource(), NOW, counts=NodeStateCounts()).facts["nodes"] == "none yet"
+
+
+@pytest.mark.parametrize(
+    ("state", "colour"), [(ExecutionState.RUNNING, card_parts.BLUE), (ExecutionState.FAILED, card_parts.RED)]
+)
+def test_a_card_has_the_colour_of_its_state(state, colour):
+    assert card_parts.badge(state.value, colour) in to_html(Card(resource(state), NOW))
+
+
+def test_quotes_cannot_end_an_attribute():
+    assert card_parts.escaped("\"'<&") == "&quot;&#x27;&lt;&amp;"
+
+
+def test_a_waiting_card_says_what_the_nodes_do():
+    counts = NodeStateCounts(preparing_node_count=2)
+    assert "2 preparing" in to_text(Card(resource(ExecutionState.QUEUED), NOW, counts=counts))
+
+
+def test_an_odd_number_of_processes_is_not_divided():
+    assert "2 nodes, 3 processes" in Card(resource(), NOW, processes=3).title
+    assert Card(resource(), NOW, processes=1).title.endswith("2 nodes, 1 process")

@@ -1,0 +1,85 @@
+import pytest
+
+from batchai_magics.cell.option_values import values_of
+from batchai_magics.cell.options import read_options
+from batchai_magics.errors import UsageError
+
+
+def values(*words, env=None):
+    return values_of(read_options(words), env or {})
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("30m", "PT30M"),
+        ("2h", "PT2H"),
+        ("1d", "P1D"),
+        ("45s", "PT45S"),
+        ("1d12h30m", "P1DT12H30M"),
+        ("2H", "PT2H"),
+        ("PT2H", "PT2H"),
+        ("7.00:00:00", "7.00:00:00"),
+    ],
+)
+def test_times_are_short_or_as_the_api_has_them(text, time):
+    assert values("--max-time", text).max_time == time
+
+
+@pytest.mark.parametrize("text", ["30", "", "soon", "0m", "-5m", "1w2d", "m30"])
+def test_impossible_times_are_refused(text):
+    with pytest.raises(UsageError, match="--max-time"):
+        values("--max-time", text)
+
+
+@pytest.mark.parametrize("option", ["--nodes", "--processes"])
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "", "٣", "9999999999"])
+def test_impossible_counts_are_refused(option, text):
+    with pytest.raises(UsageError, match=f"{option} .*: expected a whole number of at least 1"):
+        values(option, text)
+
+
+@pytest.mark.parametrize(
+    "words", [("--env", "A"), ("--env", "=1"), ("--input", "A"), ("--metric", "a"), ("--output", "=x")]
+)
+def test_pairs_need_both_parts(words):
+    with pytest.raises(UsageError, match=f"{words[0]} .*: expected"):
+        values(*words)
+
+
+def test_a_name_given_twice_is_refused():
+    with pytest.raises(UsageError, match="--env: A is given twice"):
+        values("--env", "A=1", "--env", "A=2")
+
+
+def test_an_output_needs_no_suffix():
+    assert values("--output", "A", "--output", "B=x").outputs == {"A": "", "B": "x"}
+
+
+def test_a_secret_is_taken_from_the_environment_and_not_shown():
+    options = values("--secret", "TOKEN", env={"TOKEN": "t0p"})
+    assert options.secrets == {"TOKEN": "t0p"}
+    assert "t0p" not in repr(options)
+
+
+def test_a_secret_on_the_line_is_refused_without_repeating_it():
+    with pytest.raises(UsageError) as caught:
+        values("--secret", "TOKEN=t0p", env={"TOKEN": "x"})
+    assert "does not belong on the line" in str(caught.value)
+    assert "t0p" not in str(caught.value)
+
+
+def test_a_secret_that_is_not_there_is_named():
+    with pytest.raises(UsageError, match="--secret TOKEN: there is no environment variable"):
+        values("--secret", "TOKEN")
+
+
+def test_a_broken_pattern_is_named():
+    with pytest.raises(UsageError, match=r"--metric loss: .*unterminated"):
+        values("--metric", "loss=(")
+
+
+@pytest.mark.parametrize("name", ["1a", "a b", "for", "", "a.b"])
+def test_a_variable_needs_a_python_name(name):
+    with pytest.raises(UsageError, match="no name for a Python variable"):
+        values("--var", name)

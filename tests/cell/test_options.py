@@ -1,0 +1,83 @@
+import pytest
+
+from batchai_magics.cell.options import OPTIONS, PRIORITIES, TOOLKITS, HelpRequested, help_text, read_options
+from batchai_magics.errors import UsageError
+from batchai_magics.models.job import JobPriority
+from batchai_magics.models.toolkits import Toolkit
+
+LATER = ["--use", "--stop-if", "--template"]
+
+
+def refused(*words):
+    with pytest.raises(UsageError) as caught:
+        read_options(words)
+    return str(caught.value)
+
+
+def test_the_first_word_or_the_option_names_the_job():
+    assert read_options(["r"])["name"] == read_options(["--name", "r"])["name"] == "r"
+    assert read_options(["r", "--name", "r"])["name"] == "r"
+    assert "two names: a and b" in refused("a", "--name", "b")
+
+
+def test_the_choices_are_those_of_the_models():
+    assert set(TOOLKITS) == {kind.value for kind in Toolkit}
+    assert set(PRIORITIES) == {priority.value for priority in JobPriority}
+
+
+@pytest.mark.parametrize("value", ["--verbose", "--lr=1", "-x", "-1", "--lr 1"])
+def test_a_value_may_begin_with_a_dash(value):
+    assert read_options(["r", "--args", value])["args"] == value
+    assert read_options(["r", f"--args={value}"])["args"] == value
+
+
+def test_an_option_is_no_value_of_another():
+    assert "--args: expected one argument" in refused("r", "--args", "--nodes", "2")
+    assert "--args: expected one argument" in refused("r", "--args", "--nodes=2")
+
+
+def test_repeatable_options_give_lists():
+    given = read_options(["r", "--env", "A=1", "--env", "B=2", "--upload", "a", "b", "--upload", "c"])
+    assert given["env"] == ["A=1", "B=2"]
+    assert given["upload"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("option", LATER)
+def test_what_comes_later_says_so_by_name(option):
+    words = ["r", option] if option == "--template" else ["r", option, "x"]
+    assert f"{option} is not available in this version" in refused(*words)
+
+
+def test_the_table_says_what_comes_later():
+    assert sorted(option.name for option in OPTIONS if option.is_later) == sorted(LATER)
+
+
+@pytest.mark.parametrize(
+    ("word", "guess"), [("--node", "--nodes"), ("--toolkt", "--toolkit"), ("--dryrun", "--dry-run")]
+)
+def test_a_misspelt_option_gets_a_guess(word, guess):
+    assert f'there is no option {word}\ndid you mean "{guess}"?' in refused("r", word)
+
+
+def test_an_option_is_never_guessed_silently():
+    assert "there is no option --clus" in refused("r", "--clus", "x")
+
+
+def test_a_misspelt_choice_gets_a_guess():
+    assert "there is no 'horvod'\ndid you mean \"horovod\"?" in refused("r", "--toolkit", "horvod")
+
+
+def test_a_second_word_is_named():
+    assert "'second' is one word too many" in refused("first", "second")
+
+
+def test_help_names_every_option():
+    with pytest.raises(HelpRequested) as caught:
+        read_options(["r", "-h"])
+    assert caught.value.message == help_text()
+    assert caught.value._render_traceback_() == [help_text()]
+    assert all(option.name in help_text() for option in OPTIONS)
+
+
+def test_every_option_has_its_key():
+    assert set(read_options([])) == {option.key for option in OPTIONS}

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.cell.script import bundle, check_script
+from batchai_magics.errors import ScriptError, UsageError
+
+
+def refused(body):
+    with pytest.raises(ScriptError) as caught:
+        check_script(body)
+    return caught.value
+
+
+def test_a_good_script_is_given_back_as_bytes():
+    assert check_script("x = 'ü'\n") == "x = 'ü'\n".encode()
+
+
+def test_a_warning_of_the_compiler_is_left_to_the_run():
+    assert check_script(r"x = '\d'")
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [("(", 2), ("x = 1\nreturn x", 3), ("\n\n  x = 1", 4), ("if 1:\n", 2), ("a\r\nb c\r\n", 3)],
+)
+def test_the_line_is_that_of_the_cell(body, line):
+    error = refused(body)
+    assert error.line == line
+    assert f"at line {line} of the cell" in error.message
+
+
+def test_a_caret_points_below_tabs():
+    assert refused("if 1:\n\tx = = 1").message.splitlines()[1:] == ["        x = = 1", "            ^"]
+
+
+def test_a_long_line_is_shown_in_part():
+    shown = refused("x = [" + "1, " * 10_000 + "= 2]").message.splitlines()[1:]
+    assert all(len(line) < 120 for line in shown)
+    assert shown[0][shown[1].index("^")] == "="
+
+
+@pytest.mark.parametrize("line", ["!pip install x", "%matplotlib inline", "%%time", "?print"])
+def test_a_line_for_ipython_gets_a_hint(line):
+    assert "plain Python" in str(refused(f"x = 1\n{line}\n"))
+
+
+def test_the_future_of_this_package_is_not_the_scripts():
+    assert check_script("def f(x: undefined_name): pass")
+    assert check_script("from __future__ import annotations\nx: y = 1")
+
+
+@pytest.mark.parametrize(
+    "body", ["x = '\0'", "x = '\ud800'", "(" * 10_000 + ")" * 10_000, "-" * 100_000 + "1"]
+)
+def test_what_python_cannot_read_is_refused(body):
+    assert refused(body)
+
+
+def test_a_cell_of_comments_is_refused():
+    with pytest.raises(UsageError, match="nothing but comments"):
+        check_script("# later\n")
+
+
+@given(st.text())
+def test_any_text_is_a_script_or_a_clear_error(body):
+    try:
+        data = check_script(body)
+    except UsageError:
+        return
+    assert data == body.encode()
+
+
+def test_the_order_of_files_makes_no_other_folder():
+    first, second = ({"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"})
+    assert bundle("e", "j", first).folder == bundle("e", "j", second).folder
+
+
+names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
+
+
+@given(st.dictionaries(names, st.binary()), st.dictionaries(names, st.binary()))
+def test_folders_are_the_same_only_for_the_same_files(first, second):
+    folders = [bundle("e", "j", files).folder for files in (first, second)]
+    assert (folders[0] == folders[1]) == (first == second)

@@ -1,0 +1,223 @@
+"""Files on their way up to a share and down from it: interrupted, killed, damaged, changed."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from batchai_magics.commands.azure import batch, transfer
+from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure.transfer import Copy
+from batchai_magics.errors import StorageError
+from tests.patience import PATIENCE_S
+
+BIG = b"0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch):
+    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
+
+
+@pytest.fixture
+def place(context):
+    context.backend.storage.make("data")
+    return Place(context.backend.storage, "data")
+
+
+@pytest.fixture
+def stored(place):
+    """A share that has the file."""
+    place.storage.upload("data", {"big": BIG})
+    return place
+
+
+@pytest.fixture
+def here(tmp_path):
+    (tmp_path / "folder").mkdir()
+    return tmp_path / "folder/got"
+
+
+def begin_download(place, here):
+    """Downloads a piece and stops; gives the file that is left for the next time."""
+    steps = transfer.download(place, [Copy(here, "big", 10)])
+    next(steps)
+    steps.close()
+    (part,) = here.parent.iterdir()
+    return part
+
+
+def test_an_upload_goes_on_where_it_stopped(place, here):
+    here.write_bytes(BIG)
+    first = transfer.upload(place, [Copy(here, "big", 10)])
+    assert next(first) == 4
+    first.close()
+    assert place.find("big") is None
+    assert place.storage.begin(place.name, "big", 10) == 4
+    assert sum(transfer.upload(place, [Copy(here, "big", 10)])) == 10
+    assert place.storage.download(place.name, "big") == BIG
+
+
+def test_what_was_begun_for_another_file_is_thrown_away(place, here):
+    place.storage.begin(place.name, "big", 10)
+    place.storage.write(place.name, "big", 0, b"xxxx")
+    here.write_bytes(BIG)
+    list(transfer.upload(place, [Copy(here, "big", 10)]))
+    assert place.storage.download(place.name, "big") == BIG
+
+
+def test_a_download_goes_on_where_it_stopped(stored, here, monkeypatch):
+    part = begin_download(stored, here)
+    assert part.read_bytes() == BIG[:4]
+    asked = []
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
+    assert list(transfer.download(stored, [Copy(here, "big", 10)])) == [4, 4, 2]
+    assert asked == [4, 8, 10]
+    assert [path.name for path in here.parent.iterdir()] == ["got"]
+    assert here.read_bytes() == BIG
+
+
+@pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
+def test_a_damaged_part_of_a_download_is_fetched_again(stored, here, damage):
+    begin_download(stored, here).write_bytes(damage)
+    assert sum(transfer.download(stored, [Copy(here, "big", 10)])) == 10
+    assert here.read_bytes() == BIG
+
+
+def test_a_download_that_is_damaged_on_its_way_never_appears(stored, here, monkeypatch):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert list(here.parent.iterdir()) == []
+
+
+def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, here, monkeypatch):
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at).replace(b"5", b"6"))
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert list(here.parent.iterdir()) == []
+
+
+def test_what_is_damaged_anew_is_fetched_once(stored, here, monkeypatch):
+    asked = []
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert asked == [0, 4, 8, 10]
+
+
+def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, here):
+    begin_download(stored, here)
+    (here.parent / ".got.notes.part").touch()  # of somebody else
+    stored.storage.upload(stored.name, {"big": b"012345"})
+    list(transfer.download(stored, [Copy(here, "big", 6)]))
+    assert sorted(path.name for path in here.parent.iterdir()) == [".got.notes.part", "got"]
+
+
+def test_a_place_that_knows_no_digest_is_believed(stored, here, monkeypatch):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert here.read_bytes() == BIG
+
+
+def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
+    context, stored, here, monkeypatch
+):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    stored.storage.upload("data", {"other": BIG[::-1]})
+    for name in ("big", "other"):
+        os.utime(context.settings.home / "shares/local/data" / name, (1, 1))
+    begin_download(stored, here)
+    list(transfer.download(stored, [Copy(here, "other", 10)]))
+    assert here.read_bytes() == BIG[::-1]
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        (None, "got"),
+        ("", "got"),
+        (".", "got"),
+        ("in/", "in/got"),
+        ("folder", "folder/got"),
+        ("in/name", "in/name"),
+    ],
+)
+def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
+    is_folder = {"folder"}.__contains__
+    assert batch.named(path, "/some/where/got", is_folder, option="--path") == named
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
+def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
+    with pytest.raises(StorageError, match="leads out of"):
+        transfer.inside(tmp_path, path)
+
+
+def test_without_a_digest_what_is_too_short_is_still_noticed(stored, here, monkeypatch):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    read = stored.storage.read
+    monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at) if at[2] < 8 else b"")
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        list(transfer.download(stored, [Copy(here, "big", 10)]))
+    assert list(here.parent.iterdir()) == []
+
+
+def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
+    context, stored, here, monkeypatch
+):
+    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+    steps = transfer.download(stored, [Copy(here, "big", 10)])
+    next(steps)
+    stored.storage.upload(stored.name, {"big": BIG[::-1]})
+    os.utime(context.settings.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
+    with pytest.raises(StorageError, match="changed while it was read"):
+        list(steps)
+    assert list(here.parent.iterdir()) == []
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(stored, here):
+    steps = transfer.download(stored, [Copy(here, "big", 10)])
+    next(steps)
+    stored.storage.upload(stored.name, {"big": b"012345"})
+    with pytest.raises(StorageError, match="changed while it was read"):
+        list(steps)
+    assert list(here.parent.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.commands.azure import batch, transfer
+from batchai_magics.commands.azure.place import Place
+transfer.PIECE_BYTES = 4096
+way, root, here = sys.argv[1:]
+place = Place(LocalStorage(Path(root)), "data")
+steps = getattr(transfer, way)(place, [transfer.Copy(Path(here), "big", 40_000)])
+for _ in range(3):
+    next(steps)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["upload", "download"])
+def test_a_transfer_that_was_killed_goes_on(place, here, context, way):
+    data = os.urandom(40_000)
+    if way == "upload":
+        here.write_bytes(data)
+    else:
+        place.storage.upload("data", {"big": data})
+    argv = [sys.executable, "-c", KILLED, way, context.settings.home / "shares", here]
+    assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
+    assert here.exists() is (way == "upload")
+    assert (place.find("big") is None) is (way == "upload")
+    list(getattr(transfer, way)(place, [Copy(here, "big", 40_000)]))
+    assert place.storage.download("data", "big") == here.read_bytes() == data
+    assert [path.name for path in here.parent.iterdir()] == ["got"]

@@ -1,0 +1,18 @@
+import pytest
+
+from batchai_magics.commands.handlers.relative import relative
+from batchai_magics.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("path", "clean"),
+    [(".", ""), ("", ""), ("./a//b/", "a/b"), ("a/./b", "a/b"), ("..a/b..", "..a/b.."), ("a\\b", "a/b")],
+)
+def test_a_path_below_is_cleaned(path, clean):
+    assert relative(path, "--path") == clean
+
+
+@pytest.mark.parametrize("path", ["..", "a/../b", "/", "/a", "C:/a", "c:a", "\\a", "a\\..\\b", "a\0b"])
+def test_a_path_that_leads_out_is_refused(path):
+    with pytest.raises(UsageError, match="leads out of the output directory"):
+        relative(path, "--path")

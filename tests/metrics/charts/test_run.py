@@ -1,0 +1,111 @@
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+from batchai_magics.metrics import figure_png, frame, plot, read_metrics
+from batchai_magics.metrics.charts.run import NOTHING, is_drawable
+from tests.metrics.log_text import run, step
+
+PNG = b"\x89PNG\r\n"
+
+
+def records(text):
+    return read_metrics(text.encode()).records
+
+
+def test_the_axes_show_images_per_second_and_the_loss_below():
+    ax = plot(records(run(ranks=2)))
+    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["images/sec", "loss"]
+
+
+def test_each_rank_and_all_together_are_lines():
+    ax = plot(records(run(ranks=2)))
+    assert [line.get_label() for line in ax.lines] == ["rank 0", "rank 1", "all ranks"]
+    assert list(ax.lines[-1].get_ydata()) == [201, 201, 201]
+
+
+def test_a_frame_draws_what_its_records_draw():
+    found = records(run(ranks=2) + f"[1,7]<stdout>:{step(30)}\n")
+    lines = [line.get_xydata().tolist() for line in plot(found).lines]
+    assert [line.get_xydata().tolist() for line in plot(frame(found)).lines] == lines
+
+
+def test_given_axes_are_drawn_on_with_the_loss_on_a_twin():
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    assert plot(records(run()), ax=ax) is ax
+    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["images/sec", "loss"]
+
+
+def labels(ax):
+    return [axes.get_ylabel() for axes in ax.figure.axes]
+
+
+def test_only_what_a_log_has_gets_a_panel():
+    losses = "".join(f"Step #{step}\tLoss: 1.500000\n" for step in (10, 20))
+    rates = "".join(f"Iter #{step}: 10.0 img/sec per GPU\n" for step in (0, 1))
+    assert labels(plot(records(losses))) == ["loss"]
+    assert labels(plot(records(rates))) == ["images/sec"]
+    assert plot(records(losses)).get_xlabel() == "step"
+
+
+def test_a_log_without_speed_and_loss_is_drawn_by_its_other_numbers():
+    lines = "".join(f"step={step} acc={step / 100:.2f} lr=0.1\n" for step in (10, 20, 30))
+    ax = plot(records(lines))
+    assert labels(ax) == ["acc", "lr"]
+    assert ax.lines[0].get_xydata().tolist() == [[10, 0.1], [20, 0.2], [30, 0.3]]
+
+
+def test_what_a_pattern_of_the_user_finds_is_always_drawn():
+    text = run() + "".join(f"[1,{rank}]<stdout>:epoch error {error}\n" for rank in (0, 1) for error in (3, 2))
+    found = read_metrics(text.encode(), patterns={"error": r"epoch error (\d+)"}).records
+    ax = plot(found)
+    assert labels(ax) == ["images/sec", "loss", "error"]
+    assert [line.get_ydata().tolist() for line in ax.figure.axes[2].lines] == [[3, 2], [3, 2]]
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "Step #10\tLoss: nan\n", "Model: lenet\n"])
+def test_a_log_with_nothing_to_draw_says_so_in_a_sentence(text):
+    ax = plot(records(text))
+    assert [words.get_text() for words in ax.texts] == [NOTHING]
+    assert not ax.axison
+    assert not is_drawable(records(text))
+    assert figure_png(ax).startswith(PNG)
+
+
+def test_a_sentence_stands_on_given_axes_too():
+    from matplotlib.figure import Figure
+
+    ax = plot([], ax=Figure().add_subplot())
+    assert [words.get_text() for words in ax.texts] == [NOTHING]
+    assert len(ax.figure.axes) == 1
+
+
+def test_the_rate_of_all_processes_is_one_line():
+    line = "[1,{}]<stdout>:Finished Epoch[{} of 9]: loss = 0.4 * 600 2.000s (300.0 samples/s);\n"
+    text = "".join(line.format(rank, epoch) for epoch in (1, 2) for rank in (0, 1))
+    assert [line.get_ydata().tolist() for line in plot(records(text)).lines] == [[300, 300]]
+
+
+@pytest.mark.parametrize(
+    "text", ["", step(1) + "\n", run(ranks=20), step(1, loss="nan") + "\n", step(1, loss="inf") + "\n"]
+)
+def test_few_many_and_strange_points_are_drawn(text):
+    assert figure_png(plot(records(text))).startswith(PNG)
+
+
+def test_the_axes_are_one_picture_as_the_value_of_a_cell():
+    formatter = DisplayFormatter(active_types=["text/plain", "image/png"])
+    data, _ = formatter.format(plot(records(run())))
+    assert set(data) == {"text/plain", "image/png"}
+
+
+def test_pyplot_knows_nothing_of_the_figure():
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot
+
+    before = matplotlib.pyplot.get_fignums()
+    plot(records(run()))
+    assert matplotlib.pyplot.get_fignums() == before

@@ -1,0 +1,37 @@
+import pytest
+
+from batchai_magics.metrics import HeaderRecord, Parser
+from batchai_magics.metrics.formats.table import LINE_FORMATS
+from tests.metrics.formats.near_misses import NEAR_MISSES
+
+
+def read(text):
+    parser = Parser()
+    records = parser.feed(text.encode()) + parser.finish()
+    return [record for record in records if not isinstance(record, HeaderRecord)]
+
+
+@pytest.mark.parametrize("line", NEAR_MISSES)
+def test_a_line_that_is_no_metric_gives_none(line):
+    assert read(f"{line}\n") == []
+
+
+@pytest.mark.parametrize("prefix", ["[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "INFO:root:"])
+def test_a_prefix_makes_no_metric_of_it(prefix):
+    lines = [line for line in NEAR_MISSES if not line.startswith("epoch   ")]
+    assert read("".join(f"{prefix}{line}\n" for line in lines)) == []
+
+
+def test_the_rest_of_an_overlong_line_is_no_line():
+    for size in range(65_500, 65_560):
+        assert read(f"{'x' * size} step=100 loss=0.25\n") == []
+        assert read("x" * size + '{"step": 1, "loss": 0.25}\n') == []
+
+
+@pytest.mark.parametrize(
+    "part", ["1", " ", "a=1 ", " - a: 1", "a : 1 ", "[", "{", "- loss: ", "\ta (1)", "# "]
+)
+def test_no_line_takes_long_however_it_goes_on(part):
+    for row in LINE_FORMATS:
+        for sample in (row.sample, row.sample[: len(row.sample) // 2]):
+            assert len(read(f"{sample}{part * 900} - loss: step=1 epoch=1 !\n")) <= 20

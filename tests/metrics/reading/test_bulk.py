@@ -1,0 +1,168 @@
+"""The bulk reader against the parser: the same records from any log, in any blocks."""
+
+import io
+import subprocess
+import sys
+from itertools import pairwise
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import Parser, StepRecord, TotalRecord, frame, read_metrics
+from batchai_magics.metrics.formats.table import FORMATS
+from batchai_magics.metrics.reading.bulk import read_columns
+from batchai_magics.metrics.reading.bulk_scan import Scanner
+from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
+from tests.metrics.log_text import HEADER, run, step, total
+from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
+
+numbers = st.one_of(st.integers(1, 9999), st.sampled_from([0, 1, 10, 9_999_999, 10_000_000, 10**17, 10**19]))
+oddities = st.sampled_from(
+    [
+        "images/sec: 105.6 +/- 1.0 (jitter = 1.0)\t7.0",
+        "Total images/sec: 1134.505",
+        "10\timages/sec: 1.5 +/- .5 (jitter = 1.0)\t7.000",
+        "10\timages/sec: 12345678.5 +/- 0.5 (jitter = 1.0)\t7.000",
+        "10  images/sec: 1.5 +/- 0.5 (jitter = 1.0)  7.000",
+        "10 images/sec: 1.5 +/- 0.5 (jitter = 1.0) 7.000 0.5 0.5",
+        "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.427 1587077440",
+        "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.427\t0.125\t0.500 1587077440.5",
+        "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.000 0.500 nan",
+        "10\timages/sec: 1.5 +/- 0.5 (jitter = 1.0)\t7.00",
+        "2018-06-12 10:00:00.000001: I tensorflow/core/x.cc:1] hello",
+        "warning <stdout>: of [1,2]<stdout>",
+        "[1,2]<stdout>:",
+        "ima\x1b[0mges/sec: ",
+        "Precision @ 1 = 0.1000 recall @ 5 = 0.5000 [500 examples]",
+        "12345678[1,2]<stdout>:",
+    ]
+)
+samples = st.sampled_from([line for row in FORMATS for line in row.sample.splitlines()])
+lines = st.one_of(
+    samples,
+    st.builds(step, numbers, rates, losses, st.sampled_from(["", "", "\t0.125\t0.500", "\tnan\tnan"])),
+    st.builds(step, numbers),
+    oddities,
+)
+ends = st.sampled_from(["\n"] * 6 + ["\r\n", "", "\r", " \n", "[1,1]<stdout>:\n"])
+plain_bits = st.builds(lambda tag, line, end: f"{tag}{line}{end}".encode(), tags, lines, ends)
+logs = st.lists(st.one_of(plain_bits, plain_bits, bits), max_size=30).map(b"".join)
+
+
+def parsed(log):
+    parser = Parser()
+    return parser.feed(log) + parser.finish()
+
+
+def bulk(*chunks, block_bytes=1 << 16):
+    return list(read_columns(chunks, block_bytes=block_bytes).records())
+
+
+def same(log, **options):
+    assert repr(bulk(log, **options)) == repr(parsed(log))
+
+
+@given(logs, st.integers(1, 3000))
+def test_any_log_gives_the_parsers_records_in_any_blocks(log, block_bytes):
+    same(log, block_bytes=block_bytes)
+
+
+@given(logs, st.lists(st.integers(0, 3000), max_size=9))
+def test_any_chunks_give_the_parsers_records(log, cuts):
+    chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
+    assert repr(bulk(*chunks)) == repr(parsed(log))
+
+
+@given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40))
+def test_headers_and_restarts_change_nothing(log, place):
+    same(log[:place] + b"\n" + HEADER.encode() + log + run(ranks=2).encode() + log)
+
+
+@given(st.binary(max_size=3000), st.integers(1, 100))
+def test_no_bytes_raise(data, block_bytes):
+    same(data, block_bytes=block_bytes)
+
+
+@pytest.mark.parametrize(
+    "size", [MAX_LINE_BYTES // 2, MAX_LINE_BYTES - 1, MAX_LINE_BYTES, 3 * MAX_LINE_BYTES]
+)
+@pytest.mark.parametrize("block_bytes", [1000, 1 << 17, 1 << 20])
+def test_a_long_line_is_cut_where_the_parser_cuts_it(size, block_bytes):
+    line = "x" * (size % 97) + step(120) * (size // len(step(120)))
+    same(f"{step(1)}\n{line}\n{step(10)}{line}{step(20)}\n".encode(), block_bytes=block_bytes)
+
+
+@pytest.mark.parametrize(
+    "tag", ["[1,{}]<stdout>:", "[{}]<stdout>: ", "[12345,{}]<stderr>:", "[123456789,{}]<stddiag>:"]
+)
+def test_each_line_has_the_rank_of_its_tag(tag):
+    log = "".join(
+        f"{tag.format(rank)}{step(10 * number)}\n" for number in range(1, 50) for rank in (0, 1, 12)
+    )
+    assert [record.rank for record in bulk(log.encode())] == [0, 1, 12] * 49
+    same(log.encode())
+
+
+def test_untagged_lines_belong_to_the_stream_of_the_last_tag():
+    log = f"{step(1)}\n[1,3]<stdout>:hello\n{step(10)}\n{step(10)}{step(20)}\n"
+    log += f"odd [1,4]<stdout>:{step(30)}\n{step(40)}\n"
+    same(log.encode())
+    assert [record.rank for record in bulk(log.encode())] == [None, 3, 3, 3, 4, 4]
+
+
+def test_a_step_behind_text_is_found_by_the_rhythm_of_all_steps_before():
+    log = "".join(f"{step(number)}\n" for number in range(25, 500, 25)) + f"version 1.8{step(75)}\n"
+    same(log.encode())
+
+
+def test_places_behind_what_is_no_number_are_within_the_buffer():
+    same(b"1\timages/sec: 12345678.5 +/- 0.5 (jitter = 1.0)\t7.000\n", block_bytes=60)
+
+
+def test_records_of_all_kinds_keep_their_order():
+    log = (run(ranks=2) + "".join(f"{step(10 * n)}\n" for n in range(9)) + total(5.25) + "\n") * 3
+    assert any(isinstance(record, TotalRecord) for record in bulk(log.encode()))
+    same(log.encode())
+
+
+def test_the_frame_is_that_of_the_records():
+    log = "".join(
+        f"[1,{n % 3}]<stdout>:{step(10 * n, 1.5 * n, accuracies=('', chr(9) + '0.125 0.500')[n % 2])}\n"
+        for n in range(1, 99)
+    )
+    log = f"{step(1)}\n{log}"
+    pd.testing.assert_frame_equal(read_columns([log.encode()]).frame(), frame(parsed(log.encode())))
+
+
+def test_a_big_log_is_read_as_the_parser_reads_it(tmp_path):
+    log = (run(ranks=2, steps=range(10, 9000, 10)) + "noise\n" * 9000).encode() * 9
+    assert len(log) > 1 << 20
+    (tmp_path / "log").write_bytes(log)
+    expected = parsed(log)
+    for source in (tmp_path / "log", log, io.BytesIO(log)):
+        metrics = read_metrics(source)
+        assert metrics.records == tuple(expected)
+        assert len(metrics.frame()) == sum(isinstance(record, StepRecord) for record in expected)
+
+
+@pytest.mark.slow
+def test_reading_a_big_log_imports_no_pandas():
+    code = (
+        "import sys; from batchai_magics.metrics import read_metrics; read_metrics(b'x\\n' * 1_000_000);"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+SOUGHT = [b"images/sec: ", b"ges/sec: ", b"Model:  ", b"ab", b"x" * 8]
+
+
+@given(st.lists(st.sampled_from([*SOUGHT, b"images/sec", b"/sec: ", b"x", b"\n"])), st.integers(0, 9))
+def test_the_scanner_finds_each_string_wherever_it_stands(pieces, start):
+    text, end = b"-" * 16 + b"".join(pieces), len(b"".join(pieces)) + 8
+    found = Scanner(SOUGHT).find(bytearray(text), start, end)
+    for literal in SOUGHT:
+        places = [place for place in range(start, end) if text[:end].startswith(literal, place)]
+        assert list(found.get(literal, [])) == places

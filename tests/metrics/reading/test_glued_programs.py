@@ -1,0 +1,134 @@
+"""Lines of other programs than tf_cnn_benchmarks that several processes glued to each other."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import HeaderRecord, Parser, TotalRecord, read_metrics
+from tests.metrics.formats.near_misses import NEAR_MISSES
+
+BAR = "48/48 [==============================]"
+GLUED = {
+    "Horovod iterations": ["Iter #0: 101.2 img/sec per GPU", "Iter #0: 100.9 img/sec per GPU"],
+    "Horovod end": ["Img/sec per GPU: 101.4 +-2.3", "Total img/sec on 8 GPU(s): 811.3 +-18.6"],
+    "Horovod behind a phase": ["Running benchmark...", "Iter #0: 99.1 img/sec per CPU"],
+    "Horovod before TensorFlow": [
+        "Img/sec per GPU: 101.4 +-2.3",
+        "2018-06-12 10:00:00.000001: I tensorflow/core/x.cc:1] hello",
+    ],
+    "Horovod before absl": ["Iter #1: 99.1 img/sec per CPU", "W0701 23:55:42.762805 1398 x.py:125] careful"],
+    "Horovod behind a warning": ["UserWarning: this is deprecated.", "Iter #1: 99.1 img/sec per CPU"],
+    "Horovod mnist": ["Step #130\tLoss: 0.412031", "Step #130\tLoss: 0.501234"],
+    "CNTK minibatches": [
+        " Minibatch[   1- 100]: loss = 2.302585 * 6400;",
+        " Minibatch[   1- 100]: loss = 1.512345 * 6400;",
+    ],
+    "CNTK epochs": [
+        "Finished Epoch[1 of 10]: [Training] loss = 0.412031 * 60000 12.345s (4860.3 samples/s);",
+        "Finished Epoch[1 of 10]: [Training] loss = 0.512031 * 60000 12.678s (4733.2 samples/s);",
+    ],
+    "CNTK evaluations": [
+        "Finished Evaluation [1]: Minibatch[1-79]: metric = 2.31% * 10000;",
+        "Finished Epoch[2 of 10]: loss = 0.412031 * 60000 12.345s (4860.3 samples/s);",
+    ],
+    "Keras bars": [
+        f"{BAR} - 1s 5ms/step - loss: 0.9490 - accuracy: 0.4954",
+        f"{BAR} - 1s 5ms/step - loss: 0.9510 - accuracy: 0.4812",
+    ],
+    "Keras bars of small numbers": [
+        f"{BAR} - ETA: 0s - loss: 4.9540e-04",
+        f"{BAR} - ETA: 0s - loss: 1.2000e-05",
+    ],
+    "Keras 3": [
+        "48/48 ━━━━━━━━━━━━━━━━━━━━ 0s 714us/step - accuracy: 0.5026 - loss: 0.7255",
+        "48/48 ━━━━━━━━━━━━━━━━━━━━ 0s 714us/step - accuracy: 0.5126 - loss: 0.7155",
+    ],
+    "Keras lines": ["48/48 - 1s - loss: 0.7414 - acc: 0.4967", "48/48 - 1s - loss: 0.7300 - acc: 0.5000"],
+    "tf.keras lines": [
+        "48/48 - 1s - loss: 0.7414 - 953ms/epoch - 20ms/step",
+        "48/48 - 1s - loss: 0.7300 - 950ms/epoch - 19ms/step",
+    ],
+    "Keras epochs": ["Epoch 1/12", "Epoch 1/12"],
+    "PyTorch": [
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000",
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.290000",
+    ],
+    "JSON": ['{"epoch": 1, "step": 100, "loss": 0.25}', '{"epoch": 1, "step": 100, "loss": 0.5}'],
+    "MLPerf": [
+        ':::MLL {"time_ms": 1592000000000, "key": "eval_accuracy", "value": 0.7}',
+        ':::MLL {"time_ms": 1592000000001, "key": "eval_accuracy", "value": 0.8}',
+    ],
+}
+
+
+def read(text):
+    parser = Parser()
+    return parser.feed(text.encode()) + parser.finish()
+
+
+def told(text):
+    return [
+        (
+            getattr(record, "name", type(record).__name__),
+            getattr(record, "value", None),
+            getattr(record, "step", None),
+        )
+        for record in read(text)
+        if not isinstance(record, HeaderRecord)
+    ]
+
+
+@pytest.mark.parametrize("lines", GLUED.values(), ids=GLUED)
+def test_glued_lines_give_what_whole_ones_give(lines):
+    assert told("".join(lines) + "\n\n") == told("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("lines", GLUED.values(), ids=GLUED)
+def test_three_lines_may_be_glued(lines):
+    lines = [*lines, lines[0]]
+    if "Warning" not in lines[0] and ":::MLL" not in lines[0]:  # text of no known shape; told once
+        assert len(told("".join(lines) + "\n")) == len(told("\n".join(lines) + "\n"))
+
+
+def test_labels_of_glued_lines_tell_their_ranks():
+    records = read("[0] Iter #0: 101.2 img/sec per GPU[1] Iter #0: 100.9 img/sec per GPU\n")
+    assert [(r.rank, r.value) for r in records] == [(0, 101.2), (1, 100.9)]
+
+
+def test_digits_that_may_belong_to_either_line_are_left_alone():
+    assert read(f"Epoch 1/12{BAR} - 1s 5ms/step - loss: 0.9490\n") == []
+
+
+def test_a_glued_line_that_is_cut_is_left_out():
+    text = "Img/sec per GPU: 101.4 +-2.3Total img/sec on 8 GPU(s): 811"
+    assert [record.name for record in read(text)] == [
+        "mean_images_per_sec_per_device",
+        "spread_images_per_sec_per_device",
+    ]
+    assert not [record for record in read(text) if isinstance(record, TotalRecord)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "we expect Iter #3: 101.2 img/sec per GPU",
+        'echo "Iter #3: 101.2 img/sec per GPU"',
+        "log/Epoch 1/12",
+        "Iter #3: 101.2 img/sec per GPUs",
+        "Iter #3: 101.2 img/sec per GPU and so on",
+        '{"step": 1, "loss": 0.5}{"step"',
+        "loss = 0.123456/7 [done]",
+    ],
+)
+def test_a_similar_text_gives_nothing(line):
+    assert [r for r in read(f"{line}\n") if getattr(r, "value", 0) != 0.5] == []
+
+
+@given(st.lists(st.sampled_from([*NEAR_MISSES, "Running warmup...", "INFO:x:y"]), min_size=2, max_size=4))
+def test_glued_lines_that_are_no_metrics_give_none(lines):
+    assert told("".join(lines) + "\n") == []
+
+
+def test_each_of_two_glued_lines_is_a_row_of_its_own():
+    table = read_metrics(b"Iter #0: 101.0 img/sec per GPUIter #0: 99.0 img/sec per GPU\n\n").frame()
+    assert table["images_per_sec_per_device"].tolist() == [101, 99]

@@ -1,0 +1,145 @@
+"""What blocks of lines tell when they are read at once: what they would tell line by line."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, ValueRecord
+from batchai_magics.metrics.formats.table import FORMATS
+from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
+from tests.metrics.log_text import HEADER, step, total
+
+LINE = step(10)
+CUT = LINE.index(" +/-")
+STEPS = "".join(f"{step(number)}\n" for number in range(10, 60, 10))
+
+
+def read(*chunks):
+    parser = Parser()
+    return [record for chunk in chunks for record in parser.feed(chunk.encode())] + parser.finish()
+
+
+def tagged(text, rank):
+    return "".join(f"[1,{rank}]<stdout>:{line}\n" for line in text.splitlines())
+
+
+def step_ranks(records):
+    return [(record.rank, record.step) for record in records if isinstance(record, StepRecord)]
+
+
+BLOCKS = {
+    "text": "hello\n",
+    "a step": f"{step(1)}\n",
+    "steps": STEPS,
+    "steps and a total": f"{STEPS}{total(12.34)}\n{STEPS}",
+    "steps and a glued one": f"{STEPS}hello {step(20)}\n{STEPS}",
+    "another program": "step=1 loss=0.5\n",
+}
+
+
+@pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
+def test_untagged_text_belongs_to_the_last_tag_of_the_block_before(block):
+    assert step_ranks(read(tagged(block, 4) + tagged("hello", 5), f"{LINE}\n"))[-1] == (5, 10)
+    assert step_ranks(read(tagged("hello", 5) + tagged(block, 4), f"{LINE}\n"))[-1] == (4, 10)
+
+
+def test_a_line_of_another_stream_than_the_current_one_goes_on_in_an_even_block():
+    first = f"[1,0]<stdout>:{LINE[:CUT]}[1,1]<stdout>:hello\n"
+    assert step_ranks(read(first, f"[1,0]<stdout>:{LINE[CUT:]}\n[1,1]<stdout>:more\n")) == [(0, 10)]
+
+
+def test_a_line_of_the_current_stream_goes_on_in_an_even_block():
+    first = f"[1,1]<stdout>:hello\n[1,0]<stdout>:{LINE[:CUT]}"
+    assert step_ranks(read(first, f"{LINE[CUT:]}\n{STEPS}"))[0] == (0, 10)
+
+
+def test_a_record_at_the_cut_of_an_overlong_line_is_read():
+    text = "y" * (MAX_LINE_BYTES - CUT) + "#" + step(70)
+    assert step_ranks(read(f"{text}\n{STEPS}"))[0] == (None, 70)
+
+
+def test_what_follows_the_cut_of_an_overlong_line_is_no_line_of_its_own():
+    assert read("y" * 2 * MAX_LINE_BYTES + "step=1 loss=0.5\n") == []
+
+
+def test_the_rhythm_of_steps_read_at_once_tells_where_a_glued_step_begins():
+    steps = "".join(f"{step(number)}\n" for number in range(25, 150, 25))
+    assert step_ranks(read(steps, f"version 1.8{step(75)}\n"))[-1] == (None, 75)
+    assert step_ranks(read(f"{steps}version 1.8{step(75)}\n{steps}"))[5] == (None, 75)
+
+
+def test_the_first_step_is_no_rhythm():
+    steps = "".join(f"{step(number)}\n" for number in (1, 30, 60, 90, 120))
+    assert step_ranks(read(steps, f"version 1.81{step(60)}\n"))[-1] == (None, 60)
+    assert step_ranks(read(*steps.splitlines(keepends=True), f"version 1.81{step(60)}\n"))[-1] == (None, 60)
+
+
+def test_after_accuracies_were_read_at_once_a_last_line_without_them_is_cut():
+    steps = "".join(f"{step(number, accuracies=chr(9) + '0.125	0.500')}\n" for number in range(10, 80, 10))
+    assert step_ranks(read(f"{steps}{steps}", step(80))) == 2 * [(None, n) for n in range(10, 80, 10)]
+
+
+@pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n", f"{STEPS}10\t412.7 examples/sec\n"])
+@pytest.mark.parametrize("size", [1, 4])
+def test_a_header_that_is_long_over_takes_no_more_lines(noise, size):
+    block = noise * (5000 // size)
+    records = read(HEADER, *[block] * size, "Optimizer:   adam\n")
+    assert [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"] == ["sgd"]
+
+
+@pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n"])
+def test_a_header_that_goes_on_takes_its_lines(noise):
+    records = read(HEADER, noise * 3000, "Optimizer:   adam\n", noise * 3000, "Optimizer:   lars\n")
+    values = [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"]
+    assert values == ["sgd", "adam", "lars"]
+
+
+TABLE = "epoch        main/loss   main/accuracy\n1            0.5         0.25\n"
+
+
+def values_of(records):
+    return [(record.rank, record.value) for record in records if isinstance(record, ValueRecord)]
+
+
+def test_a_table_that_opens_within_a_header_is_read():
+    assert values_of(read(f"{HEADER}noise\n{TABLE}")) == [(None, 0.5), (None, 0.25)]
+
+
+def test_a_row_that_nothing_ended_is_no_row():
+    assert values_of(read(f"{TABLE}2            0.25        0.5")) == [(None, 0.5), (None, 0.25)]
+
+
+def test_a_number_of_a_rank_without_a_table_is_no_row():
+    log = tagged(TABLE, 0) + tagged("5", 1) + tagged("2            0.25        0.5", 0)
+    assert values_of(read(log)) == [(0, 0.5), (0, 0.25), (0, 0.25), (0, 0.5)]
+
+
+def test_a_line_that_may_go_on_counts_only_when_it_has_ended():
+    assert values_of(read("step=1 loss=0.5")) == []
+    assert values_of(read('{"step": 1, "loss": 0.5}')) == [(None, 0.5)]
+
+
+def test_a_finished_parser_knows_neither_ranks_nor_offsets():
+    parser = Parser()
+    parser.feed(f"[1,3]<stdout>:{LINE}\n".encode())
+    parser.finish()
+    (record,) = parser.feed(f"{LINE}\n".encode())
+    assert (record.rank, record.offset) == (None, len(LINE) + 1)
+
+
+texts = st.sampled_from(
+    [step(10), step(20), "hello", total(5.25), step(10) + step(20), LINE[:CUT], LINE[CUT:]]
+    + [line for row in FORMATS for line in row.sample.splitlines()]
+)
+tags = st.sampled_from(["", "", "[1,0]<stdout>:", "[1,1]<stdout>:", "[1,0]<stderr>:"])
+even_blocks = st.builds(
+    lambda tag, lines: "".join(f"{tag}{line}\n" for line in lines), tags, st.lists(texts, max_size=8)
+)
+broken_lines = st.builds("{}{}{}{}\n".format, tags, texts, tags, texts)
+blocks = st.lists(st.one_of(even_blocks, even_blocks, broken_lines, st.just(HEADER)), max_size=8)
+
+
+@given(blocks)
+def test_even_and_broken_blocks_give_what_their_lines_give(chunks):
+    lines = [line for chunk in chunks for line in chunk.splitlines(keepends=True)]
+    assert repr(read(*chunks)) == repr(read(*lines)) == repr(read("".join(chunks)))

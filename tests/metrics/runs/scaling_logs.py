@@ -1,0 +1,15 @@
+"""Logs of one model on several numbers of processes, for tests."""
+
+from batchai_magics.metrics import LogMetrics, read_metrics
+from tests.metrics.log_text import HEADER, step, total
+
+
+def log(ranks, rate, *, model="resnet50", batch=32, steps=(1, 10, 20, 30, 40), device="gpu") -> LogMetrics:
+    """A run of which one rank's lines are there: `rate` images/sec of each process."""
+    devices = [f"horovod/{device}:{rank}" for rank in range(ranks)]
+    header = HEADER.replace("resnet50", model).replace("128 global", f"{batch * ranks} global")
+    header = header.replace("32 per device", f"{batch} per device")
+    before, _, after = header.partition("Devices:     ")
+    header = f"{before}Devices:     {devices}\n{after.partition(chr(10))[2]}"
+    lines = "\n".join(step(number, rate, loss=f"{5 - number / 10:.3f}") for number in steps)
+    return read_metrics(f"{header}{lines}\n{total(rate * ranks)}\n".encode())

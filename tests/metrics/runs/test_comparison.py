@@ -1,0 +1,128 @@
+import pytest
+
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics import compare, read_metrics
+from batchai_magics.metrics.charts.comparison import NOTHING
+from tests.metrics.log_text import run
+from tests.metrics.runs.scaling_logs import log
+
+
+class Handle:
+    """A job's handle as far as a comparison knows it."""
+
+    def __init__(self, name, metrics, *, is_done=True):
+        self.name = name
+        self.is_done = is_done
+        self._metrics = metrics
+
+    def records(self):
+        return list(self._metrics.records)
+
+
+def write(folder, name, text=None):
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text or run(ranks=2))
+    return path
+
+
+def test_a_row_is_a_run_and_its_index_the_name():
+    table = compare({"old": log(1, 100), "new": log(4, 90)}).frame()
+    assert table.index.tolist() == ["old", "new"]
+    assert table["images_per_sec"].tolist() == [100, 360]
+    assert table["speedup"].tolist() == [1.0, 3.6]
+    assert table["processes"].tolist() == [1, 4]
+    assert table["loss_trend"].tolist() == ["falling", "falling"]
+
+
+def test_jobs_logs_and_paths_are_compared_together(tmp_path):
+    path = write(tmp_path, "a.log")
+    runs = compare([Handle("job", log(1, 50)), log(2, 50), path, str(path)]).runs
+    assert [each.name for each in runs] == ["job", "log 2", "a", "a (2)"]
+
+
+def test_logs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    paths = [write(tmp_path, f"{name}/stdouterr/stdout.txt") for name in ("one", "two")]
+    assert [each.name for each in compare(paths).runs] == ["one/stdouterr/stdout", "two/stdouterr/stdout"]
+
+
+@pytest.mark.parametrize("wrong", [[], "a.log", {}, [3], log(1, 1)])
+def test_what_is_no_list_of_runs_is_refused(wrong):
+    with pytest.raises(UsageError):
+        compare(wrong)
+
+
+def test_the_chart_has_a_line_a_run_in_each_panel():
+    ax = compare({"one": log(1, 100), "four": log(4, 90)}).plot()
+    rates, losses = ax.figure.axes
+    assert [line.get_label() for line in rates.lines] == ["one", "four"]
+    assert list(rates.lines[1].get_ydata()) == [360] * 5
+    assert (rates.get_ylabel(), losses.get_ylabel()) == ("images/sec, all processes", "loss")
+
+
+def test_over_seconds_and_images_runs_of_other_sizes_can_be_compared():
+    compared = compare([log(1, 100), log(4, 80)])
+    ends = {over: [line.get_xdata()[-1] for line in compared.plot(over=over).lines] for over in OVER}
+    assert ends == {"step": [40, 40], "images": [40 * 32, 40 * 128], "seconds": [40 * 32 / 100, 40 * 32 / 80]}
+
+
+OVER = ("step", "images", "seconds")
+
+
+def test_an_axis_that_there_is_not_is_refused():
+    with pytest.raises(UsageError, match="step, images, seconds"):
+        compare([log(1, 1)]).plot(over="epochs")
+
+
+def test_a_run_without_a_batch_size_can_only_be_drawn_over_steps():
+    compared = compare([read_metrics(b"1\timages/sec: 1.0 +/- 0.0 (jitter = 0.0)\t1.000\n")])
+    assert len(compared.plot().lines) == 1
+    with pytest.raises(UsageError, match="no batch size"):
+        compared.plot(over="images")
+
+
+def test_an_empty_log_is_a_row_and_an_empty_line():
+    compared = compare([read_metrics(b""), log(1, 10)])
+    assert compared.frame()["images_per_sec"].isna().tolist() == [True, False]
+    assert len(compared.plot().lines) == 2
+
+
+def test_it_shows_itself_as_a_table():
+    compared = compare({"<a>": log(1, 10)})
+    assert "&lt;a&gt;" in compared._repr_html_()
+    assert "resnet50" in repr(compared)
+
+
+def test_only_what_a_run_has_gets_a_panel():
+    losses = read_metrics(b"Step #10\tLoss: 1.500000\nStep #20\tLoss: 1.000000\n")
+    ax = compare([losses, losses]).plot()
+    assert [axes.get_ylabel() for axes in ax.figure.axes] == ["loss"]
+
+
+def test_runs_with_nothing_to_draw_say_so():
+    ax = compare([read_metrics(b"")]).plot()
+    assert [words.get_text() for words in ax.texts] == [NOTHING]
+
+
+def test_a_job_that_runs_on_is_told_apart_from_one_that_has_ended():
+    ended, running = Handle("a", log(1, 50)), Handle("b", log(2, 50), is_done=False)
+    assert [run.is_running for run in compare([ended, running]).runs] == [False, True]
+    assert compare([ended, running]).is_running
+    assert not compare([ended, log(1, 1)]).is_running
+
+
+def test_the_legend_stands_above_all_lines():
+    ax = compare({f"a-long-name-of-run-{number}": log(1, 100 + number) for number in range(9)}).plot()
+    (legend,) = ax.figure.legends
+    ax.figure.draw_without_rendering()
+    assert legend.get_window_extent().y0 >= ax.get_window_extent().y1
+
+
+def test_a_value_made_of_running_jobs_can_be_refreshed():
+    handle = Handle("a", log(1, 50), is_done=False)
+    early = compare([handle, log(1, 100)])
+    handle._metrics, handle.is_done = log(1, 60), True
+    late = early.refreshed()
+    assert late.frame()["images_per_sec"].tolist() == [60, 100]
+    assert (early.is_running, late.is_running) == (True, False)
+    assert late.refreshed() == late

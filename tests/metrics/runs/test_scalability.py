@@ -1,0 +1,186 @@
+from itertools import pairwise
+
+import pytest
+from matplotlib.figure import Figure
+
+from batchai_magics.errors import UsageError
+from batchai_magics.metrics import HeaderRecord, LogMetrics, figure_png, read_metrics, scaling
+from batchai_magics.metrics.charts.scaling import NOTHING
+from tests.metrics.runs.scaling_logs import log
+
+RUNS = {"one": log(1, 100), "two": log(2, 90), "four": log(4, 80)}
+
+
+def test_a_row_is_a_number_of_processes():
+    table = scaling(RUNS).frame()
+    assert table["processes"].tolist() == [1, 2, 4]
+    assert table["images_per_sec"].tolist() == [100, 180, 320]
+    assert table["ideal"].tolist() == [100, 200, 400]
+    assert table["speedup"].tolist() == [1.0, 1.8, 3.2]
+    assert table["efficiency_percent"].tolist() == [100, 90, 80]
+
+
+def test_the_ideal_starts_at_the_smallest_number_of_processes():
+    table = scaling([log(8, 50), log(2, 100)]).frame()
+    assert table["ideal"].tolist() == [200, 800]
+    assert table["efficiency_percent"].tolist() == [100, 50]
+
+
+def test_the_same_batch_for_each_process_is_weak_scaling():
+    assert set(scaling(RUNS).frame()["scaling"]) == {"weak"}
+    assert "weak scaling, batch of 32 per process" in str(scaling(RUNS))
+
+
+def test_the_same_batch_in_all_is_strong_scaling():
+    found = scaling([log(1, 100, batch=64), log(4, 80, batch=16)])
+    assert set(found.frame()["scaling"]) == {"strong"}
+    assert "strong scaling, batch of 64 in all" in str(found)
+
+
+def test_batches_that_differ_otherwise_are_called_mixed():
+    assert set(scaling([log(1, 100, batch=64), log(4, 80, batch=8)]).frame()["scaling"]) == {"mixed"}
+
+
+def test_a_study_of_two_batch_sizes_is_two_curves():
+    found = scaling([log(count, 100, batch=batch) for count in (1, 2) for batch in (16, 32)])
+    assert [curve.label for curve in found.curves] == [
+        "resnet50, batch of 16 per process",
+        "resnet50, batch of 32 per process",
+    ]
+    assert {curve.growth.value for curve in found.curves} == {"weak"}
+
+
+def test_without_batch_sizes_the_kind_is_unknown():
+    steps = b"[1,%d]<stdout>:10\timages/sec: 5.0 +/- 0.0 (jitter = 0.0)\t1.000\n"
+    found = scaling([read_metrics(steps % 0), read_metrics(steps % 0 + steps % 1)])
+    assert set(found.frame()["scaling"]) == {"unknown"}
+
+
+def test_each_model_is_a_curve():
+    found = scaling([log(count, 50, model=model) for count in (1, 2) for model in ("vgg16", "inception3")])
+    assert [curve.label for curve in found.curves] == ["vgg16", "inception3"]
+
+
+def test_repeated_runs_are_one_point_with_the_error_between_them():
+    table = scaling([log(1, 90), log(1, 110), log(2, 100)]).frame()
+    assert table["images_per_sec"].tolist() == [100, 200]
+    assert table["uncertainty"].iloc[0] == pytest.approx(10)
+    assert table["runs"].tolist() == ["log 1, log 2", "log 3"]
+
+
+def test_the_errors_of_both_speeds_make_that_of_the_efficiency():
+    doubt = scaling([log(1, 100), log(2, 100)]).curves[0].points[1].efficiency_uncertainty
+    assert doubt == pytest.approx(100 * (2 * 0.018**2) ** 0.5)
+
+
+def test_one_number_of_processes_is_refused():
+    with pytest.raises(UsageError, match="number of processes is 2 in all runs"):
+        scaling([log(2, 10), log(2, 12)])
+
+
+def test_a_log_without_a_rate_is_refused_by_name():
+    with pytest.raises(UsageError, match="empty"):
+        scaling({"empty": read_metrics(b""), "one": log(1, 100)})
+
+
+def test_the_figure_has_speeds_the_ideal_and_the_efficiency():
+    speeds, efficiency = scaling(RUNS).plot().figure.axes
+    assert (speeds.get_ylabel(), speeds.get_xlabel()) == ("images/sec", "GPUs")
+    assert efficiency.get_ylabel() == "efficiency (%)"
+    ideal, measured, *_ = speeds.lines
+    assert (list(ideal.get_ydata()), ideal.get_linestyle()) == ([100, 200, 400], "--")
+    assert list(measured.get_ydata()) == [100, 180, 320]
+    assert [label.get_text() for label in speeds.get_xticklabels()] == ["1", "2", "4"]
+
+
+def test_processes_without_gpus_are_called_processes():
+    ax = scaling([log(count, 10, device="cpu") for count in (1, 2)]).plot()
+    assert ax.get_xlabel() == "processes"
+
+
+def test_many_models_and_a_wide_range_are_drawn():
+    names = [f"model{number}" for number in range(9)]
+    found = scaling([log(count, 100, model=name) for count in (1, 8, 128) for name in names])
+    assert figure_png(found.plot()).startswith(b"\x89PNG")
+    assert found.plot().get_xscale() == "log"
+
+
+def test_given_axes_are_drawn_on():
+    ax = Figure().add_subplot()
+    assert scaling(RUNS).plot(ax=ax) is ax
+    assert len(ax.figure.axes) == 1
+
+
+class Running:
+    """The handle of a job that runs on."""
+
+    is_done = False
+
+    def __init__(self, name, metrics):
+        self.name = name
+        self._metrics = metrics
+
+    def records(self):
+        return list(self._metrics.records)
+
+
+def test_while_a_job_runs_the_study_is_what_is_known_so_far():
+    found = scaling([Running("one", log(1, 100)), Running("two", read_metrics(b""))])
+    assert (found.is_running, found.silent) == (True, ("two",))
+    assert found.frame()["processes"].tolist() == [1]
+    assert "100.0 images/sec with 1 process," in str(found)
+    assert "No images/sec yet: two." in found._repr_html_()
+
+
+def test_while_one_job_runs_another_that_told_nothing_is_no_error():
+    found = scaling({"one": Running("one", log(1, 100)), "two": read_metrics(b"")})
+    assert (found.is_running, found.silent) == (True, ("two",))
+
+
+def test_one_process_with_several_devices_counts_as_many():
+    found = scaling([replicated(log(4, 80)), log(1, 100)])
+    assert found.frame()["processes"].tolist() == [1, 4]
+
+
+def replicated(metrics):
+    """The same run as one process that drives all devices."""
+    return LogMetrics(
+        HeaderRecord(r.key, r.value.replace("horovod/", "/"), 0, 0) if isinstance(r, HeaderRecord) else r
+        for r in metrics.records
+        if not r.rank
+    )
+
+
+def test_a_study_of_two_batch_sizes_one_of_which_ran_once_stays_one_curve():
+    found = scaling([log(1, 100, batch=16), log(2, 100, batch=16), log(2, 100, batch=32)])
+    assert [curve.growth.value for curve in found.curves] == ["mixed"]
+
+
+def test_before_the_first_number_there_is_a_table_and_a_sentence():
+    found = scaling([Running("one", read_metrics(b""))])
+    assert len(found.frame()) == 0
+    assert [words.get_text() for words in found.plot().texts] == [NOTHING]
+
+
+def test_the_efficiencies_of_several_models_do_not_cover_each_other():
+    names = [f"model{number}" for number in range(5)]
+    ax = scaling([log(count, 100 - 2 * count, model=name) for count in (1, 8) for name in names]).plot()
+    ax.figure.draw_without_rendering()
+    boxes = sorted((text.get_window_extent() for text in ax.figure.axes[1].texts), key=lambda box: box.y0)
+    assert len(boxes) == 5
+    assert all(upper.y0 >= lower.y1 - 2 for lower, upper in pairwise(boxes))
+
+
+def test_what_curves_do_not_share_is_in_their_names():
+    found = scaling(
+        [log(count, 100, batch=batch, model=model) for count in (1, 2) for batch, model in BATCHES]
+    )
+    (legend,) = found.plot().figure.legends
+    assert legend.get_title().get_text() == "weak scaling"
+    assert [text.get_text() for text in legend.get_texts()][1:] == [
+        "vgg16, batch of 16 per process",
+        "lenet, batch of 64 per process",
+    ]
+
+
+BATCHES = ((16, "vgg16"), (64, "lenet"))

@@ -1,0 +1,150 @@
+"""Real jobs seen in a real browser: whatever happens to page and kernel, no line is lost."""
+
+import os
+import re
+
+import psutil
+import pytest
+
+from tests.patience import PATIENCE_S
+from tests.widgets import lab as jupyter
+from tests.widgets.log_reader import missing
+from tests.widgets.steady import Steady
+from tests.world import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+LOAD = "%load_ext batchai_magics"
+SHOW = "%batchai job show -n eight"
+PROCESS = "import os; print(os.getpid())"
+THREADS = """
+import threading
+print(sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("batchai-")))
+"""
+# Opening a pipe waits for its other end; called so, it lets no other thread of the kernel run meanwhile.
+DEAF = 'import ctypes, os; ctypes.PyDLL(None).open(b"{pipe}", os.O_RDONLY)'
+
+
+def show(lab, name, *cells):
+    """Opens a notebook that shows the job of eight processes, and waits until it is seen running."""
+    lab.open(name, LOAD, SHOW, *cells)
+    lab.run(0)
+    lab.run(1)
+    is_running(lab.page)
+
+
+def is_running(page):
+    page.locator(".ba-badge", has_text="running").wait_for()
+    page.locator(".ba-row", has_text="line").first.wait_for()
+
+
+def has_every_line(page, job):
+    """Whether the view has all that the log has by now, and goes on."""
+    job.waits_for(job.log.stat().st_size)
+    assert missing(page, job.log) == {}
+
+
+def test_a_view_that_is_opened_late_has_every_line_and_every_process(lab, eight_ranks):
+    show(lab, "late")
+    page = lab.page
+    page.get_by_role("img", name="Nodes: 2 running").wait_for()
+    page.locator(".ba-facts", has_text="2 nodes × 4 processes").wait_for()
+    page.locator(".ba-chart").first.get_by_role("button", name=re.compile("ranks 100.*–107")).wait_for()
+    for rank in range(8):
+        page.get_by_role("tab", name=f"rank {rank}").wait_for()
+    has_every_line(page, eight_ranks)
+    assert lab.errors == []
+
+
+def test_a_page_loaded_again_has_every_line(lab, eight_ranks):
+    show(lab, "again")
+    has_every_line(lab.page, eight_ranks)
+    lab.save()
+    lab.reload()
+    is_running(lab.page)
+    has_every_line(lab.page, eight_ranks)
+    assert lab.errors == []
+
+
+def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eight_ranks):
+    show(lab, "restart", PROCESS, THREADS)
+    lab.run(2)
+    process = int(lab.text(2))
+    lab.page.get_by_role("button", name="Copy command").click()
+    lab.page.get_by_text("copied", exact=True).wait_for()
+    copied = lab.page.evaluate("() => navigator.clipboard.readText()")
+    lab.restart_kernel()
+    until(lambda: not psutil.pid_exists(process))
+    lab.write(1, copied)
+    for index in (0, 1):
+        lab.run(index)
+    is_running(lab.page)
+    has_every_line(lab.page, eight_ranks)
+    until(lambda: threads(lab) == "['batchai-publisher', 'batchai-reader']")
+    assert not eight_ranks.job.is_done
+
+
+def threads(lab):
+    lab.run(3)
+    return lab.text(3).strip()
+
+
+def test_two_pages_show_one_job_and_the_other_goes_on_when_one_is_closed(lab, chrome, server, eight_ranks):
+    show(lab, "two")
+    lab.save()
+    page = chrome.new_page()
+    other = jupyter.Lab(page, server)
+    other.path = lab.path
+    other.reload()
+    is_running(page)
+    for each in (lab.page, page):
+        has_every_line(each, eight_ranks)
+    lab.clear(1)
+    lab.page.locator(".ba-view").wait_for(state="detached")
+    lab.close_notebook()
+    eight_ranks.waits_for(eight_ranks.log.stat().st_size + 300)
+    has_every_line(page, eight_ranks)
+    assert [lab.errors, other.errors] == [[], []]
+    page.close()
+
+
+def test_notebook_7_shows_a_job_live_and_whole(notebook_7, eight_ranks):
+    show(notebook_7, "seven-job")
+    has_every_line(notebook_7.page, eight_ranks)
+    notebook_7.page.get_by_role("img", name="images/sec at step").wait_for()
+    assert notebook_7.errors == []
+
+
+def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_world, tmp_path):
+    job = Steady(real_world, "busy", "--nodes 1 --processes 1")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    lab.open("deaf", "%env BATCHAI_UI=widget\n" + LOAD, "%batchai job show -n busy", DEAF.format(pipe=pipe))
+    lab.run(0)
+    lab.run(1)
+    page = lab.page
+    is_running(page)
+    lab.run(2, wait=False)
+    page.get_by_role("button", name="Cancel job").click()
+    page.get_by_role("button", name="Yes, cancel it").click()
+    note = page.locator(".ba-note", has_text="busy")
+    note.wait_for()
+    assert "nterrupt" in note.inner_text()  # what to press
+    job.waits_for(job.log.stat().st_size)
+    os.close(os.open(pipe, os.O_WRONLY))
+    page.locator(".ba-badge", has_text="failed").wait_for()
+    note.wait_for(state="detached")
+    page.get_by_role("tab", name="stdout", exact=True).click()
+    assert missing(page, job.log) == {}
+    assert job.job.is_done
+
+
+def test_an_ended_job_with_much_output_is_read_from_its_first_line(lab, real_world):
+    script = "for number in range(30_000): print(f'line {number:06} of much output')"
+    job = real_world.submit("bulk --nodes 1 --processes 1", script).wait(PATIENCE_S)
+    lab.open("bulk", "%env BATCHAI_UI=widget\n" + LOAD, f"%batchai job show -n {job.name}")
+    lab.run(0)
+    lab.run(1)
+    lab.page.locator(".ba-row", has_text="line 029999").wait_for()
+    log = next(real_world.settings.home.glob("shares/**/jobs/bulk/*/stdouterr/stdout.txt"))
+    assert missing(lab.page, log) == {}

@@ -1,0 +1,162 @@
+"""How the views look and can be used: narrow and wide, light and dark, by keyboard alone."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.widgets.axe import complaints
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+PICTURES = Path(__file__).parents[3] / "out" / "browser"
+SETUP = """
+import math, random
+from batchai_magics import widgets
+from batchai_magics.jobs.handle import Job
+from tests.widgets import place, scripted
+from tests.widgets.scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
+scripted.START = place.now(95)
+random.seed(1)
+def backend(name, state, **how):
+    made = ScriptedBackend(f"{folder}/{{name}}")
+    made.job = scripted.resource(state, seconds=88, id=JOB.parent.child(JOB.kind, name), **how)
+    return made
+def train(made):
+    made.write("\\x1b[33mW0301 12:00:08 allreduce: falling back to the ring algorithm\\x1b[0m\\n")
+    for step in [1, *range(10, 400, 10)]:
+        for rank in range(4):
+            rate = (212 - 9 * rank) * (1 - math.exp(-step / 60)) + random.gauss(0, 250 / (step + 40))
+            loss = 7.2 * math.exp(-step / 320) + 0.9 + random.gauss(0, 0.06)
+            text = f"{{step}}\\timages/sec: {{rate:.1f}} +/- 1.0 (jitter = 2.0)\\t{{loss:.3f}}\\n"
+            made.write(text, rank=rank)
+S = ExecutionState
+empty = backend("empty", S.RUNNING)
+queued = backend("queued", S.QUEUED)
+running = backend("running", S.RUNNING)
+failed = backend("failed", S.FAILED, **FAILURE)
+train(running)
+train(failed)
+text = "Traceback (most recent call last):\\n  File 'train.py', line 3\\nRuntimeError: NCCL is gone\\n"
+failed.write(text, file="stderr.txt", rank=2)
+N = place.NodeState
+world = place.Place("{folder}/place", [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE])
+world.run("resnet50-baseline", S.SUCCEEDED, rates=[100, 300, 400], seconds=9000)
+world.run("inception3-batch64", S.FAILED, rates=[90, 80], seconds=6400, exit_code=1)
+world.run("resnet50-lr-warmup", S.RUNNING, rates=[100, 200, 300], seconds=372)
+world.run("sweep-1", S.QUEUED, seconds=30)
+"""
+JOBS = ("empty", "queued", "running", "failed")
+SHOWN = {
+    **{name: f"widgets.show(Job({name}, {name}.job.id), ui='widget')" for name in JOBS},
+    "cluster": "widgets.show_board(world.cluster_subject)",
+    "jobs": "widgets.show_board(world.jobs_subject)",
+}
+NARROW = 504  # of the page: what is left of it for a view are 400 pixels
+OVERFLOWING = """() => [...document.querySelectorAll('.ba-view')]
+  .filter((view) => view.scrollWidth > view.clientWidth + 1)
+  .map((view) => view.getAttribute('aria-label'))"""
+NOTHING_MOVES = """() => !document.getAnimations().some((one) => one.effect.target.closest('.ba-view'))"""
+# What a keyboard must reach, as it is seen; of a list of tabs one is reached by Tab, the others by arrows.
+KINDS = ":is(button, input, select, summary, a[href], [tabindex])"
+REACHABLE = """(kinds) => [...document.querySelectorAll('.ba-view ' + kinds)]
+  .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0)
+  .map((one) => one.outerHTML.slice(0, 120))"""
+FOCUSED = """() => {
+  const one = document.activeElement;
+  const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(one);
+  const isMarked = (outlineStyle !== 'none' && outlineWidth !== '0px') || boxShadow !== 'none';
+  return { html: one.outerHTML.slice(0, 120), isInView: one.closest('.ba-view') !== null, isMarked };
+}"""
+
+
+def open_all(lab, folder, *names):
+    lab.open("looks", SETUP.format(folder=folder), *(SHOWN[name] for name in names))
+    for index in range(len(names) + 1):
+        lab.run(index)
+    lab.page.locator(".ba-view").nth(len(names) - 1).wait_for()
+    return {name: lab.page.locator(".ba-view").nth(index) for index, name in enumerate(names)}
+
+
+def narrow(page):
+    """Makes the page so narrow that a view has 400 pixels."""
+    page.set_viewport_size({"width": NARROW, "height": 1400})
+    page.wait_for_function("() => document.querySelector('.ba-view').clientWidth <= 400")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp_path, theme):
+    lab.page.emulate_media(reduced_motion="reduce")
+    views = open_all(lab, tmp_path, *SHOWN)
+    page = lab.page
+    lab.theme(f"JupyterLab {theme.title()}")
+    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    views["running"].locator(".ba-plot canvas").nth(1).wait_for()
+    views["failed"].locator(".ba-words", has_text="NCCL").wait_for()
+    for width in ("wide", "narrow"):
+        if width == "narrow":
+            narrow(page)
+        page.wait_for_function(NOTHING_MOVES)
+        pictures(views, f"{theme}-{width}")
+        assert page.evaluate(OVERFLOWING) == []
+        assert complaints(page, ".ba-view") == []
+    use(views["failed"], views["cluster"])
+    assert complaints(page, ".ba-view") == []
+
+
+def use(job, cluster):
+    """Searches a log and looks at files, hides a line, asks for other nodes."""
+    job.get_by_role("tab", name="stdout").click()
+    job.get_by_label("Search the log").fill("images")
+    job.locator("mark").first.wait_for()
+    job.locator(".ba-readout button").last.click()
+    cluster.get_by_label("Number of nodes").fill("2")
+    cluster.get_by_role("button", name="Resize").click()
+    cluster.get_by_role("button", name="Yes, resize").wait_for()
+    job.get_by_role("tab", name="Files").click()
+    job.get_by_role("treeitem", name="stdout.txt").wait_for()
+
+
+def pictures(views, kind):
+    """Leaves a picture of each view."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for name, view in views.items():
+        view.screenshot(path=PICTURES / f"{name}-{kind}.png")
+
+
+def test_a_keyboard_reaches_everything_and_shows_where_it_is(lab, tmp_path):
+    open_all(lab, tmp_path, "running")
+    page = lab.page
+    page.locator(".ba-plot canvas").nth(1).wait_for()
+    wanted = page.evaluate(REACHABLE, KINDS)
+    page.locator(".ba-view button").first.focus()
+    for key in ("Tab", "Shift+Tab"):  # what a script reaches need not be marked
+        page.keyboard.press(key)
+    reached = []
+    while (now := page.evaluate(FOCUSED))["isInView"] and len(reached) <= len(wanted):
+        assert now["isMarked"], now["html"]
+        reached.append(now["html"])
+        page.keyboard.press("Tab")
+    assert reached == wanted
+
+
+def test_a_job_is_cancelled_and_its_logs_are_read_by_keyboard(lab, tmp_path):
+    open_all(lab, tmp_path, "running")
+    page = lab.page
+    page.locator(".ba-row").first.wait_for()
+    page.get_by_role("button", name="Cancel job").focus()
+    page.keyboard.press("Enter")
+    focused = page.locator(":focus")
+    assert focused.inner_text() == "Keep running"
+    page.keyboard.press("Space")
+    assert focused.inner_text() == "Cancel job"
+    page.get_by_role("tab", name="stdout").focus()
+    page.keyboard.press("ArrowRight")
+    assert focused.get_attribute("aria-selected") == "true"
+    assert focused.get_attribute("role") == "tab"
+    page.keyboard.press("ArrowLeft")
+    page.get_by_role("log").focus()
+    page.keyboard.press("Home")
+    page.locator(".ba-row", has_text="falling back").wait_for()
+    page.keyboard.press("End")
+    page.locator(".ba-row", has_text="390").first.wait_for()
+    assert lab.errors == []

@@ -1,0 +1,261 @@
+"""Runs side by side over the publisher, from the first line of running jobs to the figure at the end."""
+
+import dataclasses
+import json
+
+import pytest
+
+from batchai_magics import widgets
+from batchai_magics.jobs.handle import Job
+from batchai_magics.metrics import compare, read_metrics, scaling
+from batchai_magics.widgets.comparison import board as comparison_board
+from batchai_magics.widgets.comparison.view import MOST_POINTS, ComparisonView, columns
+from batchai_magics.widgets.core.budget import Budget
+from batchai_magics.widgets.core.publisher import Publisher
+from tests.widgets.core.test_publisher import Clock, asking_page, say, turns
+from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
+from tests.widgets.scripted import step_line
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+WAYS = {"compare": compare, "scaling": scaling}
+
+
+@pytest.fixture
+def page(monkeypatch):
+    return asking_page(monkeypatch)
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    made.run("one", rates=[130] * 4)
+    made.run("two", ExecutionState.QUEUED)
+    return made
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def publisher(clock):
+    made = Publisher(clock=clock, budget=Budget(clock))
+    made.do = lambda task: task()
+    return made
+
+
+def jobs(place, *names):
+    return [Job(place, EXPERIMENT.child(Kind.JOB, name)) for name in names or ("one", "two")]
+
+
+def opened(publisher, place, page, kind="compare", *, ui="auto"):
+    comparison_board.show(WAYS[kind](jobs(place)), publisher, ui=ui)
+    shown = publisher.showings()[-1]
+    if hasattr(shown, "view"):
+        page.listen(shown.view)
+        say(shown, kind="ready")
+    return shown
+
+
+def end(place, *names, state=ExecutionState.SUCCEEDED):
+    for name in names or ("one", "two"):
+        place.jobs[name] = dataclasses.replace(place.jobs[name], state=state)
+
+
+def lines(page):
+    return [content for content, _ in page.messages if content["kind"] == "lines"]
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_a_live_view_comes_with_a_table_for_the_saved_notebook(publisher, place, page, kind):
+    shown = opened(publisher, place, page, kind)
+    assert WIDGET in page.shown[shown.id]
+    twin = page.shown[shown.second_id]
+    assert f'data-batchai-snapshot="{shown.id}"' in twin["text/html"]
+    assert "image" not in json.dumps(list(twin))
+
+
+def test_the_lines_of_a_job_are_sent_when_they_grow_and_of_no_other(publisher, clock, place, page):
+    opened(publisher, place, page)
+    turns(publisher, clock, 2)
+    assert {content["run"] for content in lines(page)} == {0, 1}
+    page.messages.clear()
+    place.tell("two", step_line(10, 0, 75) + step_line(10, 1, 75))
+    turns(publisher, clock, 2)
+    (grown,) = lines(page)
+    assert (grown["run"], grown["rates"], grown["losses"], grown["over"]) == (1, [150], [2], {"step": [10]})
+
+
+def test_the_table_tells_states_and_speeds_as_they_change(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    assert [row["state"] for row in shown.view.rows] == ["running", "queued"]
+    end(place, "two", state=ExecutionState.RUNNING)
+    place.tell("two", step_line(10, 0, 75))
+    turns(publisher, clock, 3)
+    first, second = shown.view.rows
+    assert (second["state"], second["images_per_sec"], second["speedup"]) == ("running", 75, 0.576923)
+    assert (first["workers"], shown.view.facts["going"]) == (2, 2)
+
+
+def test_a_page_that_comes_back_gets_all_lines_anew(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    turns(publisher, clock, 2)
+    page.messages.clear()
+    say(shown, kind="ready")
+    turns(publisher, clock, 1)
+    assert [content["run"] for content in lines(page)] == [0, 1]
+
+
+@pytest.mark.parametrize("kind", WAYS)
+@pytest.mark.parametrize("ui", ["auto", "widget", "html"])
+def test_when_all_have_ended_the_table_and_the_figure_stay(publisher, clock, place, page, kind, ui):
+    shown = opened(publisher, place, page, kind, ui=ui)
+    turns(publisher, clock, 2)
+    place.tell("two", "".join(step_line(10, rank, 40) for rank in range(4)))
+    end(place)
+    turns(publisher, clock, 4)
+    assert shown.is_frozen
+    assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
+    assert "160.0" in page.shown[shown.id]["text/plain"]
+    assert page.shown[shown.second_id]["image/png"].startswith("iVBOR")
+    assert "running" not in page.shown[shown.id]["text/plain"]
+
+
+def test_as_html_the_figure_is_drawn_again_only_when_there_is_more(publisher, clock, place, page):
+    shown = opened(publisher, place, page, ui="html")
+    turns(publisher, clock, 6)
+    before = page.updates
+    turns(publisher, clock, 30)
+    assert page.updates == before
+    first = page.shown[shown.second_id]
+    place.tell("one", step_line(50, 0, 70) + step_line(50, 1, 70))
+    turns(publisher, clock, 6)
+    assert page.shown[shown.second_id] != first
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_as_text_the_table_is_replaced_by_the_final_one(publisher, clock, place, page, kind):
+    shown = opened(publisher, place, page, kind, ui="text")
+    assert "two: queued" in page.shown[shown.id]["text/plain"]
+    turns(publisher, clock, 10)
+    assert page.updates == 0
+    place.tell("two", step_line(10, 0, 77))
+    end(place)
+    turns(publisher, clock, 4)
+    assert set(page.shown[shown.id]) == {"text/plain"}
+    assert "77.0" in page.shown[shown.id]["text/plain"]
+    assert (page.updates, shown.is_frozen) == (1, True)
+
+
+def test_where_nothing_shown_can_change_the_text_says_who_runs_on(place, page):
+    widgets.show_comparison(compare(jobs(place)))
+    assert set(page.shown[""]) == {"text/plain"}
+    assert "Still running: one, two." in page.shown[""]["text/plain"]
+
+
+def test_a_job_that_waits_for_hours_keeps_the_view(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    clock.now += 7200
+    turns(publisher, clock, 2)
+    assert not shown.is_frozen
+
+
+def test_a_deleted_job_ends_alone(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    turns(publisher, clock, 2)
+    del place.jobs["one"]
+    turns(publisher, clock, 2)
+    assert [row["state"] for row in shown.view.rows] == ["deleted", "queued"]
+    assert shown.view.rows[0]["images_per_sec"] == 130
+    end(place, "two")
+    turns(publisher, clock, 3)
+    assert shown.is_frozen
+    assert "one: deleted." in page.shown[shown.id]["text/plain"]
+
+
+def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
+    shown = opened(publisher, place, page, "scaling")
+    end(place, "one")
+    end(place, "two", state=ExecutionState.FAILED)
+    turns(publisher, clock, 4)
+    told = page.shown[shown.id]["text/plain"]
+    assert "two: failed." in told
+    assert "No images/sec: two." in told
+    assert not shown.known.value.is_running
+
+
+def test_a_log_that_starts_again_voids_what_it_told(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    turns(publisher, clock, 2)
+    (place.folder / "one" / "stdout.txt").write_text(step_line(10, 0, 5))
+    turns(publisher, clock, 3)
+    assert (shown.view.rows[0]["images_per_sec"], shown.view.rows[0]["steps"]) == (5, 10)
+
+
+def test_a_scaling_study_grows_from_nothing(publisher, clock, place, page):
+    place.run("one", ExecutionState.QUEUED)
+    shown = opened(publisher, place, page, "scaling")
+    assert shown.view.facts["curves"] == []
+    place.tell("one", step_line(10, 0, 50))
+    place.tell("two", step_line(10, 0, 40) + step_line(10, 1, 40))
+    turns(publisher, clock, 3)
+    (curve,) = shown.view.facts["curves"]
+    assert (curve["processes"], curve["rates"], curve["ideals"]) == ([1, 2], [50, 80], [50, 100])
+    assert curve["percents"] == [100, 80]
+    assert [row["curve"] for row in shown.view.rows] == [0, 0]
+
+
+def test_logs_and_ended_jobs_stand_beside_running_ones(publisher, clock, place, page):
+    place.run("old", ExecutionState.SUCCEEDED, rates=[10, 20])
+    log = read_metrics(step_line(10, 0, 33).encode())
+    value = compare({"log": log, "old": jobs(place, "old")[0], "new": jobs(place, "one")[0]})
+    comparison_board.show(value, publisher, ui="html")
+    shown = publisher.showings()[-1]
+    assert shown.known.states == ["log", "succeeded", "running"]
+    end(place, "one")
+    turns(publisher, clock, 3)
+    assert shown.is_frozen
+    assert "33.0" in page.shown[shown.id]["text/plain"]
+
+
+def test_no_text_of_any_log_is_in_the_widget(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    place.tell("one", "the password is swordfish\n")
+    turns(publisher, clock, 3)
+    assert "swordfish" not in json.dumps(shown.view.get_state(["facts", "rows"])) + str(page.messages)
+
+
+def test_without_a_page_the_figure_comes_with_the_cell_in_which_the_jobs_end(publisher, clock, place, page):
+    comparison_board.show(compare(jobs(place)), publisher, ui="auto")
+    shown = publisher.showings()[-1]
+    shown.settle(lambda is_met: pytest.fail("nothing to wait for"))
+    end(place)
+    shown.settle(lambda is_met: turns(publisher, clock, 3) or is_met())
+    assert "image/png" in page.shown[shown.second_id]
+
+
+def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place, page):
+    opened(publisher, place, page)
+    turns(publisher, clock, 2)
+    reads = []
+    place.read = lambda *where, read=place.read: reads.append(where) or read(*where)
+    turns(publisher, clock, 10)
+    assert len(reads) <= 2 * 11
+
+
+def test_a_long_line_is_thinned_and_ends_where_the_run_is():
+    text = "".join(step_line(step, 0, 50 + step / 1000) for step in range(1, 10_001))
+    (run,) = comparison_board.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
+    told = columns(run)
+    assert {len(column) for column in (told["rates"], told["losses"], told["over"]["step"])} == {MOST_POINTS}
+    assert told["over"]["step"][-1] == 10_000
+    assert len(json.dumps(told)) < 20_000
+
+
+def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, place, page):
+    first, second = opened(publisher, place, page), opened(publisher, place, page)
+    assert first.known is second.known
+    assert isinstance(first.view, ComparisonView)
+    older, newer = opened(publisher, place, page, ui="html"), opened(publisher, place, page, ui="html")
+    assert (older.is_closed, newer.is_closed) == (True, False)

@@ -1,0 +1,133 @@
+"""Runs side by side in a real JupyterLab: they grow before one's eyes, and end as a table and a figure."""
+
+import json
+
+import pytest
+
+from tests.widgets.axe import complaints
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+SETUP = """
+%load_ext batchai_magics
+import dataclasses
+from batchai_magics import compare, scaling
+from batchai_magics.jobs.handle import Job
+from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
+from tests.widgets.scripted import step_line
+place = Place("{folder}")
+place.run("one", rates=[100] * 6)
+place.run("two")
+jobs = [Job(place, EXPERIMENT.child(Kind.JOB, name)) for name in ("one", "two")]
+"""
+GROW = """
+for step in range(1, 7):
+    for rank in range(4):
+        place.tell("two", step_line(step * 10, rank, 45))
+"""
+END = """
+for name, job in place.jobs.items():
+    place.jobs[name] = dataclasses.replace(job, state=ExecutionState.SUCCEEDED)
+"""
+JOB = """%%batchai_job {name} --nodes 1 --processes {ranks}
+import time
+from pathlib import Path
+from mpi4py import MPI
+ranks = MPI.COMM_WORLD.size
+print("Model:       lenet")
+print(f"Batch size:  {{8 * ranks}} global")
+print("             8 per device")
+print(f"Devices:     {{[f'horovod/cpu:{{rank}}' for rank in range(ranks)]}}", flush=True)
+step = 0
+while not Path("{flag}").exists() or step < 50:
+    step += 10
+    loss = 3 - min(step, 2000) / 1000
+    print(f"{{step}}\\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\\t{{loss:.3f}}", flush=True)
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def setup_cell(tmp_path):
+    return SETUP.format(folder=tmp_path / "place")
+
+
+def rows(page, place):
+    """The texts of a view's table."""
+    return page.locator(".ba-board").nth(place).locator("tbody tr").all_inner_texts()
+
+
+def speeds(page, place, text):
+    page.locator(".ba-board").nth(place).get_by_role("cell", name=text, exact=False).first.wait_for()
+
+
+def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
+    lab.open("side", setup_cell, "compare(jobs)", "scaling(jobs)", GROW, END)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    speeds(page, 0, "100.0 ±")
+    assert "–" in rows(page, 0)[1]
+    page.locator(".ba-board").get_by_text("No images/sec yet: two.").wait_for()
+    lab.run(3)
+    speeds(page, 0, "180.0 ±")
+    speeds(page, 1, "180.0 ±")
+    overlay = page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True)
+    overlay.wait_for()
+    page.get_by_role("img", name="efficiency, latest: model 90.00 %", exact=True).wait_for()
+    page.get_by_role("img", name="efficiency, latest").press("ArrowRight")
+    page.get_by_role("img", name="efficiency at 2 processes: model 100.0 %", exact=True).wait_for()
+    lab.run(4)
+    page.mouse.move(1, 1)
+    page.locator(".jp-CodeCell").nth(0).click()
+    for index in (1, 2):
+        cell = page.locator(".jp-CodeCell").nth(index)
+        cell.locator("img").wait_for()
+        cell.locator("table.dataframe").wait_for()
+        assert cell.locator(".ba-board").count() == 0
+    saved = lab.save()
+    kinds = [set(output["data"]) for cell in saved["cells"][1:3] for output in cell["outputs"]]
+    assert kinds == [{"text/html", "text/plain"}, {"image/png", "text/plain"}] * 2
+    assert len(json.dumps(saved)) < 400_000
+    assert lab.errors == []
+
+
+def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
+    lab.open("again", setup_cell, "compare(jobs)", GROW)
+    for index in range(3):
+        lab.run(index)
+    speeds(lab.page, 0, "180.0 ±")
+    lab.save()
+    lab.reload()
+    lab.page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
+    assert lab.page.locator("[data-batchai-snapshot]").first.is_hidden()
+
+
+def test_axe_finds_nothing_wrong_with_runs_side_by_side(lab, setup_cell):
+    lab.open("axe-runs", setup_cell, "compare(jobs)", "scaling(jobs)", GROW)
+    for index in range(4):
+        lab.run(index)
+    page = lab.page
+    speeds(page, 1, "180.0 ±")
+    page.mouse.move(1, 1)
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        lab.theme(theme)
+        page.wait_for_timeout(500)  # colours change softly
+        assert complaints(page, ".ba-board") == []
+
+
+def test_real_jobs_are_followed_by_the_magic_to_their_ends(lab, tmp_path):
+    flag = tmp_path / "enough"
+    starts = [JOB.format(name=f"side-{ranks}", ranks=ranks, flag=flag) for ranks in (1, 2)]
+    lab.open("magic", "%load_ext batchai_magics", *starts, "%batchai scaling side-1 side-2")
+    for index in range(4):
+        lab.run(index)
+    page = lab.page
+    study = page.locator(".jp-CodeCell").nth(3)
+    live = study.locator(".ba-board")
+    live.get_by_text("weak scaling, batch of 8 per process. From 1 to 2 processes 2.00 times").wait_for()
+    flag.touch()
+    study.locator("img").wait_for()
+    assert live.count() == 0
+    assert "100.0 % ± " in study.inner_text()
+    assert lab.errors == []

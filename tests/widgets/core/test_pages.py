@@ -1,0 +1,54 @@
+from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def one(turn, page="a"):
+    return {"page": page, "turn": turn}
+
+
+def test_a_bye_that_comes_late_does_not_count():
+    pages = Pages(Clock())
+    pages.hello(one(1))
+    pages.hello(one(2))
+    pages.bye(one(1))
+    assert pages.is_any_here
+    pages.bye(one(2))
+    assert not pages.is_any_here
+
+
+def test_a_hello_that_comes_late_does_not_count():
+    pages = Pages(Clock())
+    pages.bye(one(1))
+    assert not pages.hello(one(1))
+    assert not pages.is_any_here
+    assert pages.hello(one(2))
+
+
+def test_a_page_that_leaves_does_not_take_the_view_from_the_others():
+    clock = Clock()
+    pages = Pages(clock)
+    pages.hello(one(1, "a"))
+    pages.hello(one(1, "b"))
+    pages.bye(one(1, "b"))
+    assert pages.is_any_here
+    clock.now = SILENT_AFTER_S - 1
+    pages.alive({"page": "a"})
+    clock.now += 2
+    assert pages.is_any_here
+    clock.now += SILENT_AFTER_S
+    assert not pages.is_any_here
+
+
+def test_the_last_word_counts_where_no_turn_is_told():
+    pages = Pages(Clock())
+    pages.hello({})
+    pages.bye({})
+    assert not pages.is_any_here
+    assert pages.hello({})
+    assert pages.is_any_here

@@ -1,0 +1,178 @@
+import numpy as np
+
+from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.follow import LogBytes, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.metrics import StepRecord
+from batchai_magics.metrics.record import PatternRecord
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.job import ExecutionState
+from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
+from batchai_magics.widgets.job.feed import Feed, facts_of
+from tests.widgets.scripted import FAILURE, JOB, resource
+
+BIG = 400_000
+
+
+def log(feed, text, file="stdout.txt"):
+    end = feed.tails[file].end if file in feed.tails else 0
+    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), end, end + len(text), False)))
+
+
+def restart(feed, text, file="stdout.txt"):
+    """The log was cut and starts again with this text."""
+    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), 0, len(text), False), restarted=True))
+
+
+def points(feed, *steps):
+    feed.take(MetricsSeen(JOB, tuple(StepRecord(step, 0, 100.0, 0, 3.0, 2.0) for step in steps)))
+
+
+def test_batches_are_numbered_and_end_when_the_view_has_all():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "one\n")
+    first = cursor.next_batch(feed, BIG)
+    log(feed, "two\n")
+    second = cursor.next_batch(feed, BIG)
+    assert [first.content["seq"], second.content["seq"]] == [1, 2]
+    assert first.buffers + second.buffers == [b"one\n", b"two\n"]
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_points_travel_as_columns():
+    feed, cursor = Feed(), Cursor()
+    points(feed, 1, 10)
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["points"] == {"first": 0, "generation": 0}
+    steps, ranks = (np.frombuffer(b, "i4").tolist() for b in batch.buffers[:2])
+    rates, losses = (np.frombuffer(b, "f4").tolist() for b in batch.buffers[2:4])
+    assert (steps, ranks, rates, losses) == ([1, 10], [0, 0], [100.0, 100.0], [2.0, 2.0])
+    assert np.frombuffer(batch.buffers[4], "f4").tolist() == [3.0, 3.0]
+
+
+def test_a_view_that_says_what_it_has_gets_the_rest():
+    feed, cursor = Feed(), Cursor()
+    points(feed, 1, 10)
+    log(feed, "one\n")
+    cursor.next_batch(feed, BIG)
+    points(feed, 20)
+    cursor.rewind(1, {"stdout.txt": 4})
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["points"] == {"first": 1, "generation": 0}
+    assert batch.content["logs"] == []
+
+
+def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
+    feed, cursor = Feed(), Cursor()
+    points(feed, *range(50))
+    for i in range(30_000):
+        log(feed, f"line {i:06}\n")
+    while cursor.next_batch(feed, BIG):
+        pass
+    cursor.rewind(0, {})
+    batch = cursor.next_batch(feed, BIG)
+    assert len(batch.buffers[0]) == 50 * 4
+    assert REPLAY_BYTES - 20 < len(batch.buffers[-1]) <= REPLAY_BYTES
+    assert batch.content["logs"][0]["skipped"] + batch.buffers[-1].count(b"\n") == 30_000
+
+
+def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "old\n", "other.txt")
+    cursor.next_batch(feed, BIG)
+    restart(feed, "new\n", "other.txt")
+    batch = cursor.next_batch(feed, BIG)
+    assert [(part["offset"], part["restarted"]) for part in batch.content["logs"]] == [(0, True)]
+    assert batch.buffers == [b"new\n"]
+    assert cursor.has_all(feed)
+
+
+def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has():
+    feed, cursor = Feed(), Cursor()
+    restart(feed, "")
+    points(feed, 1, 10)
+    while cursor.next_batch(feed, BIG):
+        pass
+    cursor.rewind(2, {"stdout.txt": 0}, generation=0)
+    assert cursor.next_batch(feed, BIG).content["points"] == {"first": 0, "generation": 1}
+
+
+def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "one\n")
+    feed.end()
+    cursor.next_batch(feed, BIG)
+    cursor.rewind(0, {"stdout.txt": 4})
+    assert cursor.next_batch(feed, BIG).content["complete"] is True
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_no_batch_is_longer_than_allowed_and_none_is_lost():
+    feed, cursor = Feed(), Cursor()
+    points(feed, *range(5000))
+    log(feed, "x" * 79 + "\n")
+    sizes, sent = [], 0
+    while batch := cursor.next_batch(feed, 20_000):
+        sizes.append(batch.size_bytes)
+        sent += len(batch.buffers[0]) // 4 if "points" in batch.content else 0
+    assert max(sizes) <= 20_000
+    assert sent == 5000
+
+
+def test_a_flood_is_skipped_with_a_count():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "first\n")
+    cursor.next_batch(feed, BIG)
+    log(feed, "".join(f"line {i:06}\n" for i in range(20_000)))
+    batch = cursor.next_batch(feed, BIG)
+    part = batch.content["logs"][0]
+    assert len(batch.buffers[0]) <= LOG_BYTES
+    assert part["skipped"] + batch.buffers[0].count(b"\n") == 20_000
+
+
+def test_the_end_is_told_once():
+    feed, cursor = Feed(), Cursor()
+    log(feed, "one\n")
+    cursor.next_batch(feed, BIG)
+    feed.end()
+    assert cursor.next_batch(feed, BIG).content["complete"] is True
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_the_head_says_what_failed_first():
+    feed = Feed(processes=4)
+    feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
+    facts = facts_of(feed)
+    assert facts["state"] == "failed"
+    assert facts["first_failure"] == {"rank": 2, "node": "node-1", "exit_code": 1}
+    assert facts["ended"] - facts["started"] == 34_000
+
+
+def test_every_other_number_travels_under_its_name():
+    feed, cursor = Feed(), Cursor()
+    found = (PatternRecord("lr", 0.5, 10, 1), PatternRecord("norm", 3.0, None, None))
+    feed.take(MetricsSeen(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
+    assert [np.frombuffer(b, "i4").tolist() for b in batch.buffers[3:5]] == [[1, 2], [-1, -1]]
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_numbers_are_void_when_the_log_starts_again():
+    feed, cursor = Feed(), Cursor()
+    points(feed, 1, 10)
+    log(feed, "old\n")
+    cursor.next_batch(feed, BIG)
+    restart(feed, "new\n")
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["points"] == {"first": 0, "generation": 1}
+    assert (len(feed.points), feed.records, batch.buffers[0]) == (0, [], b"")
+    points(feed, 5)
+    assert len(cursor.next_batch(feed, BIG).buffers[0]) == 4
+
+
+def test_node_counts_are_remembered():
+    times = iter([1.0, 2.0])
+    feed = Feed(clock=lambda: next(times))
+    feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2)))
+    feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2)))
+    assert list(feed.history) == [[1000, 2, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0]]

@@ -1,0 +1,152 @@
+"""What a reader can do in the live view, in a real JupyterLab."""
+
+import re
+
+import pytest
+
+from tests.widgets.job.test_live_view import SETUP, SHOW
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+MILLION = """
+backend.write("".join(f"line {i:07} of a long log\\n" for i in range(1_000_000)) + "the end\\n")
+"""
+RANKS = """
+for step in range(1, 41):
+    for rank in range(4):
+        rate = f"{100 + step + rank}.0 +/- 1.0 (jitter = 2.0)"
+        backend.write(f"{step}\\timages/sec: {rate}\\t{5 / step:.3f}\\t0.500\\t0.700\\n", rank=rank)
+"""
+RESTART = """
+(backend.folder / "stdout.txt").write_text("7\\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\\t3.000\\n")
+"""
+SPEEDS = """
+for batch in range(3):
+    backend.write(f"Epoch[0] Batch [{batch}]\\tSpeed: {1200 + batch} samples/sec\\taccuracy=0.{batch + 1}\\n")
+"""
+FAILING = """%%batchai_job bad --nodes 2 --processes 4
+import os, time
+def fail():
+    raise ValueError("bad batch")
+if os.environ["PMI_RANK"] == "2":
+    fail()
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def job_cell(tmp_path):
+    return SETUP.format(folder=tmp_path / "job")
+
+
+def run_all(lab, count):
+    for index in range(count):
+        lab.run(index)
+
+
+def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
+    widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
+    lab.open("fails", widget, FAILING)
+    run_all(lab, 2)
+    panel = lab.page.get_by_role("region", name="first failure")
+    panel.get_by_text("Rank 2 on node").wait_for()
+    panel.get_by_text("ValueError: bad batch").wait_for()
+    assert panel.get_by_text("3 other processes").count() == 1
+    panel.get_by_role("button", name="cell line 4").click()
+    selected = "() => document.activeElement.cmTile?.view ?? document.activeElement.cmView?.view"
+    text = lab.page.evaluate(
+        f"() => {{ const v = ({selected})(); const s = v.state.selection.main; "
+        "return v.state.sliceDoc(s.from, s.to); }"
+    )
+    assert text.strip() == 'raise ValueError("bad batch")'
+    panel.get_by_role("button", name="Show in the log").click()
+    lab.page.locator(".ba-row", has_text="Traceback").wait_for()
+    assert lab.errors == []
+
+
+def test_a_million_lines_are_searched_as_a_whole(lab, job_cell):
+    lab.open("million", job_cell, SHOW, MILLION)
+    run_all(lab, 3)
+    page = lab.page
+    page.locator(".ba-row", has_text="the end").wait_for()
+    page.get_by_label("Search the log").fill("0123456 of")
+    page.locator(".ba-row.ba-current", has_text="0123456").wait_for()
+    page.get_by_label("Search the log").fill("line 0[0-9]*7 of")
+    page.get_by_role("button", name="Regular expression").click()
+    page.locator(".ba-count", has_text="100,000 of 100,000").wait_for()
+    page.get_by_role("button", name="Next match").click()
+    page.locator(".ba-row.ba-current", has_text="0000007").wait_for()
+    page.get_by_role("button", name="Previous match").click()
+    page.locator(".ba-row.ba-current", has_text="0999997").wait_for()
+    assert lab.errors == []
+
+
+def test_one_ranks_lines_stand_alone_and_go_on(lab, job_cell):
+    more = "backend.write('the last word\\n', rank=2)\nbackend.write('of no interest\\n', rank=1)"
+    lab.open("ranks", job_cell, SHOW, RANKS, more)
+    run_all(lab, 3)
+    page = lab.page
+    page.get_by_role("tab", name="rank 2").click()
+    page.locator(".ba-row", has_text="images/sec: 142.0").wait_for()
+    assert page.locator(".ba-row", has_text="images/sec: 141.0").count() == 1  # step 39 of rank 2
+    assert page.locator(".ba-row", has_text="images/sec: 143.0").count() == 0
+    lab.run(3)
+    page.locator(".ba-row", has_text="the last word").wait_for()
+    assert page.locator(".ba-row", has_text="of no interest").count() == 0
+
+
+def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
+    lab.open("charts", job_cell, SHOW, RANKS, RESTART)
+    run_all(lab, 3)
+    page = lab.page
+    rates, losses = page.locator(".ba-chart").first, page.locator(".ba-chart").last
+    rates.get_by_role("button", name=re.compile("^r1 ")).click()
+    assert rates.get_by_role("button", name=re.compile("^r1 ")).get_attribute("aria-pressed") == "false"
+    losses.get_by_role("button", name="log").click()
+    losses.get_by_label("Number to draw").select_option("top-5")
+    page.get_by_role("img", name="top-5 at step 40, mean 0.700").wait_for()
+    lab.run(3)
+    page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
+    assert lab.errors == []
+
+
+def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
+    lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
+    run_all(lab, 3)
+    page = lab.page
+    page.get_by_role("img", name=re.compile("^samples_per_sec at step 3, 1,?202")).wait_for()
+    page.get_by_role("img", name=re.compile("^accuracy at step 3")).wait_for()
+    lab.run(3)
+    page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
+    assert lab.errors == []
+
+
+def test_files_are_listed_and_looked_into(lab, job_cell):
+    figure = "import base64; backend.write(base64.b64decode('{}'), file='loss.png')"
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel))
+    run_all(lab, 4)
+    page = lab.page
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("treeitem", name="loss.png").get_by_role("button").click()
+    page.get_by_role("img", name="loss.png").wait_for()
+    page.get_by_role("treeitem", name="stdout.txt").get_by_role("button").click()
+    page.locator(".ba-body pre", has_text="images/sec: 143.0").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename == "stdout.txt"
+    assert download.value.path().read_text().count("\n") == 160
+
+
+def test_long_lines_wrap_and_the_first_error_is_found(lab, job_cell):
+    lines = "backend.write('fine\\n' * 5000 + 'RuntimeError: ' + 'x' * 2000 + ' end\\n' + 'fine\\n' * 5000)"
+    lab.open("wraps", job_cell, SHOW, lines)
+    run_all(lab, 3)
+    page = lab.page
+    page.locator(".ba-row").first.wait_for()
+    page.get_by_role("button", name="First error").click()
+    page.locator(".ba-row.ba-current", has_text="RuntimeError").wait_for()
+    page.get_by_role("button", name="Wrap").click()
+    row = page.locator(".ba-row", has_text="RuntimeError")
+    assert row.bounding_box()["height"] > 100
+    assert row.bounding_box()["width"] <= page.locator(".ba-log").bounding_box()["width"]

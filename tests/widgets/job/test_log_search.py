@@ -1,0 +1,104 @@
+import re
+
+import pytest
+
+from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.errors import UsageError
+from batchai_magics.widgets.job.log_search import ERROR, Search, pattern_of
+
+
+class File:
+    def __init__(self, data, *, is_complete=True, spans=()):
+        self.data, self.is_complete, self.spans = data, is_complete, spans
+
+    def __call__(self, offset, limit):
+        found = self.data[offset : offset + limit]
+        return Chunk(found, offset, len(self.data), self.is_complete, self.spans)
+
+
+def hits(data, query, *, is_regex=False, rank=None, spans=()):
+    search = Search(File(data, spans=spans), pattern_of(query, is_regex=is_regex), rank=rank)
+    while not search.is_complete or not search.size:
+        search.go_on()
+        if not data:
+            break
+    return [int(hit) for hit in search.hits]
+
+
+def test_a_loop_within_a_loop_is_searched_and_does_not_hang():
+    data = b"\x1b[31m" + b"a" * 60 + b"\x1b[0mb\n" + b"b" + b"a" * 60 + b"\n"
+    assert hits(data, "(a+)+$", is_regex=True) == [data.index(b"ba", 1)]
+
+
+def test_every_line_of_a_long_file_is_found_once():
+    data = b"".join(b"line %07d of many\n" % i for i in range(200_000))
+    assert len(hits(data, "line")) == 200_000
+    assert hits(data, "0199999 of") == [199_999 * 21]
+
+
+def test_capitals_count_only_in_plain_text_that_has_some():
+    data = b"error\nError\nERROR\n"
+    assert hits(data, "error") == [0, 6, 12]
+    assert hits(data, "Error") == [6]
+    assert hits(data, "Err.r", is_regex=True) == [0, 6, 12]
+
+
+def test_a_match_never_runs_over_the_end_of_its_line():
+    data = b"a 1\n2 b\na 3 b\n"
+    assert hits(data, r"a[^x]*b", is_regex=True) == [8]
+    assert hits(data, r"\d\s", is_regex=True) == [4, 8]
+
+
+def test_a_pattern_that_matches_nothing_too_finds_only_something():
+    assert hits(b"b\naa\nb\n", "a*", is_regex=True) == [2]
+
+
+def test_what_the_reader_sees_is_searched_not_its_colours():
+    data = b"\x1b[31mre\x1b[0md\n10%\r100%\n"
+    assert hits(data, "red") == [0]
+    assert hits(data, "^10%", is_regex=True) == []
+    assert hits(data, "100%") == [13]
+
+
+def test_the_lines_of_one_rank_are_searched_alone():
+    spans = (Span(0, 2, 0), Span(2, 4, 1), Span(4, 6, 0))
+    assert hits(b"x\nx\nx\n", "x", rank=0, spans=spans) == [0, 4]
+
+
+def test_what_has_grown_is_searched_and_an_unfinished_line_waits():
+    file = File(b"one\ntw", is_complete=False)
+    search = Search(file, re.compile(b"o"))
+    search.go_on()
+    assert (list(search.hits), search.is_complete) == ([0], True)
+    file.data += b"o\n"
+    search.go_on()
+    assert list(search.hits) == [0, 4]
+
+
+def test_a_file_that_starts_again_is_searched_again():
+    file = File(b"one\ntwo\n", is_complete=False)
+    search = Search(file, re.compile(b"o"))
+    search.go_on()
+    file.data = b"no\n"
+    search.go_on()
+    assert list(search.hits) == [0]
+
+
+def test_a_search_stops_when_its_time_is_over():
+    search = Search(File(b"x\n" * (1 << 21)), re.compile(b"nothing"))
+    times = iter([0.0, 0.1, 0.3])
+    search.go_on(clock=lambda: next(times))
+    assert (search.scanned, search.is_complete) == (1 << 20, False)
+
+
+@pytest.mark.parametrize("query", ["(", r"(a+)+\1", "a{99999999999}"])
+def test_an_expression_that_cannot_work_is_refused(query):
+    with pytest.raises(UsageError, match="no valid expression"):
+        pattern_of(query, is_regex=True)
+
+
+@pytest.mark.parametrize(
+    "line", [b"Traceback (most recent call last):", b"ValueError: x", b"E: out of memory"]
+)
+def test_an_error_is_known_by_its_look(line):
+    assert hits(b"errors=0\nfine\n" + line + b"\n", ERROR, is_regex=True) == [14]

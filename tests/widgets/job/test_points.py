@@ -1,0 +1,28 @@
+"""The numbers of other programs as columns for the chart with the menu."""
+
+import numpy as np
+
+from batchai_magics.metrics import read_metrics
+from batchai_magics.widgets.job.points import Points
+
+
+def points_of(text):
+    points = Points()
+    points.add(read_metrics(text.encode()).records)
+    return points
+
+
+def values(points, name):
+    steps, _, numbers = points.others[name].columns(0, 99)
+    return np.frombuffer(steps, np.int32).tolist(), np.frombuffer(numbers, np.float32).tolist()
+
+
+def test_the_rates_of_horovods_benchmark_can_be_drawn():
+    points = points_of("Iter #0: 10.0 img/sec per GPU\nIter #1: 12.5 img/sec per GPU\n")
+    assert values(points, "images_per_sec_per_device") == ([0, 1], [10, 12.5])
+
+
+def test_steps_that_begin_anew_with_each_epoch_are_counted_on():
+    line = "48/48 - 1s - loss: {} - accuracy: 0.5\n"
+    points = points_of("".join(f"Epoch {epoch}/2\n{line.format(1 / epoch)}" for epoch in (1, 2)))
+    assert values(points, "loss") == ([1, 2], [1, 0.5])

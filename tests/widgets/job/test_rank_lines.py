@@ -1,0 +1,73 @@
+from array import array
+
+from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.job.rank_lines import PAGE_BYTES, lines_of, tail_page
+from batchai_magics.widgets.job.rank_tags import ranks_between
+from batchai_magics.widgets.job.tail import Tail
+
+LINE = 10
+
+
+def shared(count, ranks, *, size=LINE):
+    """A log of lines written in turn, as a function of offset and limit."""
+    data = b"".join(b"%0*d\n" % (size - 1, i) for i in range(count))
+
+    def read(offset, limit):
+        end = min(len(data), offset + limit)
+        first, last = offset // size, -(-end // size)
+        spans = [Span(max(offset, i * size), min(end, (i + 1) * size), i % ranks) for i in range(first, last)]
+        return Chunk(data[offset:end], offset, len(data), False, tuple(spans))
+
+    return read
+
+
+def test_the_last_lines_of_a_rank_come_first():
+    page = lines_of(shared(9, 3), 1, -1, is_backward=True)
+    assert page.data == b"000000001\n000000004\n000000007\n"
+    assert (page.starts, page.start, page.end) == ([10, 40, 70], 0, 90)
+
+
+def test_pages_of_a_rank_meet_and_hold_every_line():
+    read, seen, end = shared(60_000, 4), [], -1
+    while end:
+        page = lines_of(read, 2, end, is_backward=True)
+        assert len(page.data) == len(page.starts) * LINE
+        seen, end = page.starts + seen, page.start
+    assert seen == [i * LINE for i in range(60_000) if i % 4 == 2]
+
+
+def test_a_rank_is_read_on_from_where_it_was():
+    page = lines_of(shared(100_000, 2), 0, 500_000, is_backward=False)
+    assert page.start == 500_000
+    assert page.starts[0] == 500_000
+    assert len(page.data) >= PAGE_BYTES
+
+
+def test_the_tail_is_whole_lines():
+    page = tail_page(shared(100_000, 2, size=7))
+    assert page.data.startswith(b"0")
+    assert page.starts[0] % 7 == 0
+    assert page.end == 700_000
+
+
+TAGGED = b"[1,0]<stdout>:a\n[1,1]<stdout>:b\nnobody's\n[node-2@1,1]<stderr>:c\n"
+
+
+def test_a_tag_tells_whose_line_it_is():
+    def read(offset, limit):
+        return Chunk(TAGGED[offset : offset + limit], offset, len(TAGGED), True, (Span(0, len(TAGGED), 0),))
+
+    page = lines_of(read, 1, -1, is_backward=True)
+    assert page.data == b"[1,1]<stdout>:b\n[node-2@1,1]<stderr>:c\n"
+    assert page.starts == [16, TAGGED.index(b"[node")]
+    tail = Tail()
+    tail.add(read(0, 100))
+    assert tail.is_shared
+    assert tail.lines(5, rank=0) == ("[1,0]<stdout>:a", "")
+
+
+def test_who_wrote_what_is_told_by_the_byte():
+    spans = (Span(0, 10, 1), Span(10, 20, 1), Span(25, 30, 0))
+    pairs = array("i", ranks_between(spans, 5, 40))
+    assert list(pairs) == [0, 1, 15, -1, 20, 0, 25, -1]
+    assert ranks_between((), 0, 10) == b""

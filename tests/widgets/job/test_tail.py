@@ -1,0 +1,48 @@
+from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.job.tail import Tail
+
+
+def tail_of(*texts, kept_bytes=1 << 18):
+    tail = Tail(kept_bytes)
+    for text in texts:
+        data = text.encode()
+        tail.add(Chunk(data, tail.end, tail.end + len(data), False))
+    return tail
+
+
+def test_a_piece_is_what_is_new():
+    piece = tail_of("one\ntwo\n", "three\n").piece(4, 1000, line=1)
+    assert (piece.offset, piece.data, piece.skipped_lines, piece.line) == (4, b"two\nthree\n", 0, 3)
+
+
+def test_what_does_not_fit_is_skipped_by_whole_lines_and_counted():
+    tail = tail_of(*(f"line {i:03}\n" for i in range(100)))
+    piece = tail.piece(0, 25, line=0)
+    assert piece.data == b"line 098\nline 099\n"
+    assert (piece.offset, piece.skipped_lines, piece.line) == (98 * 9, 98, 100)
+
+
+def test_lines_are_counted_beyond_what_is_kept():
+    tail = tail_of(*("x" * 9 + "\n" for _ in range(1000)), kept_bytes=100)
+    piece = tail.piece(0, 50, line=0)
+    assert piece.skipped_lines + piece.data.count(b"\n") == 1000
+    assert piece.end == 10_000
+
+
+def test_a_line_without_end_is_cut_where_it_must():
+    piece = tail_of("x" * 5000).piece(0, 1000, line=0)
+    assert (piece.offset, len(piece.data)) == (4000, 1000)
+
+
+def test_a_file_that_was_cut_starts_again():
+    tail = tail_of("old\n")
+    tail.add(Chunk(b"new\n", 0, 4, False), is_restarted=True)
+    assert (tail.generation, tail.piece(0, 100, line=0).data) == (1, b"new\n")
+
+
+def test_the_lines_of_one_rank_are_told_apart():
+    tail = Tail()
+    spans = (Span(0, 2, 0), Span(2, 4, 1), Span(4, 6, 0))
+    tail.add(Chunk(b"a\nb\nc\n", 0, 6, False, spans))
+    assert tail.lines(5, rank=0) == ("a", "c", "")
+    assert tail.lines(5) == ("a", "b", "c", "")
