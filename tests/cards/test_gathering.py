@@ -1,5 +1,6 @@
 """What a job's card shows, gathered from the job's handle."""
 
+import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import batchai_magics
@@ -8,6 +9,7 @@ from tests.world import World, world
 __all__ = ["world"]
 
 
+@pytest.mark.slow
 def test_a_notebook_without_the_magics_shows_a_job_as_a_card(world: World, monkeypatch) -> None:
     shell = InteractiveShell()
     monkeypatch.setattr("batchai_magics.magics.loading.get_ipython", lambda: shell)
