@@ -256,3 +256,19 @@ def a_folder_with_mounts_in_it(folder: Path) -> None:
     unmanaged.unmount(ours)
     trees.remove(ours)
     tell("something left" if ours.exists() else "nothing left")
+
+
+def test_nobody_else_mounts_below_a_folder_meanwhile(tmp_path: Path) -> None:
+    waited: list[str] = []
+    with unmanaged._alone(tmp_path):
+        with pytest.raises(BlockingIOError), unmanaged._alone(tmp_path, wait=False):
+            pytest.fail("two at once")
+        with pytest.raises(InterruptedError), unmanaged._alone(tmp_path, meanwhile=lambda: stop(waited)):
+            pytest.fail("two at once")
+    with unmanaged._alone(tmp_path, wait=False):
+        assert waited == ["waited"]
+
+
+def stop(waited: list[str]) -> None:
+    waited.append("waited")
+    raise InterruptedError
