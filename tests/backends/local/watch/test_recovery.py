@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -136,3 +138,19 @@ def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monke
     )
     recovery.recover(still.store, still.layout)
     assert still.state(job)["state"] == "running"
+
+
+def test_what_a_lost_job_left_behind_is_ended_and_forgotten(still: Still) -> None:
+    job = lost(still)
+    guid = still.state(job)["guid"]
+    left = subprocess.Popen(["sleep", "1000"], env={**os.environ, process.MARK: guid})
+    stranger = subprocess.Popen(["sleep", "1000"], env={**os.environ, process.MARK: "another"})
+    sign_in = still.layout.job(guid).registry
+    sign_in.mkdir(parents=True)
+    recovery.recover(still.store, still.layout)
+    assert not process.marked(guid)
+    assert stranger.poll() is None
+    assert not sign_in.exists()
+    for child in (left, stranger):
+        child.kill()
+        child.wait()
