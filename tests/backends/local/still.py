@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from batchai_magics.backends.local.state import creation, nodes
 from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import record
-from batchai_magics.backends.local.watch import preparation, process, scheduler
+from batchai_magics.backends.local.watch import detached, preparation, scheduler
 from batchai_magics.backends.local.watch.outcome import failed_with
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
@@ -27,7 +28,7 @@ LOGS = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
 
 
 class Still:
-    """A workspace `w` with an experiment `e`; supervisors are a program that does nothing."""
+    """A workspace `w` with an experiment `e`; nothing is started for its jobs and nodes."""
 
     def __init__(self, home: Path) -> None:
         self.layout = Layout(home)
@@ -121,19 +122,21 @@ class Still:
 
 def dead() -> str:
     """The identity of a process that is no more."""
-    child = subprocess.Popen(["sleep", "1000"])
-    name = process.identity(child.pid)
-    child.kill()
-    child.wait()
-    return name
+    return f"{os.getpid()}:1:another boot"
+
+
+class Stand:
+    """Stands in for a supervisor: the process that every other one comes from, which never ends."""
+
+    pid = 1
+
+    def wait(self) -> None:
+        """There is nothing to wait for."""
 
 
 @pytest.fixture
 def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Still]:
-    program = tmp_path / "python"
-    program.write_text("#!/bin/sh\nexec cat > /dev/null\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(scheduler, "python_of_this_process", lambda: str(program))
+    monkeypatch.setattr(detached, "start", lambda program, *, secrets: Stand())
     made = Still(tmp_path / "home")
     yield made
     made.close()

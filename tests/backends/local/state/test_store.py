@@ -108,6 +108,7 @@ def test_a_crash_of_the_machine_loses_nothing_that_was_committed(store: Store) -
         assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: on the disk before it is said
 
 
+@pytest.mark.slow
 def test_a_forked_child_opens_the_file_for_itself(store: Store, tmp_path: Path) -> None:
     count(store)
     argv = [sys.executable, "-c", FORK, str(tmp_path / "home" / "state.db")]

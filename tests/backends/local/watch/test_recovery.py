@@ -140,6 +140,7 @@ def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monke
     assert still.state(job)["state"] == "running"
 
 
+@pytest.mark.slow
 def test_what_a_lost_job_left_behind_is_ended_and_forgotten(still: Still) -> None:
     job = lost(still)
     guid = still.state(job)["guid"]
