@@ -26,8 +26,9 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, workspace_id
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Job
+from batchai_magics.models.states import ExecutionState
 
 JOBS, KILLS, NODES, SEED = 200, 100, 4, 20180501
 WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran; sleep 0.1"

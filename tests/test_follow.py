@@ -10,7 +10,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import Follower, LogBytes, MetricsSeen, NodesChanged, StateChanged, events
 from batchai_magics.metrics import StepRecord
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.world import World, until, world
 
 __all__ = ["world"]

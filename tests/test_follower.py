@@ -23,7 +23,7 @@ from batchai_magics.follow import (
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.widgets.place import EXPERIMENT, Place
 from tests.widgets.scripted import JOB, ScriptedBackend, step_line
 

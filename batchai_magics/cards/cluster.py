@@ -8,8 +8,9 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
-from batchai_magics.models.cluster import AllocationState, NodeState, ScaleSettings
+from batchai_magics.models.cluster import ScaleSettings
 from batchai_magics.models.resources import Cluster, Node
+from batchai_magics.models.states import AllocationState, NodeState
 
 MOST_NODES = 64
 TITLES = ("node", "state", "for", "job")

@@ -10,7 +10,8 @@ from batchai_magics.cards.job import Card, first_failure, to_html
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.logs import last_lines
 from batchai_magics.metrics import Record, summarize
-from batchai_magics.models.job import ERR, OUT, ExecutionState
+from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.states import ExecutionState
 
 LAST_LINES = 20
 FAILURE_LINES = 12

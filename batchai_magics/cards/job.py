@@ -12,8 +12,9 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.jobs.script_lines import script_name, with_cell_lines
-from batchai_magics.models.cluster import NodeState, NodeStateCounts
+from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.resources import Job, RankExit
+from batchai_magics.models.states import NodeState
 
 MAX_LINES = 40
 MAX_LINE_LENGTH = 300

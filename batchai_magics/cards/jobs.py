@@ -8,8 +8,8 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
-from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Job
+from batchai_magics.models.states import ExecutionState
 
 MOST_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")

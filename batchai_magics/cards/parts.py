@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 
 FRAME = (
     "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"

@@ -9,6 +9,7 @@ from pydantic import SecretStr, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import Count, Text
+from batchai_magics.models.states import DeallocationOption, NodeState
 from batchai_magics.models.storage import (
     EnvironmentVariable,
     KeyVaultSecretReference,
@@ -19,26 +20,11 @@ from batchai_magics.models.storage import (
 from batchai_magics.models.wire import WireModel
 
 
-class AllocationState(enum.Enum):
-    """Whether nodes are being added or removed."""
-
-    STEADY = "steady"
-    RESIZING = "resizing"
-
-
 class VmPriority(enum.Enum):
     """Whether the nodes may be taken away."""
 
     DEDICATED = "dedicated"
     LOW_PRIORITY = "lowpriority"
-
-
-class DeallocationOption(enum.Enum):
-    """What happens to the job of a node that has to leave."""
-
-    REQUEUE = "requeue"
-    TERMINATE = "terminate"
-    WAIT_FOR_JOB_COMPLETION = "waitforjobcompletion"
 
 
 class ManualScale(WireModel):
@@ -169,16 +155,6 @@ class ClusterPatch(WireModel):
     kind: ClassVar[str] = "cluster"
 
     scale_settings: ScaleSettings
-
-
-class NodeState(enum.Enum):
-    """What a node does."""
-
-    PREPARING = "preparing"  # its folder, mounts and setup task are being made
-    IDLE = "idle"  # ready for a job
-    RUNNING = "running"  # belongs to a job
-    LEAVING = "leaving"  # goes when its job is done with it
-    UNUSABLE = "unusable"  # could not be prepared; the cluster's errors say why
 
 
 class NodeStateCounts(WireModel):

@@ -31,21 +31,6 @@ STDOUTERR = "stdouterr"
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
-class ExecutionState(enum.Enum):
-    """Where a job stands."""
-
-    QUEUED = "queued"  # waits for enough idle nodes
-    RUNNING = "running"  # its processes, or their preparation, run
-    TERMINATING = "terminating"  # was told to stop and is stopping
-    SUCCEEDED = "succeeded"  # every process ended with exit code 0
-    FAILED = "failed"  # ended otherwise; `executionInfo.errors` says why
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the job has ended."""
-        return self in (ExecutionState.SUCCEEDED, ExecutionState.FAILED)
-
-
 class JobPriority(enum.Enum):
     """Which of the queued jobs of a cluster starts first."""
 

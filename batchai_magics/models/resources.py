@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from batchai_magics.models.cluster import AllocationState, ClusterSpec, NodeState, NodeStateCounts
+from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.file_server import FileServerSpec, MountSettings
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from batchai_magics.models.wire import WireModel, wire_time
 
 

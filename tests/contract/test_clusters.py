@@ -6,8 +6,7 @@ import pytest
 
 from batchai_magics.backends.base import CommandBytes, CommandEnd
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
-from batchai_magics.models.cluster import NodeState
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState, NodeState
 from tests.contract.places import HOLD, MOUNTED, Place, auto, manual
 from tests.world import until
 

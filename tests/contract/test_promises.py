@@ -11,7 +11,7 @@ from batchai_magics.backends.base import ExperimentSpec, FileRef, WorkspaceSpec
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.contract.places import HOLD, USER, Place
 from tests.world import until
 

@@ -11,7 +11,7 @@ from batchai_magics import cell
 from batchai_magics.cards.gathering import html_of
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
 from batchai_magics.jobs.submit import find, submit
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.world import World
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import handle
 from batchai_magics.jobs.handle import Job
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted import FAILURE, JOB, ScriptedBackend, step_line
 
 

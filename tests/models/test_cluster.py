@@ -1,7 +1,8 @@
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeState, NodeStateCounts
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeStateCounts
+from batchai_magics.models.states import NodeState
 from tests.models.samples import cluster_body
 
 

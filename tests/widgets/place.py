@@ -5,10 +5,10 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Chunk, OutputFile
 from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.models.cluster import AllocationState, ClusterSpec, NodeState, NodeStateCounts
+from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Cluster, ExecutionInfo, Job, Node, Provisioning
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.widgets.scripted import JOB, SPEC, JobSpec, step_line
 
 CLUSTER = JOB.workspace_id.child(Kind.CLUSTER, "nc6")

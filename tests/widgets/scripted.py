@@ -5,10 +5,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import Chunk, OutputFile, Span
-from batchai_magics.models.cluster import AllocationState, ClusterSpec, NodeStateCounts
+from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Cluster, ErrorDetail, ExecutionInfo, Job, Provisioning, RankExit
+from batchai_magics.models.states import AllocationState, ExecutionState
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 JOB = ResourceId.parse(

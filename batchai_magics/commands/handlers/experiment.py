@@ -12,8 +12,8 @@ from batchai_magics.commands.output.work import Work
 from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import ExecutionState
 from batchai_magics.models.resources import Job, Resource
+from batchai_magics.models.states import ExecutionState
 
 
 def create(context: Context, arguments: Namespace) -> Resource:

@@ -9,8 +9,9 @@ from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said
 from batchai_magics.follow import LogBytes, StateChanged, events
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import ERR, ExecutionState
+from batchai_magics.models.job import ERR
 from batchai_magics.models.resources import ErrorDetail, Job
+from batchai_magics.models.states import ExecutionState
 
 _NO_EXIT_CODE = 255
 

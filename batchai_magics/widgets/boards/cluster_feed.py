@@ -8,9 +8,10 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.cards.cluster import ClusterCard, scale_of, target_of, to_html, to_text
-from batchai_magics.models.cluster import AllocationState, NodeState, ScaleSettings
+from batchai_magics.models.cluster import ScaleSettings
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
+from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
 
 LONGEST_S = 2.0  # between two looks while nothing happens

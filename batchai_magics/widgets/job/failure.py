@@ -7,8 +7,9 @@ from typing import Any
 
 from batchai_magics.backends.base import Chunk, OutputFile
 from batchai_magics.cards.job import clean, first_failure
-from batchai_magics.models.job import ERR, OUT, ExecutionState
+from batchai_magics.models.job import ERR, OUT
 from batchai_magics.models.resources import Job, RankExit
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
 
 LINES = 30  # of the process that failed first

@@ -12,9 +12,10 @@ from batchai_magics.follow import Event, LogBytes, MetricsSeen, NodesChanged, St
 from batchai_magics.jobs.script_lines import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.record import Record
-from batchai_magics.models.cluster import NodeState, NodeStateCounts
+from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import Job
+from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire import duration
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail

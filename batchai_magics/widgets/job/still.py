@@ -11,7 +11,8 @@ from batchai_magics.cards.gathering import numbers_of
 from batchai_magics.cards.job import Card, first_failure, to_html, to_text
 from batchai_magics.metrics import figure_png, plot
 from batchai_magics.metrics.charts.run import is_drawable
-from batchai_magics.models.job import ERR, ExecutionState
+from batchai_magics.models.job import ERR
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.job.feed import MAIN_LOG, Feed
 

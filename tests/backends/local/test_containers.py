@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.backends.local import containers
 from batchai_magics.models.container import ContainerSettings
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE, submit
 from tests.world import PATIENCE_S, World, below, until
 

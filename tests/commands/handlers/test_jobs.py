@@ -5,7 +5,7 @@ import pytest
 
 from batchai_magics.commands.output.stream import Ended, Logged, Said
 from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]

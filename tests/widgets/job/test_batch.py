@@ -5,7 +5,7 @@ from batchai_magics.follow import LogBytes, MetricsSeen, NodesChanged, StateChan
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
 from batchai_magics.widgets.job.feed import Feed, facts_of
 from tests.widgets.scripted import FAILURE, JOB, resource

@@ -14,8 +14,9 @@ from batchai_magics.backends.local.state.catalog import not_found, wire_text
 from batchai_magics.backends.local.state.job_rows import values_of
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import autoscale
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, DeallocationOption
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import DeallocationOption
 
 
 @dataclass(frozen=True)

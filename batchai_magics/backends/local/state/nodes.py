@@ -9,8 +9,9 @@ from datetime import datetime, timezone
 
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.cluster import DeallocationOption, NodeState, NodeStateCounts
+from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import DeallocationOption, NodeState
 
 
 def resize(db: sqlite3.Connection, key: str, target: int, option: DeallocationOption) -> list[str]:

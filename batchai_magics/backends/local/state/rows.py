@@ -10,10 +10,10 @@ from typing import Any
 
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.watch.planning import output_segment
-from batchai_magics.models.cluster import AllocationState, ClusterSpec, NodeState
+from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import (
     Cluster,
     ErrorDetail,
@@ -28,6 +28,7 @@ from batchai_magics.models.resources import (
     Resource,
     Workspace,
 )
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 
 
 def resource(db: sqlite3.Connection, row: sqlite3.Row) -> Resource:

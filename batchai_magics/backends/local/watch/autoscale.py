@@ -7,7 +7,7 @@ import time
 
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.models.cluster import DeallocationOption
+from batchai_magics.models.states import DeallocationOption
 
 DEFAULT_IDLE_S = 300.0
 

@@ -10,7 +10,8 @@ from batchai_magics.backends.local import elevation
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
 from tests.world import PATIENCE_S, World, until
 

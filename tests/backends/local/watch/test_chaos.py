@@ -15,7 +15,8 @@ import pytest
 from batchai_magics.backends.local.watch import process
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, until
 

@@ -19,7 +19,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.jobs.submit import find, workspace_id
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, holders, until
 

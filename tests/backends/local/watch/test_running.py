@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.local.folders import outputs
 from batchai_magics.backends.node.rank import STAMP
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, until
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import ExecutionState
+from batchai_magics.models.states import ExecutionState
 from tests.world import World, until
 
 pytestmark = pytest.mark.slow

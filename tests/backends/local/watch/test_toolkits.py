@@ -8,7 +8,8 @@ import pytest
 
 from batchai_magics.backends.local import open_mpi
 from batchai_magics.jobs.handle import Job
-from batchai_magics.models.job import ExecutionState, JobSpec
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.states import ExecutionState
 from tests.world import PATIENCE_S, World
 
 pytestmark = pytest.mark.slow
