@@ -26,5 +26,14 @@ def test_no_second_has_more_bytes_than_allowed():
     budget = Budget(clock, bytes_per_s=1000)
     budget.spend(900)
     assert budget.left_bytes == 100
-    clock.now += 1.01
+    clock.now += 0.9
+    assert budget.left_bytes == 100
+    clock.now = 101.0
     assert budget.left_bytes == 1000
+
+
+def test_a_message_longer_than_was_left_leaves_nothing():
+    clock = Clock()
+    budget = Budget(clock, bytes_per_s=1000)
+    budget.spend(1900)
+    assert budget.left_bytes == 0

@@ -53,3 +53,41 @@ def test_a_kernel_that_cannot_hear_goes_on_sending():
     kernel.is_busy = True
     listening = listening_to(kernel, sent=WINDOW + 1)
     assert kernel.wait(listening, 100)
+
+
+def test_a_kernel_is_asked_once_at_a_time():
+    kernel = Kernel()
+    kernel.is_busy = True
+    listening = listening_to(kernel, sent=WINDOW + 1)
+    kernel.wait(listening, 100)
+    assert len(kernel.asked) == 1
+
+
+def test_a_word_that_comes_late_takes_nothing_back():
+    kernel = Kernel()
+    listening = listening_to(kernel, sent=WINDOW + 10)
+    listening.heard(WINDOW + 10)
+    listening.heard(1)
+    listening.sent(2 * WINDOW)
+    kernel.wait(listening, 100)
+    assert listening.is_open
+
+
+def test_a_kernel_that_was_late_once_in_between_is_asked_anew():
+    kernel = Kernel()
+    listening = listening_to(kernel, sent=WINDOW + 1)
+    kernel.wait(listening, 12)
+    kernel.is_busy = True
+    kernel.wait(listening, 10)
+    kernel.is_busy = False
+    assert kernel.wait(listening, 10)
+    assert not kernel.wait(listening, 10)
+
+
+def test_a_page_that_is_heard_again_gets_time_anew():
+    kernel = Kernel()
+    listening = listening_to(kernel, sent=WINDOW + 1)
+    assert not kernel.wait(listening, 30)
+    listening.heard()
+    listening.sent(2 * WINDOW + 2)
+    assert kernel.wait(listening, 8)

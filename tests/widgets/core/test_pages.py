@@ -30,6 +30,14 @@ def test_a_hello_that_comes_late_does_not_count():
     assert pages.hello(one(2))
 
 
+def test_an_older_hello_does_not_bring_an_older_bye_back():
+    pages = Pages(Clock())
+    pages.hello(one(2))
+    assert not pages.hello(one(1))
+    pages.bye(one(1))
+    assert pages.is_any_here
+
+
 def test_a_page_that_leaves_does_not_take_the_view_from_the_others():
     clock = Clock()
     pages = Pages(clock)

@@ -3,17 +3,17 @@
 import pytest
 
 from batchai_magics import widgets
-from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.follow import Follower
+from batchai_magics.errors import BatchAIError, NotFoundError, UsageError
+from batchai_magics.follow import Follower, StateChanged
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.core import bundle, display
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.display import HELLO_S
-from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.core.publisher import FROZEN_KEPT, Publisher, Watch
 from batchai_magics.widgets.job.feed import Feed
 from batchai_magics.widgets.job.showing import LiveShowing, Showing
 from tests.threads import ended, ours
-from tests.widgets.scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, step_line
+from tests.widgets.scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, resource, step_line
 
 
 class Clock:
@@ -100,6 +100,89 @@ def turns(publisher, clock, seconds):
 
 def say(showing, **content):
     showing.view._handle_custom_msg(content, [])
+
+
+class Scripted:
+    """A source that tells what it is given, and how often it was asked."""
+
+    noun = "job"
+
+    def __init__(self):
+        self.asked, self.news = 0, []
+        self.is_over = self.is_behind = False
+
+    def poll(self):
+        self.asked += 1
+        news, self.news = self.news, []
+        return news
+
+
+def asked_within(source, watch, times):
+    source.asked = 0
+    for now in times:
+        watch.poll(now)
+    return source.asked
+
+
+def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
+    source = Scripted()
+    watch = Watch(source, Feed(), longest_s=2.0)
+    assert asked_within(source, watch, [i / 10 for i in range(200)]) < 30
+    quiet = asked_within(source, watch, [20 + i / 10 for i in range(20)])
+    assert quiet == 1
+    source.news = [StateChanged(resource())]
+    while source.news:
+        watch.poll(30.0)
+    assert asked_within(source, watch, [30 + i / 10 for i in range(1, 5)]) >= 2
+
+
+def test_what_is_behind_is_asked_at_once():
+    source = Scripted()
+    source.is_behind = True
+    watch = Watch(source, Feed())
+    assert asked_within(source, watch, [1.0, 1.0, 1.0]) == 3
+
+
+def test_what_is_over_is_not_asked_any_more():
+    source = Scripted()
+    source.is_over = True
+    watch = Watch(source, Feed())
+    assert asked_within(source, watch, [1.0, 9.0, 99.0]) == 1
+    assert watch.feed.is_over
+
+
+def test_a_trouble_that_has_passed_is_taken_back():
+    source = Scripted()
+    watch = Watch(source, Feed())
+    source.poll = lambda: (_ for _ in ()).throw(BatchAIError("no disk"))
+    watch.poll(1.0)
+    assert watch.feed.problem == "no disk"
+    source.poll = list
+    watch.poll(9.0)
+    assert watch.feed.problem == ""
+
+
+def test_a_thing_that_no_view_shows_yet_is_watched_all_the_same(publisher, clock):
+    source = Scripted()
+    publisher.feed("job", lambda: (source, Feed()))
+    turns(publisher, clock, 1)
+    assert source.asked > 1
+
+
+def test_only_the_newest_of_many_ended_views_can_come_back(publisher, backend, page, clock):
+    backend.finish()
+    views = [live(publisher, backend, page, clock) for _ in range(FROZEN_KEPT + 2)]
+    turns(publisher, clock, 10)
+    assert [view.is_closed for view in views] == [True, True] + [False] * FROZEN_KEPT
+
+
+def test_a_frozen_view_that_is_closed_is_forgotten(publisher, backend, page, clock):
+    backend.finish()
+    first, second = (live(publisher, backend, page, clock) for _ in range(2))
+    turns(publisher, clock, 3)
+    first.close()
+    publisher.step()
+    assert publisher._frozen == [second]
 
 
 def test_nothing_is_sent_before_a_page_says_hello(publisher, backend, page, clock):

@@ -1,12 +1,12 @@
 import numpy as np
 
-from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import LogBytes, MetricsSeen, NodesChanged, StateChanged
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
+from batchai_magics.widgets.job.batch import LOG_BYTES, OVERHEAD_BYTES, REPLAY_BYTES, Cursor
 from batchai_magics.widgets.job.feed import Feed, facts_of
 from tests.widgets.scripted import FAILURE, JOB, resource
 
@@ -157,6 +157,21 @@ def test_every_other_number_travels_under_its_name():
     assert cursor.next_batch(feed, BIG) is None
 
 
+def test_another_number_alone_is_reason_enough_for_a_batch():
+    feed, cursor = Feed(), Cursor()
+    feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.5, 10, 1),)))
+    cursor.next_batch(feed, BIG)
+    feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.25, 20, 1),)))
+    assert cursor.next_batch(feed, BIG).content["values"] == [{"name": "lr", "first": 1}]
+
+
+def test_nothing_is_sent_where_nothing_fits():
+    feed, cursor = Feed(), Cursor()
+    points(feed, 1)
+    assert cursor.next_batch(feed, OVERHEAD_BYTES) is None
+    assert cursor.next_batch(feed, BIG).content["seq"] == 1
+
+
 def test_numbers_are_void_when_the_log_starts_again():
     feed, cursor = Feed(), Cursor()
     points(feed, 1, 10)
@@ -176,3 +191,48 @@ def test_node_counts_are_remembered():
     feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2)))
     feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2)))
     assert list(feed.history) == [[1000, 2, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0]]
+
+
+def test_the_logs_that_are_looked_at_most_come_first():
+    feed = Feed()
+    for file in ("a.log", "stderr.txt", "execution.log", "stdout.txt"):
+        log(feed, "x\n", file)
+    assert feed.files == ["stdout.txt", "stderr.txt", "execution.log", "a.log"]
+
+
+def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
+    feed = Feed()
+    points(feed, 1, 10)
+    restart(feed, "new\n", "stderr.txt")
+    assert (len(feed.points), feed.points.generation) == (2, 0)
+
+
+def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
+    feed = Feed()
+    log(feed, "a\n")
+    before = feed.version
+    feed.take(
+        LogBytes(FileRef(JOB, "stdout.txt"), Chunk(b"b\n", 2, 4, False, (Span(2, 3, 0), Span(3, 4, 1))))
+    )
+    assert feed.has_ranks
+    assert feed.version > before
+
+
+def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
+    feed, steps = (
+        Feed(),
+        [StepRecord(step, 0, 10.0 if step < 3 else 100.0, 0, 3.0, 2.0) for step in range(30)],
+    )
+    feed.take(MetricsSeen(JOB, tuple(steps[:25])))
+    feed.take(MetricsSeen(JOB, tuple(steps[25:])))
+    assert feed.warm_up is None
+    feed.end()
+    assert feed.warm_up == 0
+
+
+def test_the_same_trouble_is_told_once():
+    feed = Feed()
+    feed.complain("no disk")
+    version = feed.version
+    feed.complain("no disk")
+    assert feed.version == version

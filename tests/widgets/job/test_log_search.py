@@ -84,6 +84,27 @@ def test_a_file_that_starts_again_is_searched_again():
     assert list(search.hits) == [0]
 
 
+def test_a_search_for_the_first_match_looks_no_further_than_its_piece():
+    search = Search(File(b"x\n" * (1 << 21)), re.compile(b"x"))
+    search.go_on(limit=1)
+    assert search.scanned == 1 << 20
+
+
+def test_the_last_line_is_searched_without_its_end_once_the_file_is_complete():
+    assert hits(b"one\ntwo", "two") == [4]
+
+
+def test_a_line_longer_than_a_piece_is_searched_piece_by_piece():
+    data = b"x" * (3 << 20) + b" end\n"
+    assert len(hits(data, "end")) == 1
+
+
+def test_a_line_of_a_growing_file_is_not_searched_before_it_ends():
+    search = Search(File(b"two", is_complete=False), re.compile(b"two"))
+    search.go_on()
+    assert (list(search.hits), search.scanned) == ([], 0)
+
+
 def test_a_search_stops_when_its_time_is_over():
     search = Search(File(b"x\n" * (1 << 21)), re.compile(b"nothing"))
     times = iter([0.0, 0.1, 0.3])

@@ -3,7 +3,8 @@
 import numpy as np
 
 from batchai_magics.metrics import read_metrics
-from batchai_magics.widgets.job.points import Points
+from batchai_magics.metrics.record import PatternRecord, StepRecord
+from batchai_magics.widgets.job.points import NO_RANK, Points
 
 
 def points_of(text):
@@ -26,3 +27,15 @@ def test_steps_that_begin_anew_with_each_epoch_are_counted_on():
     line = "48/48 - 1s - loss: {} - accuracy: 0.5\n"
     points = points_of("".join(f"Epoch {epoch}/2\n{line.format(1 / epoch)}" for epoch in (1, 2)))
     assert values(points, "loss") == ([1, 2], [1, 0.5])
+
+
+def test_numbers_without_a_step_are_counted_for_each_rank():
+    points = Points()
+    points.add(PatternRecord("lr", value, None, rank) for value, rank in ((1.0, 0), (2.0, 1), (3.0, 0)))
+    assert values(points, "lr") == ([1, 1, 2], [1, 2, 3])
+
+
+def test_rank_0_is_told_apart_from_nobody():
+    points = Points()
+    points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0), StepRecord(1, None, 1.0, 0, 0, 1.0)])
+    assert np.frombuffer(points.columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]

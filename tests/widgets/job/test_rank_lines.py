@@ -1,7 +1,14 @@
 from array import array
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.widgets.job.rank_lines import PAGE_BYTES, lines_of, tail_page
+from batchai_magics.widgets.job.rank_lines import (
+    MOST_BYTES,
+    PAGE_BYTES,
+    PIECE_BYTES,
+    is_of,
+    lines_of,
+    tail_page,
+)
 from batchai_magics.widgets.job.rank_tags import ranks_between
 from batchai_magics.widgets.job.tail import Tail
 
@@ -41,6 +48,32 @@ def test_a_rank_is_read_on_from_where_it_was():
     assert page.start == 500_000
     assert page.starts[0] == 500_000
     assert len(page.data) >= PAGE_BYTES
+
+
+def test_one_page_looks_through_so_much_and_no_more():
+    read = shared(60_000, 60_000, size=1000)
+    page = lines_of(read, 0, -1, is_backward=True)
+    assert page.starts == []
+    assert MOST_BYTES <= page.end - page.start < MOST_BYTES + PIECE_BYTES
+
+
+def test_a_file_is_read_back_to_its_first_line():
+    page = tail_page(shared(3, 1))
+    assert (page.start, page.starts) == (0, [0, 10, 20])
+
+
+def test_who_wrote_a_byte_is_known_only_inside_of_a_span():
+    spans = (Span(0, 4, 0), Span(6, 8, 0))
+    assert [is_of(spans, at, 0) for at in (0, 3, 4, 5, 6, 8)] == [True, True, False, False, True, False]
+    assert not is_of(spans, 0, 1)
+
+
+def test_an_unfinished_line_of_a_rank_ends_where_another_rank_goes_on():
+    spans = (Span(0, 1, 0), Span(1, 2, 1), Span(2, 4, 0))
+    page = lines_of(
+        lambda at, limit: Chunk(b"abc\n"[at : at + limit], at, 4, False, spans), 0, -1, is_backward=True
+    )
+    assert (page.data, page.starts) == (b"a\nc\n", [0, 2])
 
 
 def test_the_tail_is_whole_lines():

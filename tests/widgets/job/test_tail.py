@@ -34,6 +34,39 @@ def test_a_line_without_end_is_cut_where_it_must():
     assert (piece.offset, len(piece.data)) == (4000, 1000)
 
 
+def test_a_piece_from_where_a_line_starts_loses_none():
+    tail = tail_of("".join(f"line {i:03}\n" for i in range(100)))
+    piece = tail.piece(0, 18, line=0)
+    assert (piece.offset, piece.skipped_lines) == (98 * 9, 98)
+    assert tail.piece(3, 1000, line=0).offset == 3
+
+
+def test_bytes_that_are_known_are_not_taken_twice():
+    tail = tail_of("one\ntw")
+    tail.add(Chunk(b"two\n", 4, 8, False))
+    assert tail.piece(0, 100, line=0).data == b"one\ntwo\n"
+
+
+def test_what_lies_before_a_hole_is_forgotten():
+    tail = tail_of("one\n")
+    tail.add(Chunk(b"te\nnext\n", 100, 108, False))
+    assert (tail.start, tail.end) == (100, 108)
+    assert tail.piece(4, 1000, line=1).data == b"next\n"
+
+
+def test_a_cut_file_is_as_long_as_it_is_now_and_its_lines_count_from_its_start():
+    tail = tail_of(*("x" * 9 + "\n" for _ in range(100)), kept_bytes=100)
+    tail.add(Chunk(b"new\n", 0, 4, False), is_restarted=True)
+    assert (tail.size, tail.start_line, tail.piece(0, 100, line=0).line) == (4, 0, 1)
+
+
+def test_the_writers_of_what_is_forgotten_are_forgotten():
+    tail = Tail(100)
+    for i in range(1000):
+        tail.add(Chunk(b"x" * 9 + b"\n", i * 10, i * 10 + 10, False, (Span(i * 10, i * 10 + 10, i % 2),)))
+    assert len(tail._spans) <= 13
+
+
 def test_a_file_that_was_cut_starts_again():
     tail = tail_of("old\n")
     tail.add(Chunk(b"new\n", 0, 4, False), is_restarted=True)
