@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
-FRONTEND := $(wildcard batchai_magics/widgets/frontend/* package*.json)
+FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* batchai_magics/widgets/frontend/*/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help

@@ -43,7 +43,7 @@ def is_fresh() -> bool:
     if (ROOT / "PKG-INFO").is_file():
         return True
     made = min(file.stat().st_mtime for file in BUNDLE)
-    sources = [*(WIDGETS / "frontend").iterdir(), ROOT / "package.json", ROOT / "package-lock.json"]
+    sources = [*(WIDGETS / "frontend").rglob("*.*"), ROOT / "package.json", ROOT / "package-lock.json"]
     return all(source.stat().st_mtime <= made for source in sources)
 
 

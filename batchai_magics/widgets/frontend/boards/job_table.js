@@ -1,0 +1,208 @@
+// The jobs as a table: sorted by any column, rows kept while they change.
+
+import { el, oncePerFrame, setText } from "../core/dom.js";
+import { duration, quantity } from "../core/format.js";
+import { sparkline } from "./sparkline.js";
+
+/** @typedef {import("./messages.d.ts").JobRow} JobRow */
+/** @typedef {{title: string, key: string, of: (row: JobRow, table: JobTable) => string | number | null}} Column */
+/** @typedef {{element: HTMLTableRowElement, update: (row: JobRow) => void, tick: () => void}} Line */
+
+const SECOND_MS = 1000;
+
+/** @type {Column[]} */
+const COLUMNS = [
+  { title: "Job", key: "name", of: (row) => row.name },
+  { title: "State", key: "state", of: (row) => row.state },
+  { title: "Images/sec", key: "rate", of: (row, table) => table.rate(row.name) },
+  { title: "Nodes", key: "nodes", of: (row) => row.nodes },
+  { title: "Cluster", key: "cluster", of: (row) => row.cluster },
+  { title: "Toolkit", key: "toolkit", of: (row) => row.toolkit },
+  { title: "Created", key: "created", of: (row) => row.created },
+  { title: "Ran for", key: "elapsed", of: (row) => elapsed(row) },
+  { title: "Exit", key: "exit", of: (row) => row.exit_code },
+];
+
+export class JobTable {
+  /** @param {(name: string) => void} onOpen */
+  constructor(onOpen) {
+    this.onOpen = onOpen;
+    /** @type {JobRow[]} */
+    this.rows = [];
+    /** @type {Map<string, Line>} */
+    this.lines = new Map();
+    /** @type {Map<string, number[]>} */
+    this.rates = new Map();
+    this.opened = "";
+    this.sorted = "created";
+    this.isDescending = true;
+    /** @type {(row: JobRow) => boolean} */
+    this.isShown = () => true;
+    this.heads = new Map(COLUMNS.map((column) => [column.key, this.#head(column)]));
+    this.body = el("tbody");
+    this.none = el("p", { class: "ba-empty-board" });
+    const head = el("thead", {}, el("tr", {}, ...this.heads.values()));
+    const table = el("table", { class: "ba-table", "aria-label": "Jobs" }, head, this.body);
+    this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Jobs" }, table);
+    this.element = el("div", {}, this.scroller, this.none);
+    this.frame = oncePerFrame(() => this.#arrange());
+    this.timer = setInterval(() => this.lines.forEach((line) => line.tick()), SECOND_MS);
+  }
+
+  /** @param {JobRow[]} rows */
+  update(rows) {
+    this.rows = rows;
+    const names = new Set(rows.map((row) => row.name));
+    for (const [name, line] of this.lines) {
+      if (names.has(name)) continue;
+      line.element.remove();
+      this.lines.delete(name);
+      this.rates.delete(name);
+    }
+    for (const row of rows) {
+      let line = this.lines.get(row.name);
+      if (!line) this.lines.set(row.name, (line = this.#line(row)));
+      line.update(row);
+    }
+    this.frame.ask();
+  }
+
+  /** @param {Record<string, number[]>} rates by the job's name */
+  setRates(rates) {
+    for (const [name, values] of Object.entries(rates)) this.rates.set(name, values);
+    for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
+    if (this.sorted === "rate") this.frame.ask();
+  }
+
+  /**
+   * The latest images/sec of a job.
+   * @param {string} name
+   */
+  rate(name) {
+    return this.rates.get(name)?.at(-1) ?? null;
+  }
+
+  /** @param {(row: JobRow) => boolean} isShown */
+  show(isShown) {
+    this.isShown = isShown;
+    this.frame.ask();
+  }
+
+  /** @param {string} name the job that is open below; "" is none */
+  mark(name) {
+    this.opened = name;
+    for (const row of this.rows) this.lines.get(row.name)?.update(row);
+  }
+
+  /** Ends what the table has running. */
+  stop() {
+    clearInterval(this.timer);
+    this.frame.stop();
+  }
+
+  /** @param {Column} column */
+  #head(column) {
+    const button = el("button", { type: "button", class: "ba-sort", click: () => this.#sortBy(column.key) }, column.title);
+    return el("th", { scope: "col", "data-column": column.key }, button);
+  }
+
+  /** @param {string} key */
+  #sortBy(key) {
+    this.isDescending = this.sorted === key ? !this.isDescending : key !== "name" && key !== "state";
+    this.sorted = key;
+    this.frame.ask();
+  }
+
+  #arrange() {
+    for (const [key, head] of this.heads) {
+      const order = this.isDescending ? "descending" : "ascending";
+      if (key === this.sorted) head.setAttribute("aria-sort", order);
+      else head.removeAttribute("aria-sort");
+    }
+    const column = /** @type {Column} */ (COLUMNS.find((one) => one.key === this.sorted));
+    const shown = this.rows.filter(this.isShown);
+    const way = this.isDescending ? -1 : 1;
+    shown.sort((a, b) => compare(column.of(a, this), column.of(b, this), way) || b.created - a.created);
+    const elements = shown.map((row) => /** @type {Line} */ (this.lines.get(row.name)).element);
+    const isSame = elements.length === this.body.children.length && elements.every((element, i) => this.body.children[i] === element);
+    if (!isSame) this.#place(elements);
+    this.scroller.hidden = !shown.length;
+    this.none.hidden = shown.length > 0;
+    setText(this.none, this.rows.length ? "No job is like that." : "No jobs yet. Run a %%batchai_job cell, and it is here.");
+  }
+
+  /** @param {HTMLElement[]} elements */
+  #place(elements) {
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+    this.body.replaceChildren(...elements);
+    if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
+  }
+
+  /**
+   * @param {JobRow} first
+   * @returns {Line}
+   */
+  #line(first) {
+    const open = el("button", { type: "button", class: "ba-open", click: () => this.onOpen(first.name) }, first.name);
+    const badge = el("span", { class: "ba-badge" });
+    const spark = sparkline();
+    const rate = el("span", { class: "ba-rate" });
+    const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
+    const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
+    cell("name").append(open);
+    cell("state").append(badge);
+    cell("rate").append(el("span", { class: "ba-rates" }, spark.element, rate));
+    const element = el("tr", {}, ...cells.values());
+    let row = first;
+    const tick = () => setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
+
+    /** @param {JobRow} now */
+    const update = (now) => {
+      row = now;
+      const isOpen = this.opened === row.name;
+      open.setAttribute("aria-expanded", String(isOpen));
+      open.title = isOpen ? "Close the job's view" : "Open the job's view below";
+      element.dataset.open = String(isOpen);
+      setText(badge, row.state);
+      badge.dataset.state = row.state;
+      const values = this.rates.get(row.name) ?? [];
+      spark.update(values);
+      setText(rate, values.length ? quantity(values.at(-1)) : "");
+      for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
+      setText(cell("created"), when(row.created));
+      setText(cell("exit"), row.exit_code === null ? "" : String(row.exit_code));
+      cell("exit").dataset.failed = String(Boolean(row.exit_code));
+      tick();
+    };
+    return { element, update, tick };
+  }
+}
+
+/** @param {JobRow} row */
+function elapsed(row) {
+  return row.started === null ? null : (row.ended ?? Date.now()) - row.started;
+}
+
+/**
+ * Nothing comes last, whichever way the rest is sorted.
+ * @param {string | number | null} a
+ * @param {string | number | null} b
+ * @param {number} way
+ */
+function compare(a, b, way) {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  if (typeof a === "number" && typeof b === "number") return (a - b) * way;
+  return String(a).localeCompare(String(b), "en", { numeric: true }) * way;
+}
+
+/**
+ * A moment: the time of today, the date of other days.
+ * @param {number} milliseconds
+ */
+function when(milliseconds) {
+  const moment = new Date(milliseconds);
+  const isToday = moment.toDateString() === new Date().toDateString();
+  return isToday
+    ? moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
+    : moment.toLocaleDateString([], { month: "short", day: "numeric" });
+}

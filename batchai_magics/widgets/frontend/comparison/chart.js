@@ -1,0 +1,214 @@
+// One chart of lines that each have x values of their own: a line a run, or a line a model.
+
+import uPlot from "uplot";
+import { Legend } from "../core/chart_legend.js";
+import { ACCENT, looks, rankColour } from "../core/chart_style.js";
+import { latest, merged, valueAt } from "./lines.js";
+import { el, oncePerFrame, setText } from "../core/dom.js";
+import { quantity } from "../core/format.js";
+import { onThemeChange } from "../core/theme.js";
+
+/** @typedef {import("./lines.js").Line} Line */
+/** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
+
+const HEIGHT_PX = 210;
+const MOST_TOLD = 4; // lines whose values the legend tells
+const COLOURS = 9;
+const DASH = [6, 4];
+const MOVE_SHARE = 0.02; // of the points, for one press of an arrow key
+const ROOM = 1.08; // right of the last point, where points are drawn
+const QUIET = "--ba-muted";
+
+/** @param {number} place of a run among the others */
+export function runColour(place) {
+  return place % COLOURS ? rankColour((place % COLOURS) - 1) : ACCENT;
+}
+
+/** @param {number} place */
+export function isDashed(place) {
+  return place >= COLOURS;
+}
+
+export class LinesChart {
+  /**
+   * @param {Subject} subject
+   * @param {string} syncKey charts with the same key share their cursor
+   */
+  constructor(subject, syncKey) {
+    this.subject = subject;
+    this.syncKey = syncKey;
+    /** @type {uPlot | null} */
+    this.plot = null;
+    this.drawn = ""; // what the plot was made for
+    this.isZoomed = false;
+    /** @type {Line[]} */
+    this.lines = [];
+    /** @type {(x: number) => string} */
+    this.tell = String;
+    /** @type {ReturnType<typeof merged>} */
+    this.data = { xs: [], columns: [] };
+    this.legend = new Legend(() => this.#showLines());
+    this.title = el("span", { class: "ba-label" }, subject.title);
+    this.menu = el("select", { class: "ba-select", "aria-label": "Draw over", hidden: true });
+    const reset = { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.#resetZoom() };
+    this.reset = el("button", reset, "Reset zoom");
+    this.empty = el("div", { class: "ba-empty" }, subject.empty);
+    const keys = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
+    this.box = el("div", { class: "ba-plot ba-lines", tabindex: 0, role: "img", keydown: keys }, this.empty);
+    const head = el("div", { class: "ba-chart-head" }, this.title, this.menu, this.legend.element, this.reset);
+    this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
+    this.frame = oncePerFrame(() => this.#paint());
+    this.resizing = new ResizeObserver(() => this.#resize());
+    this.resizing.observe(this.box);
+    this.stopTheme = onThemeChange(() => this.plot?.redraw(false));
+  }
+
+  /**
+   * Draws these lines, in the next frame.
+   * @param {Line[]} lines
+   * @param {(x: number) => string} tell an x value in words
+   */
+  show(lines, tell) {
+    this.lines = lines;
+    this.tell = tell;
+    this.frame.ask();
+  }
+
+  /**
+   * Says what is drawn against what.
+   * @param {string} title
+   */
+  name(title) {
+    setText(this.title, title);
+    this.element.setAttribute("aria-label", title);
+  }
+
+  /** Ends what the chart has running. */
+  stop() {
+    this.frame.stop();
+    this.resizing.disconnect();
+    this.stopTheme();
+    this.plot?.destroy();
+  }
+
+  #resetZoom() {
+    this.isZoomed = false;
+    this.reset.hidden = true;
+    this.#paint();
+  }
+
+  #resize() {
+    const width = this.box.clientWidth;
+    if (!width) return;
+    if (this.plot) this.plot.setSize({ width, height: HEIGHT_PX });
+    else this.#paint();
+  }
+
+  #paint() {
+    if (!this.box.clientWidth) return;
+    this.data = merged(this.lines);
+    this.empty.hidden = this.data.xs.length > 0;
+    const wanted = this.data.xs.length ? this.lines.map((line) => line.key + line.label).join("\n") : "";
+    if (wanted !== this.drawn) {
+      this.plot?.destroy();
+      this.plot = wanted ? this.#made() : null;
+      this.drawn = wanted;
+    }
+    this.plot?.setData(this.#columns(), !this.isZoomed);
+    if (this.isZoomed) this.plot?.redraw();
+    this.#describe();
+  }
+
+  /** @returns {uPlot.AlignedData} */
+  #columns() {
+    return /** @type {uPlot.AlignedData} */ ([this.data.xs, ...this.data.columns]);
+  }
+
+  #made() {
+    const { fromZero, hasPoints } = this.subject;
+    const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet ? 1 : 2 }));
+    const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null });
+    const series = (style.series ?? []).map((one, i) => this.#dashed(one, this.lines[i - 1]));
+    const range = (/** @type {uPlot} */ _, /** @type {number} */ min, /** @type {number} */ max) => /** @type {uPlot.Range.MinMax} */ ([0, (max || 1) * ROOM]);
+    /** @type {uPlot.Options} */
+    const options = {
+      ...style,
+      scales: hasPoints ? { ...style.scales, x: { time: false, range } } : style.scales ?? {},
+      series,
+      width: this.box.clientWidth,
+      height: HEIGHT_PX,
+      cursor: {
+        sync: { key: this.syncKey },
+        y: false,
+        drag: { x: !hasPoints, y: false, dist: 5 },
+        points: { size: 6 },
+        bind: { dblclick: () => () => (this.#resetZoom(), null) },
+      },
+      hooks: { setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
+    };
+    const plot = new uPlot(options, this.#columns(), this.box);
+    queueMicrotask(() => this.#showLines());
+    return plot;
+  }
+
+  /**
+   * @param {uPlot.Series} series
+   * @param {Line | undefined} line
+   * @returns {uPlot.Series}
+   */
+  #dashed(series, line) {
+    if (!line) return series;
+    const points = { show: Boolean(this.subject.hasPoints) && !line.isQuiet, size: 7 };
+    return { ...series, ...(line.isDashed ? { dash: DASH } : {}), ...(this.subject.hasPoints ? { points } : {}) };
+  }
+
+  /** @param {uPlot} plot */
+  #onSelect(plot) {
+    if (plot.select.width > 0) this.isZoomed = true;
+    this.reset.hidden = !this.isZoomed;
+  }
+
+  /** Shows the lines that the legend has not hidden. */
+  #showLines() {
+    this.lines.forEach((line, i) => this.plot?.setSeries(i + 1, { show: !this.legend.hidden.has(line.key) }));
+  }
+
+  /**
+   * Arrows move from point to point, Escape shows all.
+   * @param {KeyboardEvent} event
+   */
+  #onKey(event) {
+    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0;
+    if (event.key === "Escape") this.#resetZoom();
+    if (!this.plot || (!way && event.key !== "Escape")) return;
+    const { xs } = this.data;
+    const stride = Math.max(1, Math.round(xs.length * MOVE_SHARE)) * way;
+    const row = Math.min(xs.length - 1, Math.max(0, (this.plot.cursor.idx ?? (way < 0 ? xs.length : -1)) + stride));
+    if (way) this.plot.setCursor({ left: this.plot.valToPos(xs[row] ?? 0, "x"), top: 10 });
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Says in words what is under the cursor, or the latest values. */
+  #describe() {
+    const { empty, unit } = this.subject;
+    const title = this.title.textContent;
+    const { xs, columns } = this.data;
+    if (!xs.length) {
+      this.legend.show("", []);
+      this.box.setAttribute("aria-label", `${title}: ${empty}`);
+      return;
+    }
+    const row = this.plot?.cursor.idx ?? null;
+    const told = this.lines.flatMap((line, i) => {
+      const column = columns[i] ?? [];
+      const value = quantity(row === null ? latest(column) : valueAt(column, row));
+      return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text: `${line.label} ${value}${unit ?? ""}`, colour: line.colour }];
+    });
+    const place = row === null ? "" : this.tell(xs[row] ?? 0);
+    this.legend.show(place, told.length > MOST_TOLD ? [] : told);
+    const words = told.map((entry) => entry.text).join(", ");
+    this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
+    setText(this.empty, empty);
+  }
+}

@@ -1,0 +1,172 @@
+// The live view of runs side by side: an overlay of their lines, or how their speed grows with processes.
+
+import { BoardLine, BUSY } from "../boards/line.js";
+import { isDashed, LinesChart, runColour } from "./chart.js";
+import { runTable } from "./table.js";
+import { el, setText } from "../core/dom.js";
+import { counted, duration } from "../core/format.js";
+import { hideTwin } from "../core/snapshot.js";
+
+/** @typedef {import("../boards/messages.d.ts").BoardModel} BoardModel */
+/** @typedef {import("./messages.d.ts").ComparisonFacts} ComparisonFacts */
+/** @typedef {import("./messages.d.ts").RunRow} RunRow */
+/** @typedef {import("./messages.d.ts").Lines} Lines */
+/** @typedef {import("./messages.d.ts").Over} Over */
+/** @typedef {import("./lines.js").Line} Line */
+/** @typedef {{charts: LinesChart[], update: (facts: ComparisonFacts, rows: RunRow[]) => void, take: (lines: Lines) => void}} Charts */
+
+const OVERS = /** @type {Record<Over, string>} */ ({ step: "over steps", images: "over images seen", seconds: "over training time" });
+const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
+  step: (x) => `step ${x.toLocaleString("en")}`,
+  images: (x) => counted(x, "image"),
+  seconds: (x) => `after ${duration(x)}`,
+});
+
+export default {
+  /** @param {{model: BoardModel, el: HTMLElement}} context */
+  render({ model, el: root }) {
+    const note = el("span", { class: "ba-note", role: "status" });
+    const line = new BoardLine(model, (isBusy) => setText(note, isBusy ? BUSY : ""));
+    const isScaling = model.get("facts").kind === "scaling";
+    const head = comparisonHead(isScaling ? "Scaling" : "Comparison", note);
+    const table = runTable(isScaling ? "Runs of the study" : "Runs compared");
+    const charts = isScaling ? scalingCharts(model.get("view_id")) : overlayCharts(model.get("view_id"));
+    const sentences = el("div", { class: "ba-sentences" });
+    const view = el(
+      "article",
+      { class: "ba-view ba-board", "aria-label": isScaling ? "Scaling of runs" : "Runs side by side", "data-lm-suppress-shortcuts": "true" },
+      head.element,
+      el("div", { class: "ba-charts" }, ...charts.charts.map((chart) => chart.element)),
+      sentences,
+      table.element,
+    );
+    line.holdWhileUsed(view);
+    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
+    root.append(view);
+
+    const update = () => {
+      /** @type {ComparisonFacts} */
+      const facts = model.get("facts");
+      /** @type {RunRow[]} */
+      const rows = model.get("rows");
+      head.update(facts, rows);
+      table.update(rows);
+      charts.update(facts, rows);
+      sentences.replaceChildren(...(facts.sentences ?? []).map((sentence) => el("p", {}, sentence)));
+    };
+    line.onNews = (content) => {
+      if (content.kind === "lines") charts.take(content);
+    };
+    model.on("change:facts", update);
+    model.on("change:rows", update);
+    update();
+
+    return () => {
+      model.off("change:facts", update);
+      model.off("change:rows", update);
+      line.close();
+      charts.charts.forEach((chart) => chart.stop());
+      show();
+      view.remove();
+    };
+  },
+};
+
+/**
+ * @param {string} title
+ * @param {HTMLElement} note
+ */
+function comparisonHead(title, note) {
+  const badge = el("span", { class: "ba-badge" });
+  const facts = el("span", { class: "ba-facts" });
+  const problem = el("div", { class: "ba-problem", hidden: true });
+  const spoken = el("span", { class: "ba-spoken", role: "status" });
+  const name = el("strong", { class: "ba-name" }, title);
+  const element = el("header", { class: "ba-header" }, el("div", { class: "ba-title" }, badge, name, facts), note, problem, spoken);
+
+  /**
+   * @param {ComparisonFacts} now
+   * @param {RunRow[]} rows
+   */
+  const update = (now, rows) => {
+    const told = now.going ? `${now.going} of ${counted(rows.length, "run")} ${now.going === 1 ? "goes" : "go"} on` : "all runs have ended";
+    setText(badge, now.going ? "running" : "ended");
+    badge.dataset.state = now.going ? "running" : "succeeded";
+    setText(facts, told);
+    setText(spoken, `${title}: ${told}.`);
+    problem.hidden = !now.problem;
+    setText(problem, now.problem);
+  };
+  return { element, update };
+}
+
+/**
+ * images/sec and loss of all runs, a colour each.
+ * @param {string} viewId
+ * @returns {Charts}
+ */
+function overlayCharts(viewId) {
+  const rates = new LinesChart({ title: "images/sec", empty: "Waiting for the first images/sec line", fromZero: true }, `ba-${viewId}`);
+  const losses = new LinesChart({ title: "loss", empty: "Waiting for the first loss" }, `ba-${viewId}`);
+  /** @type {Map<number, Lines>} */
+  const known = new Map();
+  /** @type {RunRow[]} */
+  let runs = [];
+  rates.menu.replaceChildren(...Object.entries(OVERS).map(([over, words]) => el("option", { value: over }, words)));
+  rates.menu.addEventListener("change", () => draw());
+
+  const draw = () => {
+    const over = /** @type {Over} */ (rates.menu.value);
+    for (const [chart, values] of /** @type {[LinesChart, "rates" | "losses"][]} */ ([[rates, "rates"], [losses, "losses"]])) {
+      chart.show(runs.map((run, place) => runLine(run, place, known.get(place), over, values)), TELL[over]);
+    }
+  };
+  return {
+    charts: [rates, losses],
+    update: (_, rows) => {
+      runs = rows;
+      draw();
+    },
+    take: (lines) => {
+      known.set(lines.run, lines);
+      rates.menu.hidden = ![...known.values()].some((one) => one.over.images);
+      draw();
+    },
+  };
+}
+
+/**
+ * @param {RunRow} run
+ * @param {number} place
+ * @param {Lines | undefined} lines
+ * @param {Over} over
+ * @param {"rates" | "losses"} values
+ * @returns {Line}
+ */
+function runLine(run, place, lines, over, values) {
+  const look = { key: String(place), label: run.name, colour: runColour(place), isDashed: isDashed(place) };
+  return { ...look, x: lines?.over[over] ?? [], y: lines?.[values] ?? [] };
+}
+
+/**
+ * images/sec against processes with the ideal, and the efficiency.
+ * @param {string} viewId
+ * @returns {Charts}
+ */
+function scalingCharts(viewId) {
+  const empty = "Waiting for the first images/sec line";
+  const speeds = new LinesChart({ title: "images/sec against processes", empty, fromZero: true, hasPoints: true }, `ba-${viewId}`);
+  const shares = new LinesChart({ title: "efficiency", empty, fromZero: true, hasPoints: true, unit: " %" }, `ba-${viewId}`);
+
+  /** @param {ComparisonFacts} facts */
+  const update = ({ curves = [], unit = "processes" }) => {
+    const tell = (/** @type {number} */ count) => `${count} ${unit}`;
+    speeds.name(`images/sec against ${unit}`);
+    const looks = curves.map((curve, place) => ({ key: String(place), label: curve.label, colour: runColour(place), x: curve.processes }));
+    const ideals = looks.map((look) => ({ ...look, key: `${look.key} ideal`, label: "ideal", isQuiet: true, isDashed: true }));
+    speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], tell);
+    const whole = ideals.map((look) => ({ ...look, y: look.x.map(() => 100) }));
+    shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], tell);
+  };
+  return { charts: [speeds, shares], update, take: () => {} };
+}

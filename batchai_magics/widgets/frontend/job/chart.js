@@ -1,0 +1,273 @@
+// One chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom, a menu of numbers.
+
+import uPlot from "uplot";
+import { Legend } from "../core/chart_legend.js";
+import { ACCENT, looks, rankColour } from "../core/chart_style.js";
+import { el, oncePerFrame, setText } from "../core/dom.js";
+import { quantity } from "../core/format.js";
+import { onThemeChange } from "../core/theme.js";
+
+/** @typedef {import("./points.js").Quantity} Quantity */
+/** @typedef {import("./points.js").Table} Table */
+/** @typedef {import("../core/chart_legend.js").Entry} Entry */
+/**
+ * What a chart shows. `band` is what to draw around the line over all ranks.
+ * @typedef {{title: string, table: Table, values: Quantity, band?: Quantity, over: string, empty: string,
+ *   none: string, fromZero?: boolean, hasLog?: boolean, hasWarmUp?: boolean}} Subject
+ */
+
+const HEIGHT_PX = 190;
+const MAX_READOUT_RANKS = 4;
+const READOUT_PX = 120; // that the legend needs beside its ranks, and for each of them
+const RANK_PX = 70;
+const MOVE_SHARE = 0.02; // of the visible steps, for one press of an arrow key
+const ALL = "all";
+const EACH = "ranks";
+
+export class Chart {
+  /**
+   * @param {Subject} subject
+   * @param {string} syncKey charts with the same key share their cursor
+   */
+  constructor(subject, syncKey) {
+    this.subject = subject;
+    this.syncKey = syncKey;
+    /** @type {uPlot | null} */
+    this.plot = null;
+    this.drawn = ""; // what the plot was made for
+    this.isZoomed = false;
+    this.isLog = false;
+    this.onReset = () => this.resetZoom(); // the reader wants to see all steps again
+    this.isComplete = false; // no value will come any more
+    /** @type {number | null} */
+    this.warmUp = null;
+    this.legend = new Legend(() => this.#showLines());
+    this.title = el("span", { class: "ba-label" }, subject.title);
+    this.menu = el("select", { class: "ba-select", "aria-label": "Number to draw", hidden: true });
+    this.log = el(
+      "button",
+      {
+        type: "button",
+        class: "ba-button ba-small",
+        title: "Logarithmic scale",
+        "aria-pressed": "false",
+        hidden: !subject.hasLog,
+        click: () => this.#toggleLog(),
+      },
+      "log",
+    );
+    this.reset = el(
+      "button",
+      { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.onReset() },
+      "Reset zoom",
+    );
+    this.empty = el("div", { class: "ba-empty" }, subject.empty);
+    this.box = el("div", {
+      class: "ba-plot",
+      tabindex: 0,
+      role: "img",
+      keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
+    });
+    this.box.append(this.empty);
+    const head = el("div", { class: "ba-chart-head" }, this.title, this.menu, this.legend.element, this.log, this.reset);
+    this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, head, this.box);
+    this.frame = oncePerFrame(() => this.#paint());
+    // The first size comes once the element is in the page: only then are its colours known.
+    this.resizing = new ResizeObserver(() => this.#resize());
+    this.resizing.observe(this.box);
+    this.stopTheme = onThemeChange(() => this.plot?.redraw(false));
+  }
+
+  /** Draws what is new, in the next frame. */
+  update() {
+    this.frame.ask();
+  }
+
+  /**
+   * Shows another number.
+   * @param {Subject} subject
+   */
+  show(subject) {
+    if (subject.values === this.subject.values) return;
+    this.subject = subject;
+    this.isLog = this.isLog && Boolean(subject.hasLog);
+    setText(this.title, subject.title);
+    this.element.setAttribute("aria-label", subject.title);
+    this.drawn = "";
+    this.resetZoom();
+  }
+
+  /** Shows all steps again. */
+  resetZoom() {
+    this.isZoomed = false;
+    this.reset.hidden = true;
+    this.#paint();
+  }
+
+  /** Ends what the chart has running. */
+  stop() {
+    this.frame.stop();
+    this.resizing.disconnect();
+    this.stopTheme();
+    this.plot?.destroy();
+  }
+
+  #toggleLog() {
+    this.isLog = !this.isLog;
+    this.log.setAttribute("aria-pressed", String(this.isLog));
+    this.#paint();
+  }
+
+  #resize() {
+    const width = this.box.clientWidth;
+    if (!width) return;
+    if (!this.plot) return this.#paint();
+    this.plot.setSize({ width, height: HEIGHT_PX });
+    this.#showLines();
+    this.#describe();
+  }
+
+  #paint() {
+    if (!this.box.clientWidth) return;
+    const { table, values, empty, none } = this.subject;
+    table.settle();
+    const hasData = values.all.some((value) => value !== null);
+    this.empty.hidden = hasData;
+    this.log.hidden = !hasData || !this.subject.hasLog;
+    setText(this.empty, this.isComplete ? none : empty);
+    if (!hasData) {
+      this.plot?.destroy();
+      this.plot = null;
+      this.#describe();
+      return;
+    }
+    const lines = values.ranks.length > 1 ? values.ranks : [];
+    const wanted = `${lines.length} ${this.isLog}`;
+    if (!this.plot || this.drawn !== wanted) this.#make(lines);
+    this.drawn = wanted;
+    const plot = /** @type {uPlot} */ (this.plot);
+    plot.setData(/** @type {uPlot.AlignedData} */ (this.#data(lines)), !this.isZoomed);
+    if (this.isZoomed) plot.redraw();
+    this.#describe();
+  }
+
+  /** @param {number[]} lines */
+  #data(lines) {
+    const { table, values, band } = this.subject;
+    const own = [...lines.map((rank) => values.byRank.get(rank) ?? []), values.all];
+    const columns = this.isLog ? own.map((column) => column.map((value) => (value !== null && value > 0 ? value : null))) : own;
+    const edge = (/** @type {number} */ sign) =>
+      values.all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
+    return [table.steps, ...columns, ...(band ? [edge(1), edge(-1)] : [])];
+  }
+
+  /** @param {number[]} ranks */
+  #make(ranks) {
+    const zoom = this.isZoomed && this.plot ? { ...this.plot.scales.x } : null;
+    this.plot?.destroy();
+    const lines = [
+      ...ranks.map((rank, i) => ({ label: `rank ${rank}`, colour: rankColour(i), width: 1 })),
+      { label: this.subject.over, colour: ACCENT, width: 2 },
+    ];
+    const style = looks(this.box, lines, {
+      hasBand: Boolean(this.subject.band),
+      isLog: this.isLog,
+      fromZero: Boolean(this.subject.fromZero),
+      shadedTo: () => (this.subject.hasWarmUp ? this.warmUp : null),
+    });
+    /** @type {uPlot.Options} */
+    const options = {
+      ...style,
+      series: style.series ?? [],
+      width: this.box.clientWidth,
+      height: HEIGHT_PX,
+      cursor: {
+        sync: { key: this.syncKey },
+        y: false,
+        drag: { x: true, y: false, dist: 5 },
+        points: { size: 6 },
+        bind: { dblclick: () => () => (this.onReset(), null) },
+      },
+      hooks: { ...style.hooks, setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
+    };
+    this.plot = new uPlot(options, /** @type {uPlot.AlignedData} */ (this.#data(ranks)), this.box);
+    if (zoom) this.plot.setScale("x", { min: zoom.min ?? 0, max: zoom.max ?? 1 });
+    this.#showLines();
+  }
+
+  /** @param {uPlot} plot */
+  #onSelect(plot) {
+    if (plot.select.width > 0) this.isZoomed = true;
+    this.reset.hidden = !this.isZoomed;
+  }
+
+  /** Whether the legend has room for each rank. */
+  get #hasRoom() {
+    const { length } = this.subject.values.ranks;
+    return length <= MAX_READOUT_RANKS && this.legend.element.clientWidth >= READOUT_PX + length * RANK_PX;
+  }
+
+  /** Shows the lines that the legend has not hidden. */
+  #showLines() {
+    const plot = this.plot;
+    if (!plot) return;
+    const { ranks } = this.subject.values;
+    const count = ranks.length > 1 ? ranks.length : 0;
+    plot.batch(() => {
+      plot.series.forEach((_, i) => {
+        if (!i) return;
+        const key = i <= count ? (this.#hasRoom ? `r${ranks[i - 1]}` : EACH) : ALL;
+        plot.setSeries(i, { show: !this.legend.hidden.has(key) });
+      });
+    });
+  }
+
+  /** Says in words what is under the cursor, or the latest values. */
+  #describe() {
+    const { values, table, title, empty, over } = this.subject;
+    const index = this.plot?.cursor.idx ?? lastIndex(values.all);
+    const value = index === null ? null : values.all[index];
+    if (index === null || value === undefined) {
+      this.legend.show("", []);
+      this.box.setAttribute("aria-label", `${title}: ${empty}`);
+      return;
+    }
+    const ranks = values.ranks;
+    const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
+    const word = ranks.length > 1 ? `${over} ` : "";
+    /** @type {Entry[]} */
+    const entries = [{ key: ALL, text: `${word}${quantity(value)}`, colour: ACCENT }];
+    if (ranks.length > 1 && this.#hasRoom) {
+      ranks.forEach((rank, i) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(i) }));
+    } else if (ranks.length > 1) {
+      const known = ranks.map(at).filter((v) => v !== null);
+      const text = known.length ? `${quantity(Math.min(...known))}–${quantity(Math.max(...known))}` : "–";
+      entries.push({ key: EACH, text: `ranks ${text}`, colour: "" });
+    }
+    this.legend.show(`step ${table.steps[index]}`, entries);
+    this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    const plot = this.plot;
+    if (!plot) return;
+    if (event.key === "Escape") this.onReset();
+    else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      const [from, to] = plot.series[0]?.idxs ?? [0, 0];
+      const way = event.key === "ArrowLeft" ? -1 : 1;
+      const stride = Math.max(1, Math.round((to - from) * MOVE_SHARE)) * way;
+      const index = Math.min(to, Math.max(from, (plot.cursor.idx ?? (way < 0 ? to + 1 : from - 1)) + stride));
+      const step = this.subject.table.steps[index];
+      if (step !== undefined) plot.setCursor({ left: plot.valToPos(step, "x"), top: 10 });
+    } else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+/** @param {(number | null)[]} column */
+function lastIndex(column) {
+  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
+  return null;
+}

@@ -1,0 +1,251 @@
+// The output: tabs, the rows of a log with their search, and the files.
+
+import { plain } from "./ansi.js";
+import { copyText } from "../../core/clipboard.js";
+import { el, setText } from "../../core/dom.js";
+import { FailurePanel } from "../failure.js";
+import { Files } from "../files.js";
+import { counted, size } from "../../core/format.js";
+import { isGap } from "./document.js";
+import { LogSearch } from "./search_box.js";
+import { FAILURE, FILES, LogTabs } from "./tabs.js";
+import { LogView } from "./window.js";
+import { MAIN_LOG, PAGE_BYTES } from "../session.js";
+
+/** @typedef {import("../session.js").Session} Session */
+/** @typedef {import("./document.js").Gap} Gap */
+
+const REFRESH_MS = 1500; // of what is not streamed
+const NOTE_MS = 4000;
+
+export class LogPanel {
+  /** @param {Session} session */
+  constructor(session) {
+    this.session = session;
+    this.file = MAIN_LOG;
+    this.log = session.log(MAIN_LOG);
+    /** @type {number | null} */
+    this.target = null; // an offset to be shown as soon as its line is here
+    this.view = new LogView(this.log, {
+      wantsBytes: (gap, isFromEnd) => this.#readGap(gap, isFromEnd),
+      moved: () => this.#showPosition(),
+    });
+    this.search = new LogSearch(session, this.view, {
+      log: () => this.log,
+      file: () => this.file,
+      reveal: (offset) => this.reveal(offset),
+    });
+    this.files = new Files(session);
+    this.failure = new FailurePanel(session, {
+      found: () => this.#offerFailure(),
+      reveal: (offset, file) => this.reveal(offset, file),
+    });
+    this.tabs = new LogTabs((tab, rank) => this.#open(tab, rank));
+    this.position = el("span", { class: "ba-position", "aria-live": "off" });
+    this.note = el("span", { class: "ba-position", "aria-live": "polite" });
+    this.newest = el("button", { type: "button", class: "ba-newest", hidden: true, click: () => this.view.follow() });
+    this.empty = el("div", { class: "ba-empty" });
+    this.wrap = this.#link("Wrap", "Break long lines", () => this.#toggleWrap());
+    this.wrap.setAttribute("aria-pressed", "false");
+    this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
+    this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
+    this.foot = el(
+      "div",
+      { class: "ba-foot" },
+      el(
+        "span",
+        { class: "ba-links" },
+        this.#link("First line", "Go to the first line (Home)", () => this.view.toStart()),
+        this.#link("First error", "Go to the first line that tells of an error", () => this.#toFirstError()),
+        this.wrap,
+        this.#link("Copy", "Copy the lines that are loaded", () => this.#copy()),
+        this.note,
+      ),
+      this.position,
+    );
+    this.element = el(
+      "div",
+      { class: "ba-output", role: "group", "aria-label": "output", keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event) },
+      el("div", { class: "ba-toolbar" }, this.tabs.element),
+      this.filters,
+      this.logFrame,
+      this.failure.element,
+      this.files.element,
+      this.foot,
+    );
+    this.tabs.current = MAIN_LOG;
+    this.refreshing = setInterval(() => this.#refresh(), REFRESH_MS);
+    this.#showPosition();
+  }
+
+  /**
+   * Takes note of new rows: of the stream, or of a page that was asked for.
+   * @param {"log" | "page"} kind
+   * @param {string} file
+   * @param {number} added
+   */
+  update(kind, file, added) {
+    if (file !== this.file || (kind === "log" && this.log.rank !== null)) return;
+    this.view.update(added);
+    if (this.target !== null) this.#seek();
+    this.#showPosition();
+    this.search.grown();
+  }
+
+  /** Offers the files of the job. */
+  offer() {
+    const files = /** @type {string[]} */ (this.session.model.get("files"));
+    const { has_ranks: hasRanks, processes } = this.session.model.get("facts");
+    this.tabs.offer(files.includes(MAIN_LOG) ? files : [MAIN_LOG, ...files], hasRanks ? processes : 0);
+    this.#showPosition();
+    void this.failure.update();
+  }
+
+  /** Offers what failed first, and opens it unless the reader looks at something: nothing is moved for it. */
+  #offerFailure() {
+    this.tabs.hasFailure = true;
+    this.offer();
+    const isUsed = this.element.matches(":hover") || this.element.contains(document.activeElement) || this.search.input.value;
+    if (!isUsed && this.view.isFollowing && this.tabs.current === MAIN_LOG) this.tabs.show(FAILURE);
+  }
+
+  /**
+   * Shows the line at an offset, in another log if need be.
+   * @param {number} offset
+   * @param {string} [file]
+   */
+  reveal(offset, file = this.file) {
+    if (file !== this.tabs.current) this.tabs.showAll(file);
+    this.target = offset;
+    this.#seek();
+  }
+
+  /** The panel was put somewhere else: the log stays where it was. */
+  moved() {
+    this.view.moved();
+  }
+
+  /** Ends what the panel has running. */
+  stop() {
+    clearInterval(this.refreshing);
+    this.search.stop();
+    this.files.stop();
+    this.view.stop();
+  }
+
+  /** Shows the line that is to be shown, or reads it first. */
+  #seek() {
+    const offset = /** @type {number} */ (this.target);
+    const row = this.log.rows[this.log.indexAt(offset)];
+    if (row && !isGap(row)) {
+      this.target = null;
+      this.view.reveal(row.start);
+    } else if (row && isGap(row)) {
+      const from = Math.max(row.start, offset - (PAGE_BYTES >> 1));
+      if (this.log.rank === null) this.session.read(this.file, from);
+      else this.session.readLines(this.file, this.log.rank, Math.max(row.start, offset), false);
+    }
+  }
+
+  /**
+   * @param {string} tab
+   * @param {number | null} rank
+   */
+  #open(tab, rank) {
+    const isLog = tab !== FILES && tab !== FAILURE;
+    this.logFrame.hidden = !isLog;
+    this.filters.hidden = !isLog;
+    this.foot.classList.toggle("ba-quiet", !isLog);
+    this.files.show(tab === FILES);
+    this.failure.show(tab === FAILURE);
+    if (!isLog) return;
+    this.file = tab;
+    this.target = null;
+    this.log = this.session.log(tab, rank);
+    this.view.show(this.log);
+    if (!this.log.size) this.#readEnd();
+    this.search.run(true);
+    this.#showPosition();
+  }
+
+  /** @type {(gap: Gap, isFromEnd: boolean) => void} */
+  #readGap(gap, isFromEnd) {
+    if (this.log.rank !== null) this.session.readLines(this.file, this.log.rank, isFromEnd ? gap.end : gap.start, isFromEnd);
+    else this.session.read(this.file, isFromEnd ? Math.max(gap.start, gap.end - PAGE_BYTES) : gap.start);
+  }
+
+  #readEnd() {
+    if (this.log.rank !== null) this.session.readLines(this.file, this.log.rank, -1, true);
+    else this.session.read(this.file, -PAGE_BYTES);
+  }
+
+  #refresh() {
+    const isStreamed = this.file === MAIN_LOG && this.log.rank === null;
+    if (isStreamed || this.logFrame.hidden || this.session.isComplete) return;
+    if (!this.log.size) this.#readEnd();
+    else if (this.log.rank === null) this.session.read(this.file, this.log.end);
+    else this.session.readLines(this.file, this.log.rank, this.log.end, false);
+  }
+
+  #toggleWrap() {
+    this.view.wrap(!this.view.isWrapped);
+    this.wrap.setAttribute("aria-pressed", String(this.view.isWrapped));
+  }
+
+  async #toFirstError() {
+    for (const file of [...new Set([this.file, "stderr.txt", MAIN_LOG])]) {
+      const rank = file === this.file ? this.log.rank : null;
+      const { content } = await this.session.request({ kind: "first_error", file, rank });
+      if (typeof content.offset === "number") return this.reveal(content.offset, file);
+    }
+    this.#say("no error found");
+  }
+
+  async #copy() {
+    const lines = this.log.rows.filter((row) => !isGap(row)).map((row) => plain(/** @type {any} */ (row).text));
+    const isDone = await copyText(lines.join("\n"));
+    this.#say(isDone ? `${counted(lines.length, "line")} copied` : "the browser did not let us copy");
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    setText(this.note, text);
+    setTimeout(() => this.note.textContent === text && setText(this.note, ""), NOTE_MS);
+  }
+
+  /**
+   * @param {string} text
+   * @param {string} title
+   * @param {() => void} click
+   */
+  #link(text, title, click) {
+    return el("button", { type: "button", class: "ba-link", title, click }, text);
+  }
+
+  /** What an empty log waits for. */
+  #awaited() {
+    const { state, nodes, cluster } = this.session.model.get("facts");
+    return state === "queued" ? `Waiting for ${counted(nodes, "free node")} of ${cluster} …` : "Waiting for the first line …";
+  }
+
+  #showPosition() {
+    const { log } = this;
+    this.empty.hidden = log.rows.length > 0;
+    const nothing = log.rank === null ? "This file is empty." : `Rank ${log.rank} wrote nothing here.`;
+    setText(this.empty, this.session.isComplete ? nothing : this.#awaited());
+    const { isFollowing, unread } = this.view;
+    this.newest.hidden = isFollowing;
+    setText(this.newest, unread ? `↓ ${counted(unread, "new line")}` : "↓ Newest line");
+    const state = this.session.isComplete ? "" : isFollowing ? "following · " : "scrolled back · ";
+    setText(this.position, log.size ? `${state}${size(log.size)}` : "");
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    if ((event.ctrlKey || event.metaKey) && event.key === "f") {
+      this.search.focus();
+      event.preventDefault();
+    }
+    event.stopPropagation();
+  }
+}

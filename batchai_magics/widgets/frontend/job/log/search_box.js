@@ -1,0 +1,214 @@
+// The search over a log: in the rows that are here, or, where some are not, in the whole file by the kernel.
+
+import { plain } from "./ansi.js";
+import { el, setText } from "../../core/dom.js";
+import { isGap } from "./document.js";
+import { finder, isRisky } from "./finder.js";
+
+/** @typedef {import("../session.js").Session} Session */
+/** @typedef {import("./document.js").LogDocument} LogDocument */
+/** @typedef {import("./window.js").LogView} LogView */
+
+const TYPING_MS = 250;
+const GROWING_MS = 1000; // between two looks while the log grows
+const BUDGET_MS = 80; // for the rows that are here
+const BLOCK = 2000; // offsets that the kernel tells at once
+/** @type {Set<number>} */
+const NONE = new Set();
+
+export class LogSearch {
+  /**
+   * @param {Session} session
+   * @param {LogView} view
+   * @param {{log: () => LogDocument, file: () => string, reveal: (offset: number) => void}} on
+   */
+  constructor(session, view, on) {
+    this.session = session;
+    this.view = view;
+    this.on = on;
+    this.isRegex = false;
+    this.error = "";
+    this.total = 0;
+    this.at = -1; // the match that the reader stands on
+    this.isWhole = true; // the whole file was looked at
+    this.first = 0; // the number of the first of `offsets`
+    /** @type {ArrayLike<number>} */
+    this.offsets = [];
+    this.turn = 0; // of the search: an answer to an older one is void
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    this.input = el("input", {
+      type: "search",
+      class: "ba-search",
+      placeholder: "Search the log",
+      "aria-label": "Search the log",
+      spellcheck: "false",
+      input: () => this.#later(TYPING_MS),
+      keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
+    });
+    this.regex = this.#icon("Regular expression", ".*", () => this.#toggleRegex());
+    this.regex.setAttribute("aria-pressed", "false");
+    this.count = el("span", { class: "ba-count", "aria-live": "polite" });
+    this.element = el(
+      "div",
+      { class: "ba-find", role: "group", "aria-label": "search" },
+      this.count,
+      this.input,
+      this.regex,
+      this.#icon("Previous match", "↑", () => this.go(-1)),
+      this.#icon("Next match", "↓", () => this.go(1)),
+    );
+  }
+
+  /** The log has grown. */
+  grown() {
+    if (this.input.value && this.timer === undefined) this.timer = setTimeout(() => this.run(false), GROWING_MS);
+  }
+
+  /** Puts the cursor into the search. */
+  focus() {
+    this.input.focus();
+    this.input.select();
+  }
+
+  /** Ends what the search has running. */
+  stop() {
+    clearTimeout(this.timer);
+    this.turn += 1;
+  }
+
+  /**
+   * Searches; a new search goes to the last match.
+   * @param {boolean} isNew
+   */
+  run(isNew) {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.turn += 1;
+    const isHard = this.isRegex && isRisky(this.input.value);
+    const { find, error } = finder(isHard ? "" : this.input.value, this.isRegex);
+    this.view.find = find;
+    this.error = error;
+    this.input.setAttribute("aria-invalid", String(Boolean(error)));
+    if (isNew) [this.at, this.total, this.offsets, this.view.current] = [-1, 0, [], null];
+    this.#mark();
+    if (isHard || (find && !this.#searchHere(isNew))) void this.#askKernel(this.turn, isNew);
+    this.#show();
+  }
+
+  /** @param {number} way */
+  async go(way) {
+    if (!this.total) return;
+    this.at = this.at < 0 ? (way < 0 ? this.total - 1 : 0) : (this.at + way + this.total) % this.total;
+    let offset = this.#offset();
+    if (offset === undefined) {
+      await this.#ask(Math.floor(this.at / BLOCK) * BLOCK, this.turn);
+      offset = this.#offset();
+    }
+    if (offset !== undefined) this.on.reveal(offset);
+    this.#show();
+  }
+
+  #offset() {
+    return this.offsets[this.at - this.first];
+  }
+
+  /**
+   * Looks through the rows; returns whether that was all of the file.
+   * @param {boolean} isNew
+   */
+  #searchHere(isNew) {
+    const find = this.view.find;
+    const started = performance.now();
+    /** @type {number[]} */
+    const hits = [];
+    let isAll = true;
+    for (const row of this.on.log().rows) {
+      if (isGap(row)) isAll = false;
+      else if (find?.(plain(row.text)).length) hits.push(row.start);
+      if (performance.now() - started > BUDGET_MS) isAll = false;
+      if (!isAll) break;
+    }
+    if (!isAll) return false;
+    [this.offsets, this.first, this.total, this.isWhole] = [hits, 0, hits.length, true];
+    if (isNew) void this.go(-1);
+    return true;
+  }
+
+  /**
+   * @param {number} turn
+   * @param {boolean} isNew
+   */
+  async #askKernel(turn, isNew) {
+    this.isWhole = false;
+    do {
+      await this.#ask(isNew || !this.offsets.length ? -1 : this.first, turn);
+      if (turn !== this.turn) return;
+      this.#show();
+    } while (!this.isWhole && !this.error);
+    if (isNew) await this.go(-1);
+  }
+
+  /**
+   * @param {number} first
+   * @param {number} turn
+   */
+  async #ask(first, turn) {
+    const question = { kind: "search", file: this.on.file(), rank: this.on.log().rank, first };
+    const { content, bytes } = await this.session.request({ ...question, query: this.input.value, regex: this.isRegex });
+    if (turn !== this.turn) return;
+    this.error = content.text ?? "";
+    this.total = content.total ?? 0;
+    this.first = content.first ?? 0;
+    this.isWhole = content.complete ?? true;
+    this.offsets = new Float64Array(/** @type {ArrayBuffer} */ (bytes.buffer));
+    if (!this.view.find) this.#mark();
+  }
+
+  /** Marks what is found in each row; where the kernel alone can tell, the rows that it has named. */
+  #mark() {
+    this.view.hits = this.input.value && !this.view.find ? new Set(Array.from(this.offsets)) : NONE;
+    this.view.redraw();
+  }
+
+  #show() {
+    this.count.title = this.error || (this.isWhole ? "" : "The whole file is being searched");
+    if (this.error) setText(this.count, "no valid expression");
+    else if (!this.input.value) setText(this.count, "");
+    else if (!this.total) setText(this.count, this.isWhole ? "none" : "searching …");
+    else setText(this.count, `${(this.at + 1).toLocaleString("en")} of ${this.total.toLocaleString("en")}${this.isWhole ? "" : "+"}`);
+  }
+
+  /** @param {number} delay */
+  #later(delay) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.run(true), delay);
+  }
+
+  #toggleRegex() {
+    this.isRegex = !this.isRegex;
+    this.regex.setAttribute("aria-pressed", String(this.isRegex));
+    this.run(true);
+  }
+
+  /**
+   * @param {string} label
+   * @param {string} sign
+   * @param {() => void} click
+   */
+  #icon(label, sign, click) {
+    return el("button", { type: "button", class: "ba-icon", title: label, "aria-label": label, click }, sign);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    if (event.key === "Enter") {
+      if (this.timer !== undefined) this.run(true);
+      else void this.go(event.shiftKey ? -1 : 1);
+    } else if (event.key === "Escape") {
+      this.input.value = "";
+      this.run(true);
+      this.view.box.focus({ preventScroll: true });
+    }
+  }
+}

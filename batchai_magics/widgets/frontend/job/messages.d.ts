@@ -1,0 +1,75 @@
+// The shapes that the kernel and the page share for a job: trait names and message kinds, nothing else.
+
+/** The synced trait `facts`: what the header says. Times are milliseconds since 1970. */
+export interface Facts {
+  name: string;
+  experiment: string;
+  cluster: string;
+  toolkit: string;
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed";
+  nodes: number;
+  processes: number;
+  created: number;
+  started: number | null;
+  ended: number | null;
+  exit_code: number | null;
+  errors: { code: string; message: string }[];
+  first_failure: { rank: number; node: string; exit_code: number } | null;
+  problem: string;
+  max_s: number;
+  script: string;
+  way_back: string;
+  warm_up: number | null;
+  has_ranks: boolean;
+  directories: string[];
+}
+
+/** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
+ *  and, if it is `ranked`, who wrote them. */
+export interface Batch {
+  kind: "batch";
+  seq: number;
+  complete: boolean;
+  points?: { first: number; generation: number };
+  values?: { name: string; first: number }[];
+  logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];
+}
+
+/** The answer to `read`: a buffer of bytes, and one of who wrote them where that is known. */
+export interface Page {
+  kind: "page";
+  id: string;
+  file: string;
+  offset: number;
+  size: number;
+}
+
+/** The answer to `cancel` and `detach`. */
+export interface Answer {
+  kind: "answer";
+  id: string;
+  text: string;
+}
+
+/** The answer to a `request`: what it says, and its first buffer. */
+export interface Reply {
+  content: any;
+  bytes: Uint8Array;
+}
+
+/** What a process wrote last. */
+export interface LastWords {
+  rank?: number;
+  node?: string;
+  exit_code?: number;
+  file: string;
+  offset: number;
+  lines: string[];
+}
+
+/** The answer to `failure`: of the process that failed first (of a job preparation: without a rank), and the others. */
+export interface Failure extends LastWords {
+  before?: string[]; // its last lines on stdout, where the others are of stderr
+  others: LastWords[];
+  more?: number;
+}

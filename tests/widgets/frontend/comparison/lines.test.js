@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { latest, merged, valueAt } from "../../../../batchai_magics/widgets/frontend/comparison/lines.js";
+
+const line = (x, y) => ({ key: "", label: "", colour: "", x, y });
+
+test("lines of other steps share their x values", () => {
+  const { xs, columns } = merged([line([10, 30], [1, 3]), line([20, 30], [5, 6])]);
+  assert.deepEqual(xs, [10, 20, 30]);
+  assert.deepEqual(columns, [
+    [1, null, 3],
+    [null, 5, 6],
+  ]);
+});
+
+test("what has no place or no value is left out", () => {
+  const { xs, columns } = merged([line([null, 20, 30], [1, null, 3]), line([], [])]);
+  assert.deepEqual(xs, [30]);
+  assert.deepEqual(columns, [[3], [null]]);
+});
+
+test("x values stand in order, however they come", () => {
+  assert.deepEqual(merged([line([30, 4, 200], [1, 2, 3])]).xs, [4, 30, 200]);
+});
+
+test("under the cursor a line has its nearest value before, and none where it is not", () => {
+  const column = [null, 1, null, 3, null];
+  assert.deepEqual([0, 1, 2, 3, 4].map((row) => valueAt(column, row)), [null, 1, 1, 3, null]);
+  assert.equal(latest(column), 3);
+  assert.equal(latest([]), null);
+});

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { cellLine } from "../../../../../batchai_magics/widgets/frontend/job/cell_link.js";
+import { span } from "../../../../../batchai_magics/widgets/frontend/core/format.js";
+import { isGap, LogDocument } from "../../../../../batchai_magics/widgets/frontend/job/log/document.js";
+import { rankOf, ranksFrom } from "../../../../../batchai_magics/widgets/frontend/job/log/ranks.js";
+import { FlatLayout, WrappedLayout, width } from "../../../../../batchai_magics/widgets/frontend/job/log/layout.js";
+
+const bytes = (text) => new TextEncoder().encode(text);
+const shape = (log) => log.rows.map((row) => (isGap(row) ? [row.start, row.end] : row.text));
+
+test("a traceback line of the cell's script names the line of the cell", () => {
+  assert.equal(cellLine('  File "/x/scripts/e/j/abc/train.py", line 7, in f', "train.py"), 8);
+  assert.equal(cellLine('  File "/x/other.py", line 7', "train.py"), null);
+  assert.equal(cellLine('  File "/x/train.py", line 7', ""), null);
+});
+
+test("one rank's lines fill the gap that was looked through, and no more", () => {
+  const log = new LogDocument(1);
+  log.extend(100);
+  log.fillLines(60, 100, bytes("a\nb\n"), [62, 80]);
+  assert.deepEqual(shape(log), [[0, 60], "a", "b"]);
+  assert.equal(log.end, 100);
+  log.extend(150);
+  log.fillLines(100, 150, bytes(""), []);
+  assert.deepEqual([shape(log), log.end], [[[0, 60], "a", "b"], 150]);
+  log.fillLines(20, 60, bytes("z\n"), [30]);
+  assert.deepEqual(shape(log), [[0, 20], "z", "a", "b"]);
+});
+
+test("wrapped rows are as high as their text is long", () => {
+  const row = (text, start) => ({ start, end: start + 1, text });
+  const rows = [row("x".repeat(25), 0), row("", 1), row("y", 2)];
+  const layout = new WrappedLayout(rows, 10, new WeakMap());
+  assert.deepEqual([layout.topOf(0), layout.topOf(1), layout.topOf(2), layout.height], [0, 54, 72, 90]);
+  assert.deepEqual([layout.indexAt(53), layout.indexAt(54), layout.indexAt(1000)], [0, 1, 2]);
+  assert.equal(width("a\tb"), 9);
+});
+
+test("rows of one height are found by where they are", () => {
+  const layout = new FlatLayout([{}, {}, {}]);
+  assert.deepEqual([layout.height, layout.topOf(2)], [54, 36]);
+  assert.deepEqual([-5, 0, 17, 18, 53, 1000].map((pixels) => layout.indexAt(pixels)), [0, 0, 0, 1, 2, 2]);
+  assert.equal(new FlatLayout([]).indexAt(0), 0);
+});
+
+test("a wrapped row that was measured is as high as it was", () => {
+  const rows = [{ start: 0, end: 9, text: "x".repeat(9) }, { start: 9, end: 90, isGap: true, lines: null }];
+  const layout = new WrappedLayout(rows, 10, new WeakMap([[rows[0], 40]]));
+  assert.deepEqual([layout.topOf(1), layout.height], [40, 58]);
+  assert.equal(new WrappedLayout(rows, 0, new WeakMap()).height, 10 * 18);
+});
+
+test("a tab reaches to the next eighth place", () => {
+  assert.deepEqual(["\t", "1234567\tx", "12345678\t", "ab"].map(width), [8, 9, 16, 2]);
+});
+
+test("a span of time is said by its two greatest units", () => {
+  assert.deepEqual([span(40), span(720), span(3660), span(6 * 86400 + 23 * 3600)], ["40 s", "12 min", "1 h 1 min", "6 d 23 h"]);
+});
+
+test("who wrote a byte is told from the first byte on, also of rank 0", () => {
+  const rankAt = ranksFrom(100, new Int32Array([0, 0, 5, 3, 9, -1]));
+  assert.deepEqual([99, 100, 104, 105, 108, 109, 500].map(rankAt), [-1, 0, 0, 3, 3, -1, -1]);
+  assert.equal(rankOf({ text: "[1,3]<stdout>:x", rank: 0 }), 3);
+});
+
+test("each line knows who wrote it, also one that came in two pieces", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a\nb"), null, ranksFrom(0, new Int32Array([0, 2, 2, 5])));
+  log.append(3, bytes("b\nc\n"), null, ranksFrom(3, new Int32Array([0, 5, 2, -1])));
+  assert.deepEqual(log.rows.map(rankOf), [2, 5, -1]);
+  assert.deepEqual(["[1,3]<stdout>:x", "[host@1,12]<stderr>:x", "[1,3] x"].map((text) => rankOf({ text })), [3, 12, -1]);
+});
