@@ -1,11 +1,12 @@
 // The live view of a cluster: its size, and its nodes as tiles. Python holds the data; this draws it.
 
-import { BoardLine, BUSY } from "./line.js";
 import { el, setText } from "../core/dom.js";
+import { BUSY, holdWhileUsed } from "../core/kernel.js";
 import { nodeBar } from "../core/node_bar.js";
+import { hideSnapshot } from "../core/snapshot.js";
+import { BoardLine } from "./line.js";
 import { nodeTiles } from "./node_tiles.js";
 import { scaleForm } from "./scale_form.js";
-import { hideTwin } from "../core/snapshot.js";
 
 /** @typedef {import("./messages.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./messages.d.ts").ClusterFacts} ClusterFacts */
@@ -32,8 +33,8 @@ export default {
       el("div", { class: "ba-tools" }, form.element, note),
       tiles.element,
     );
-    line.holdWhileUsed(view);
-    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
+    holdWhileUsed(view, (content) => line.tell(content));
+    const show = hideSnapshot(model.get("view_id"), view, () => line.isAnswered);
     root.append(view);
 
     const onFacts = () => {

@@ -1,11 +1,12 @@
 // The live list of an experiment's jobs, and one of them opened below. Python holds the data; this draws it.
 
-import { BoardLine, BUSY } from "./line.js";
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
+import { BUSY, holdWhileUsed } from "../core/kernel.js";
+import { hideSnapshot } from "../core/snapshot.js";
 import { stateFilter } from "./job_filter.js";
 import { JobTable } from "./job_table.js";
-import { hideTwin } from "../core/snapshot.js";
+import { BoardLine } from "./line.js";
 
 /** @typedef {import("./messages.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./messages.d.ts").ChildView} ChildView */
@@ -30,8 +31,8 @@ export default {
       table.element,
       opened.element,
     );
-    line.holdWhileUsed(view);
-    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
+    holdWhileUsed(view, (content) => line.tell(content));
+    const show = hideSnapshot(model.get("view_id"), view, () => line.isAnswered);
     root.append(view);
 
     const onFacts = () => {

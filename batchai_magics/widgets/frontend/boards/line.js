@@ -1,7 +1,5 @@
 // The page's line to the kernel: says hello and that it is there, asks, and tells when nobody answers.
 
-export { BUSY } from "../core/kernel.js";
-
 /** @typedef {import("./messages.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./messages.d.ts").BoardAnswer} BoardAnswer */
 
@@ -53,23 +51,6 @@ export class BoardLine {
       this.model.send(content);
     } catch {
       this.onBusy(true); // the kernel is gone: the view keeps showing what it has
-    }
-  }
-
-  /**
-   * Tells the kernel while the reader is in the view: it does not freeze under their hands.
-   * @param {HTMLElement} view
-   */
-  holdWhileUsed(view) {
-    let isHeld = false;
-    const update = () => {
-      const isUsed = view.matches(":hover") || view.contains(document.activeElement);
-      if (isUsed === isHeld) return;
-      isHeld = isUsed;
-      this.tell({ kind: "hold", on: isUsed });
-    };
-    for (const event of ["pointerenter", "pointerleave", "focusin", "focusout"]) {
-      view.addEventListener(event, () => setTimeout(update));
     }
   }
 

@@ -3,10 +3,10 @@
 import uPlot from "uplot";
 import { Legend } from "../core/chart_legend.js";
 import { ACCENT, looks, rankColour } from "../core/chart_style.js";
-import { latest, merged, valueAt } from "./lines.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { quantity } from "../core/format.js";
 import { onThemeChange } from "../core/theme.js";
+import { latest, merged, valueAt } from "./lines.js";
 
 /** @typedef {import("./lines.js").Line} Line */
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */

@@ -1,11 +1,12 @@
 // The live view of runs side by side: an overlay of their lines, or how their speed grows with processes.
 
-import { BoardLine, BUSY } from "../boards/line.js";
-import { isDashed, LinesChart, runColour } from "./chart.js";
-import { runTable } from "./table.js";
+import { BoardLine } from "../boards/line.js";
 import { el, setText } from "../core/dom.js";
 import { counted, duration } from "../core/format.js";
-import { hideTwin } from "../core/snapshot.js";
+import { BUSY, holdWhileUsed } from "../core/kernel.js";
+import { hideSnapshot } from "../core/snapshot.js";
+import { isDashed, LinesChart, runColour } from "./chart.js";
+import { runTable } from "./table.js";
 
 /** @typedef {import("../boards/messages.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./messages.d.ts").ComparisonFacts} ComparisonFacts */
@@ -40,8 +41,8 @@ export default {
       sentences,
       table.element,
     );
-    line.holdWhileUsed(view);
-    const show = hideTwin(model.get("view_id"), view, () => line.isAnswered);
+    holdWhileUsed(view, (content) => line.tell(content));
+    const show = hideSnapshot(model.get("view_id"), view, () => line.isAnswered);
     root.append(view);
 
     const update = () => {

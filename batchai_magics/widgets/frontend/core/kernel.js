@@ -1,4 +1,5 @@
-// The kernel behind a view, as far as the page tells of it: JupyterLab and Notebook 7 do.
+// The kernel behind a view: whether it is still there, as far as the page tells (JupyterLab and Notebook 7 do), and what
+// it has to know of the reader.
 
 const LOST = ["restarting", "autorestarting", "terminating", "dead"];
 export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
@@ -21,4 +22,22 @@ export function onKernelLost(model, lost) {
   };
   signal?.connect(slot);
   return () => signal?.disconnect(slot);
+}
+
+/**
+ * Tells the kernel while the reader is in the view: it does not freeze under their hands.
+ * @param {HTMLElement} view
+ * @param {(content: Record<string, unknown>) => void} tell
+ */
+export function holdWhileUsed(view, tell) {
+  let isHeld = false;
+  const update = () => {
+    const isUsed = view.matches(":hover") || view.contains(document.activeElement);
+    if (isUsed === isHeld) return;
+    isHeld = isUsed;
+    tell({ kind: "hold", on: isUsed });
+  };
+  for (const event of ["pointerenter", "pointerleave", "focusin", "focusout"]) {
+    view.addEventListener(event, () => setTimeout(update));
+  }
 }

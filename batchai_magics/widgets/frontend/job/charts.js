@@ -1,7 +1,7 @@
 // The two charts: images/sec or what another program calls its rate, and loss with a menu of every other number.
 
-import { Chart } from "./chart.js";
 import { el } from "../core/dom.js";
+import { Chart } from "./chart.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./chart.js").Subject} Subject */

@@ -1,8 +1,8 @@
 // What failed first, with its last words; those of the other processes are folded.
 
-import { logLine } from "./cell_link.js";
 import { el } from "../core/dom.js";
 import { counted, nodeName } from "../core/format.js";
+import { logLine } from "./cell_link.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./messages.d.ts").Failure} Failure */

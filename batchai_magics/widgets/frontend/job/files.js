@@ -1,8 +1,8 @@
 // The files that the job wrote: a tree that opens level by level, previews, downloads. All bytes come from the kernel.
 
-import { plain } from "./log/ansi.js";
 import { el, setText } from "../core/dom.js";
 import { size } from "../core/format.js";
+import { plain } from "./log/ansi.js";
 import { MAIN_LOG, PAGE_BYTES } from "./session.js";
 
 /** @typedef {import("./session.js").Session} Session */

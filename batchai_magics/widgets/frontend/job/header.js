@@ -1,10 +1,10 @@
 // The head of the view: state, name, facts, elapsed time, buttons.
 
-import { el, setText } from "../core/dom.js";
 import { copyText } from "../core/clipboard.js";
-import { failureTitle } from "./failure.js";
+import { el, setText } from "../core/dom.js";
 import { duration, span } from "../core/format.js";
 import { BUSY, GONE } from "../core/kernel.js";
+import { failureTitle } from "./failure.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./messages.d.ts").Facts} Facts */

@@ -1,10 +1,10 @@
 // What the page knows of a job, kept once per model and shared by all its views.
 
-import { bytesOf, integers, numbers } from "./buffers.js";
 import { onKernelLost } from "../core/kernel.js";
+import { bytesOf, integers, numbers } from "./buffers.js";
 import { LogDocument } from "./log/document.js";
-import { PointTable } from "./points.js";
 import { ranksFrom } from "./log/ranks.js";
+import { PointTable } from "./points.js";
 
 /** @typedef {import("../core/model.d.ts").Model} Model */
 /** @typedef {import("./messages.d.ts").Batch} Batch */

@@ -1,13 +1,13 @@
 // The live view of a job. Python holds the data; this draws it.
 
-import { Charts } from "./charts.js";
 import { el } from "../core/dom.js";
-import { header } from "./header.js";
-import { keepInPage } from "../core/kept.js";
-import { LogPanel } from "./log/panel.js";
+import { holdWhileUsed } from "../core/kernel.js";
 import { nodeBar } from "../core/node_bar.js";
+import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
+import { Charts } from "./charts.js";
+import { header } from "./header.js";
+import { LogPanel } from "./log/panel.js";
 import { Session } from "./session.js";
-import { hideTwin, twinOf } from "../core/snapshot.js";
 
 /** @typedef {import("../core/model.d.ts").Model} Model */
 
@@ -47,8 +47,8 @@ function draw(session, model, root) {
     charts.element,
     output.element,
   );
-  const showTwin = hideTwin(model.get("view_id"), view, () => session.seq > 0);
-  holdWhileUsed(session, view);
+  const showSnapshot = hideSnapshot(model.get("view_id"), view, () => session.seq > 0);
+  holdWhileUsed(view, (content) => session.tell(content));
   root.append(view);
 
   const onFacts = () => {
@@ -71,13 +71,13 @@ function draw(session, model, root) {
     model.off("change:files", onFiles);
     [head, charts, output].forEach((part) => part.stop());
     leave?.();
-    showTwin();
+    showSnapshot();
     view.remove();
     session.bye();
   };
   const keep = () => {
     if (leave) return;
-    leave = keepInPage(view, twinOf(model.get("view_id")), end);
+    leave = keepInPage(view, snapshotOf(model.get("view_id")), end);
     if (leave) output.moved();
   };
   const stopListening = session.listen((kind, file, added) => {
@@ -98,22 +98,4 @@ function draw(session, model, root) {
     if (session.isKept) keep();
     if (!leave) end();
   };
-}
-
-/**
- * Tells the kernel while the reader is in the view: it does not freeze under their hands.
- * @param {Session} session
- * @param {HTMLElement} view
- */
-function holdWhileUsed(session, view) {
-  let isHeld = false;
-  const update = () => {
-    const isUsed = view.matches(":hover") || view.contains(document.activeElement);
-    if (isUsed === isHeld) return;
-    isHeld = isUsed;
-    session.tell({ kind: "hold", on: isUsed });
-  };
-  for (const event of ["pointerenter", "pointerleave", "focusin", "focusout"]) {
-    view.addEventListener(event, () => setTimeout(update));
-  }
 }

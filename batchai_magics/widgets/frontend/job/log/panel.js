@@ -1,16 +1,16 @@
 // The output: tabs, the rows of a log with their search, and the files.
 
-import { plain } from "./ansi.js";
 import { copyText } from "../../core/clipboard.js";
 import { el, setText } from "../../core/dom.js";
+import { counted, size } from "../../core/format.js";
 import { FailurePanel } from "../failure.js";
 import { Files } from "../files.js";
-import { counted, size } from "../../core/format.js";
+import { MAIN_LOG, PAGE_BYTES } from "../session.js";
+import { plain } from "./ansi.js";
 import { isGap } from "./document.js";
 import { LogSearch } from "./search_box.js";
 import { FAILURE, FILES, LogTabs } from "./tabs.js";
 import { LogView } from "./window.js";
-import { MAIN_LOG, PAGE_BYTES } from "../session.js";
 
 /** @typedef {import("../session.js").Session} Session */
 /** @typedef {import("./document.js").Gap} Gap */

@@ -1,12 +1,12 @@
 // One row of a log as an element.
 
-import { plain, spans } from "./ansi.js";
+import { rankColour } from "../../core/chart_style.js";
 import { el } from "../../core/dom.js";
 import { counted, size } from "../../core/format.js";
+import { plain, spans } from "./ansi.js";
 import { isGap } from "./document.js";
-import { rankColour } from "../../core/chart_style.js";
-import { rankOf } from "./ranks.js";
 import { marked } from "./finder.js";
+import { rankOf } from "./ranks.js";
 
 /** @typedef {import("./document.js").Row} Row */
 

@@ -1,7 +1,7 @@
 // The search over a log: in the rows that are here, or, where some are not, in the whole file by the kernel.
 
-import { plain } from "./ansi.js";
 import { el, setText } from "../../core/dom.js";
+import { plain } from "./ansi.js";
 import { isGap } from "./document.js";
 import { finder, isRisky } from "./finder.js";
 
