@@ -4,12 +4,11 @@ import uPlot from "uplot";
 import { Legend } from "../core/chart_legend.js";
 import { ACCENT, looks, rankColour } from "../core/chart_style.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
-import { quantity } from "../core/format.js";
 import { onThemeChange } from "../core/theme.js";
+import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./readout.js";
 
 /** @typedef {import("./points.js").Quantity} Quantity */
 /** @typedef {import("./points.js").Table} Table */
-/** @typedef {import("../core/chart_legend.js").Entry} Entry */
 /**
  * What a chart shows. `band` is what to draw around the line over all ranks.
  * @typedef {{title: string, table: Table, values: Quantity, band?: Quantity, over: string, empty: string,
@@ -17,12 +16,7 @@ import { onThemeChange } from "../core/theme.js";
  */
 
 const HEIGHT_PX = 190;
-const MAX_READOUT_RANKS = 4;
-const READOUT_PX = 120; // that the legend needs beside its ranks, and for each of them
-const RANK_PX = 70;
 const MOVE_SHARE = 0.02; // of the visible steps, for one press of an arrow key
-const ALL = "all";
-const EACH = "ranks";
 
 export class Chart {
   /**
@@ -203,8 +197,7 @@ export class Chart {
 
   /** Whether the legend has room for each rank. */
   get #hasRoom() {
-    const { length } = this.subject.values.ranks;
-    return length <= MAX_READOUT_RANKS && this.legend.element.clientWidth >= READOUT_PX + length * RANK_PX;
+    return hasRoomFor(this.subject.values.ranks.length, this.legend.element.clientWidth);
   }
 
   /** Shows the lines that the legend has not hidden. */
@@ -232,18 +225,7 @@ export class Chart {
       this.box.setAttribute("aria-label", `${title}: ${empty}`);
       return;
     }
-    const ranks = values.ranks;
-    const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
-    const word = ranks.length > 1 ? `${over} ` : "";
-    /** @type {Entry[]} */
-    const entries = [{ key: ALL, text: `${word}${quantity(value)}`, colour: ACCENT }];
-    if (ranks.length > 1 && this.#hasRoom) {
-      ranks.forEach((rank, i) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(i) }));
-    } else if (ranks.length > 1) {
-      const known = ranks.map(at).filter((v) => v !== null);
-      const text = known.length ? `${quantity(Math.min(...known))}–${quantity(Math.max(...known))}` : "–";
-      entries.push({ key: EACH, text: `ranks ${text}`, colour: "" });
-    }
+    const entries = entriesAt(index, { values, over, isEach: this.#hasRoom });
     this.legend.show(`step ${table.steps[index]}`, entries);
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }
@@ -264,10 +246,4 @@ export class Chart {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-/** @param {(number | null)[]} column */
-function lastIndex(column) {
-  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
-  return null;
 }

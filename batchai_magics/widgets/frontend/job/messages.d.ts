@@ -44,6 +44,17 @@ export interface Page {
   size: number;
 }
 
+/** The answer to `lines`: of what one rank wrote between `start` and `end`, a buffer of lines, and one of where each starts. */
+export interface LinesPage {
+  kind: "lines";
+  id: string;
+  file: string;
+  rank: number;
+  start: number;
+  end: number;
+  size: number;
+}
+
 /** The answer to `cancel` and `detach`. */
 export interface Answer {
   kind: "answer";

@@ -1,16 +1,11 @@
-// What the page knows of a job, kept once per model and shared by all its views.
+// The line to the kernel that a job's views share, one for each model: it greets, asks, and takes what is sent.
 
 import { onKernelLost } from "../core/kernel.js";
-import { bytesOf, integers, numbers } from "./buffers.js";
-import { LogDocument } from "./log/document.js";
-import { ranksFrom } from "./log/ranks.js";
-import { PointTable } from "./points.js";
+import { bytesOf, JobData } from "./data.js";
 
 /** @typedef {import("../core/model.d.ts").Model} Model */
+/** @typedef {import("./data.js").News} News */
 /** @typedef {import("./messages.d.ts").Batch} Batch */
-/** @typedef {import("./messages.d.ts").Page} Page */
-/** @typedef {import("./messages.d.ts").Answer} Answer */
-
 /** @typedef {import("./messages.d.ts").Reply} Reply */
 
 export const PAGE_BYTES = 1 << 16;
@@ -24,19 +19,15 @@ export class Session {
   /** @param {Model} model */
   constructor(model) {
     this.model = model;
-    this.points = new PointTable();
-    /** @type {Map<string, LogDocument>} */
-    this.logs = new Map();
+    this.data = new JobData();
     /** @type {Set<(kind: string, file: string, added: number) => void>} */
     this.listeners = new Set();
     this.page = Math.random().toString(36).slice(2); // a name that no other page has
     this.turn = 0; // how often the view was put into the page
-    this.seq = 0;
     this.confirmed = 0; // up to which message the kernel knows of us
     this.questions = 0;
     /** @type {Map<string, (reply: Reply) => void>} */
     this.waiting = new Map();
-    this.isComplete = false; // everything there is has been sent
     this.isKept = false; // the output becomes a still picture, and the view stays in the page
     /** @type {Map<string, ReturnType<typeof setTimeout>>} */
     this.pending = new Map();
@@ -48,6 +39,21 @@ export class Session {
     model.on("msg:custom", this.onMessage);
     this.stopWatching = onKernelLost(model, () => this.#lost());
     this.heartbeat = setInterval(() => this.#confirm("alive"), HEARTBEAT_MS);
+  }
+
+  /** The step lines and every other number. */
+  get points() {
+    return this.data.points;
+  }
+
+  /** Whether everything there is has been sent. */
+  get isComplete() {
+    return this.data.isComplete;
+  }
+
+  /** Whether the kernel has sent anything. */
+  get isAnswered() {
+    return this.data.seq > 0;
   }
 
   /** Says that the view is in the page, from now on. */
@@ -62,10 +68,7 @@ export class Session {
     clearTimeout(this.greeting);
     if (this.isKernelLost) return;
     this.greeting = setTimeout(() => this.listeners.size && this.hello(), HELLO_MS);
-    const streamed = [...this.logs].filter(([, log]) => log.rank === null);
-    const logs = Object.fromEntries(streamed.map(([file, log]) => [file, log.end]));
-    const { count: points, generation } = this.points;
-    this.#send({ kind: "ready", page: this.page, turn: this.turn, have: { points, generation, values: this.points.counts, logs } });
+    this.#send({ kind: "ready", page: this.page, turn: this.turn, have: this.data.have });
   }
 
   /**
@@ -74,10 +77,7 @@ export class Session {
    * @param {number | null} [rank]
    */
   log(file, rank = null) {
-    const key = rank === null ? file : `${file}#${rank}`;
-    let log = this.logs.get(key);
-    if (!log) this.logs.set(key, (log = new LogDocument(rank)));
-    return log;
+    return this.data.log(file, rank);
   }
 
   /**
@@ -170,8 +170,8 @@ export class Session {
 
   /** @param {"ack" | "alive"} kind */
   #confirm(kind) {
-    this.confirmed = this.seq;
-    this.#send({ kind, page: this.page, seq: this.seq });
+    this.confirmed = this.data.seq;
+    this.#send({ kind, page: this.page, seq: this.confirmed });
   }
 
   /**
@@ -184,11 +184,13 @@ export class Session {
       this.waiting.delete(content.id);
       this.#settle(content.id);
       waiting({ content, bytes: bytesOf(buffers[0]).slice() });
-    } else if (content.kind === "batch") this.#takeBatch(content, buffers);
+      return;
+    }
+    if (content.kind === "batch") this.#takeBatch(content, buffers);
     else if (content.kind === "keep") this.#keep();
-    else if (content.kind === "lines") this.#takeLines(content, buffers);
-    else if (content.kind === "page") this.#takePage(content, buffers);
-    else if (content.kind === "answer") this.#takeAnswer(content);
+    else if (content.kind === "lines") this.#takeAnswer(content.id, this.data.takeLines(content, buffers));
+    else if (content.kind === "page") this.#takeAnswer(content.id, this.data.takePage(content, buffers));
+    else if (content.kind === "answer") this.#takeAnswer(content.id, { kind: "answer", file: content.text });
   }
 
   /**
@@ -197,71 +199,19 @@ export class Session {
    */
   #takeBatch(batch, buffers) {
     clearTimeout(this.greeting);
-    const isGap = batch.seq !== this.seq + 1 && this.seq !== 0;
-    this.seq = batch.seq;
-    const rest = [...buffers];
-    let isWhole = true;
-    if (batch.points) {
-      const [steps, ranks, ...values] = rest.splice(0, 5);
-      this.points.begin(batch.points.generation);
-      isWhole = this.points.add(batch.points.first, integers(steps), integers(ranks), values.map(numbers));
-      this.#notify("points");
-    }
-    for (const part of batch.values ?? []) {
-      const [steps, ranks, values] = rest.splice(0, 3);
-      const table = this.points.other(part.name);
-      isWhole = table.add(part.first, integers(steps), integers(ranks), [numbers(values)]) && isWhole;
-      this.#notify("points");
-    }
-    for (const part of batch.logs ?? []) {
-      const log = this.log(part.file);
-      if (part.restarted) log.clear();
-      const bytes = bytesOf(rest.shift()).slice();
-      const added = log.append(part.offset, bytes, part.skipped, part.ranked ? ranksFrom(part.offset, integers(rest.shift())) : undefined);
-      log.size = Math.max(log.size, part.size);
-      this.#notify("log", part.file, added);
-    }
-    if (batch.complete !== this.isComplete) {
-      this.isComplete = batch.complete;
-      this.#notify("complete");
-    }
-    if (this.seq - this.confirmed >= ACK_EVERY) this.#confirm("ack");
-    // A batch was lost on the way: log bytes show as a gap that can be read, points must be sent again.
-    if (isGap && !isWhole) this.hello();
+    const { news, isLacking } = this.data.takeBatch(batch, buffers);
+    for (const item of news) this.#notify(item.kind, item.file, item.added);
+    if (batch.seq - this.confirmed >= ACK_EVERY) this.#confirm("ack");
+    if (isLacking) this.hello();
   }
 
   /**
-   * @param {Page} page
-   * @param {DataView[]} buffers
+   * @param {string} id
+   * @param {News} news
    */
-  #takePage(page, [bytes, ranks]) {
-    this.#settle(page.id);
-    const log = this.log(page.file);
-    log.extend(page.size);
-    log.fill(page.offset, bytesOf(bytes).slice(), ranks && ranksFrom(page.offset, integers(ranks)));
-    this.#notify("page", page.file);
-  }
-
-  /**
-   * @param {{id: string, file: string, rank: number, start: number, end: number, size: number}} page
-   * @param {DataView[]} buffers
-   */
-  #takeLines(page, buffers) {
-    this.#settle(page.id);
-    const log = this.log(page.file, page.rank);
-    const before = log.rows.length;
-    const starts = new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(buffers[1]).slice().buffer));
-    if (page.size < log.end) log.clear();
-    log.extend(page.size);
-    log.fillLines(page.start, page.end, bytesOf(buffers[0]).slice(), starts);
-    const isNew = starts.length > 0 && log.end === page.end;
-    this.#notify("page", page.file, isNew && before ? Math.max(0, log.rows.length - before) : 0);
-  }
-
-  /** @param {Answer} answer */
-  #takeAnswer(answer) {
-    this.#settle(answer.id);
-    this.#notify("answer", answer.text);
+  #takeAnswer(id, news) {
+    this.#settle(id);
+    this.#notify(news.kind, news.file, news.added);
   }
 
   /** @param {string} id */

@@ -47,7 +47,7 @@ function draw(session, model, root) {
     charts.element,
     output.element,
   );
-  const showSnapshot = hideSnapshot(model.get("view_id"), view, () => session.seq > 0);
+  const showSnapshot = hideSnapshot(model.get("view_id"), view, () => session.isAnswered);
   holdWhileUsed(view, (content) => session.tell(content));
   root.append(view);
 

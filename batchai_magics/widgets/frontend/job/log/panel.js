@@ -5,15 +5,15 @@ import { el, setText } from "../../core/dom.js";
 import { counted, size } from "../../core/format.js";
 import { FailurePanel } from "../failure.js";
 import { Files } from "../files.js";
-import { MAIN_LOG, PAGE_BYTES } from "../session.js";
+import { MAIN_LOG } from "../session.js";
 import { plain } from "./ansi.js";
 import { isGap } from "./document.js";
+import { LogReader } from "./reader.js";
 import { LogSearch } from "./search_box.js";
 import { FAILURE, FILES, LogTabs } from "./tabs.js";
 import { LogView } from "./window.js";
 
 /** @typedef {import("../session.js").Session} Session */
-/** @typedef {import("./document.js").Gap} Gap */
 
 const REFRESH_MS = 1500; // of what is not streamed
 const NOTE_MS = 4000;
@@ -24,10 +24,11 @@ export class LogPanel {
     this.session = session;
     this.file = MAIN_LOG;
     this.log = session.log(MAIN_LOG);
+    this.reader = new LogReader(session, this.file, this.log);
     /** @type {number | null} */
     this.target = null; // an offset to be shown as soon as its line is here
     this.view = new LogView(this.log, {
-      wantsBytes: (gap, isFromEnd) => this.#readGap(gap, isFromEnd),
+      wantsBytes: (gap, isFromEnd) => this.reader.readGap(gap, isFromEnd),
       moved: () => this.#showPosition(),
     });
     this.search = new LogSearch(session, this.view, {
@@ -140,11 +141,7 @@ export class LogPanel {
     if (row && !isGap(row)) {
       this.target = null;
       this.view.reveal(row.start);
-    } else if (row && isGap(row)) {
-      const from = Math.max(row.start, offset - (PAGE_BYTES >> 1));
-      if (this.log.rank === null) this.session.read(this.file, from);
-      else this.session.readLines(this.file, this.log.rank, Math.max(row.start, offset), false);
-    }
+    } else if (row) this.reader.readAround(row, offset);
   }
 
   /**
@@ -162,34 +159,21 @@ export class LogPanel {
     this.file = tab;
     this.target = null;
     this.log = this.session.log(tab, rank);
+    this.reader = new LogReader(this.session, tab, this.log);
     this.view.show(this.log);
-    if (!this.log.size) this.#readEnd();
+    if (!this.log.size) this.reader.readEnd();
     this.search.run(true);
     this.#showPosition();
   }
 
-  /** @type {(gap: Gap, isFromEnd: boolean) => void} */
-  #readGap(gap, isFromEnd) {
-    if (this.log.rank !== null) this.session.readLines(this.file, this.log.rank, isFromEnd ? gap.end : gap.start, isFromEnd);
-    else this.session.read(this.file, isFromEnd ? Math.max(gap.start, gap.end - PAGE_BYTES) : gap.start);
-  }
-
-  #readEnd() {
-    if (this.log.rank !== null) this.session.readLines(this.file, this.log.rank, -1, true);
-    else this.session.read(this.file, -PAGE_BYTES);
-  }
-
   #refresh() {
     const isStreamed = this.file === MAIN_LOG && this.log.rank === null;
-    if (isStreamed || this.logFrame.hidden || this.session.isComplete) return;
-    if (!this.log.size) this.#readEnd();
-    else if (this.log.rank === null) this.session.read(this.file, this.log.end);
-    else this.session.readLines(this.file, this.log.rank, this.log.end, false);
+    if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
   }
 
   #toggleWrap() {
-    this.view.wrap(!this.view.isWrapped);
-    this.wrap.setAttribute("aria-pressed", String(this.view.isWrapped));
+    this.view.wrap(!this.view.boxLayout.isWrapped);
+    this.wrap.setAttribute("aria-pressed", String(this.view.boxLayout.isWrapped));
   }
 
   async #toFirstError() {

@@ -1,8 +1,9 @@
 // A window on a log document: only the rows in sight are in the page, and they keep their nodes.
 
 import { el, oncePerFrame } from "../../core/dom.js";
+import { BoxLayout } from "./box_layout.js";
 import { isGap } from "./document.js";
-import { FlatLayout, ROW_PX, WrappedLayout } from "./layout.js";
+import { ROW_PX } from "./layout.js";
 import { rowElement } from "./row_element.js";
 
 /** @typedef {import("./document.js").LogDocument} LogDocument */
@@ -12,7 +13,6 @@ import { rowElement } from "./row_element.js";
 const OVERSCAN_ROWS = 12;
 const MAX_ROWS = 120_000; // kept in the page; the far ones are read again when they come in sight
 const MAX_WRAPPED_ROWS = 20_000; // the height of each of them has to be known
-const ROW_PADDING_PX = 16;
 const REST_PX = 4; // below the last row
 const REST_MS = 120; // how long the log has to stand still before a gap in sight is read
 
@@ -38,12 +38,6 @@ export class LogView {
     this.isMoving = false; // the next paint goes somewhere else
     this.isGoingUp = true;
     this.anchor = { offset: 0, pixels: 0 };
-    this.isWrapped = false;
-    /** @type {WeakMap<Row, number>} */
-    this.heights = new WeakMap(); // of wrapped rows whose height is not what it was taken for
-    /** @type {FlatLayout | WrappedLayout} */
-    this.layout = new FlatLayout([]);
-    this.columns = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.resting = undefined;
     this.sizer = el("div", { class: "ba-sizer" });
@@ -60,6 +54,7 @@ export class LogView {
       },
       this.sizer,
     );
+    this.boxLayout = new BoxLayout(this.box, this.sizer);
     this.frame = oncePerFrame(() => this.#paint());
     this.resizing = new ResizeObserver(() => this.update());
     this.resizing.observe(this.box);
@@ -81,7 +76,7 @@ export class LogView {
    */
   update(added = 0) {
     if (!this.isFollowing) this.unread += added;
-    this.log.trim(this.isWrapped ? MAX_WRAPPED_ROWS : MAX_ROWS, this.isFollowing ? this.log.end : this.anchor.offset);
+    this.log.trim(this.boxLayout.isWrapped ? MAX_WRAPPED_ROWS : MAX_ROWS, this.isFollowing ? this.log.end : this.anchor.offset);
     this.frame.ask();
   }
 
@@ -122,8 +117,8 @@ export class LogView {
   reveal(offset) {
     this.current = offset;
     this.redraw();
-    this.#lay();
-    const middle = this.layout.topOf(this.log.indexAt(offset)) - this.box.clientHeight / 2 + ROW_PX / 2;
+    this.boxLayout.lay(this.log.rows);
+    const middle = this.boxLayout.layout.topOf(this.log.indexAt(offset)) - this.box.clientHeight / 2 + ROW_PX / 2;
     this.isMoving = true;
     this.#leave(Math.max(0, middle));
   }
@@ -133,7 +128,7 @@ export class LogView {
    * @param {boolean} isWrapped
    */
   wrap(isWrapped) {
-    this.isWrapped = isWrapped;
+    this.boxLayout.isWrapped = isWrapped;
     this.isMoving = true;
     this.anchor = { ...this.anchor, pixels: 0 };
     this.box.classList.toggle("ba-wrapped", isWrapped);
@@ -151,9 +146,9 @@ export class LogView {
   /** @param {number} top */
   #leave(top) {
     this.isFollowing = false;
-    this.#lay();
-    const index = this.layout.indexAt(top);
-    this.anchor = { offset: this.log.rows[index]?.start ?? 0, pixels: top - this.layout.topOf(index) };
+    this.boxLayout.lay(this.log.rows);
+    const index = this.boxLayout.layout.indexAt(top);
+    this.anchor = { offset: this.log.rows[index]?.start ?? 0, pixels: top - this.boxLayout.layout.topOf(index) };
     this.on.moved();
     this.frame.ask();
   }
@@ -192,8 +187,8 @@ export class LogView {
       return;
     }
     this.#noticeScroll(); // its event may still be on the way
-    this.#lay();
-    const { layout } = this;
+    this.boxLayout.lay(this.log.rows);
+    const { layout } = this.boxLayout;
     this.sizer.style.height = `${layout.height + REST_PX}px`;
     this.#place(layout.height + REST_PX - height);
     const first = Math.max(0, layout.indexAt(this.box.scrollTop) - OVERSCAN_ROWS);
@@ -216,52 +211,8 @@ export class LogView {
       element.style.top = `${layout.topOf(index)}px`;
       index += 1;
     }
-    if (this.isWrapped) this.#measure(wanted, first);
+    if (this.boxLayout.isWrapped && this.boxLayout.measure(this.shown, wanted, first)) this.frame.ask();
     this.#fillWhenAtRest();
-  }
-
-  /** Brings the layout up to date with the rows. */
-  #lay() {
-    const { rows } = this.log;
-    if (!this.isWrapped) {
-      this.layout = new FlatLayout(rows);
-      return;
-    }
-    const columns = this.#columnsInSight();
-    if (columns !== this.columns) this.heights = new WeakMap();
-    else if (this.layout instanceof WrappedLayout && this.layout.rows === rows && this.layout.tops.length === rows.length + 1) return;
-    this.columns = columns;
-    this.layout = new WrappedLayout(rows, columns, this.heights);
-  }
-
-  /** How many signs fit beside each other. */
-  #columnsInSight() {
-    const probe = el("span", { class: "ba-probe" }, "0".repeat(100));
-    this.sizer.append(probe);
-    const sign = probe.getBoundingClientRect().width / 100;
-    probe.remove();
-    return Math.floor((this.box.clientWidth - ROW_PADDING_PX) / (sign || 8));
-  }
-
-  /**
-   * Notes which rows are not as high as they were taken for (signs of other widths), and lays them out anew.
-   * @param {Set<Row>} rows
-   * @param {number} first
-   */
-  #measure(rows, first) {
-    let index = first;
-    let isOff = false;
-    for (const row of rows) {
-      const height = this.shown.get(row)?.offsetHeight ?? ROW_PX;
-      if (height !== this.layout.topOf(index + 1) - this.layout.topOf(index)) {
-        this.heights.set(row, height);
-        isOff = true;
-      }
-      index += 1;
-    }
-    if (!isOff) return;
-    this.layout = new FlatLayout([]);
-    this.frame.ask();
   }
 
   /**
@@ -270,7 +221,7 @@ export class LogView {
    */
   #place(bottom) {
     const index = this.log.indexAt(this.anchor.offset);
-    const top = this.isFollowing ? bottom : this.layout.topOf(index) + this.anchor.pixels;
+    const top = this.isFollowing ? bottom : this.boxLayout.layout.topOf(index) + this.anchor.pixels;
     const wanted = Math.max(0, Math.min(top, bottom));
     if (Math.abs(this.box.scrollTop - wanted) >= 1) this.box.scrollTop = wanted;
     this.expectedTop = this.box.scrollTop;
@@ -280,25 +231,12 @@ export class LogView {
 
   #fillWhenAtRest() {
     clearTimeout(this.resting);
-    const gap = this.#gapInSight();
+    const gap = this.boxLayout.gapInSight(this.log.rows, this.isGoingUp);
     if (!gap) return;
     const ask = () => {
-      const inSight = this.#gapInSight();
+      const inSight = this.boxLayout.gapInSight(this.log.rows, this.isGoingUp);
       if (inSight) this.on.wantsBytes(inSight, this.isGoingUp);
     };
     this.resting = setTimeout(ask, this.isFollowing ? REST_MS : 0);
-  }
-
-  /**
-   * The nearest gap that is in sight, or will be with the next page that the reader turns.
-   * @returns {Gap | null}
-   */
-  #gapInSight() {
-    const rowsInSight = Math.ceil(this.box.clientHeight / ROW_PX);
-    const top = this.layout.indexAt(this.box.scrollTop);
-    const first = this.isGoingUp ? Math.max(0, top - rowsInSight) : top;
-    const last = top + rowsInSight * (this.isGoingUp ? 1 : 2);
-    const inSight = this.log.rows.slice(first, last + 1).filter(isGap);
-    return (this.isGoingUp ? inSight[inSight.length - 1] : inSight[0]) ?? null;
   }
 }

@@ -1,0 +1,53 @@
+// The values of a chart at one step, in words: over all ranks, and of each rank or, of many, the range.
+
+import { ACCENT, rankColour } from "../core/chart_style.js";
+import { quantity } from "../core/format.js";
+
+/** @typedef {import("../core/chart_legend.js").Entry} Entry */
+/** @typedef {import("./points.js").Quantity} Quantity */
+
+export const ALL = "all";
+export const EACH = "ranks";
+const MOST_RANKS = 4;
+const WORDS_PX = 120; // that the legend needs beside its ranks, and for each of them
+const RANK_PX = 70;
+
+/**
+ * The entries of the legend.
+ * @param {number} index of the step
+ * @param {{values: Quantity, over: string, isEach: boolean}} what `isEach`: there is room for each rank
+ * @returns {Entry[]}
+ */
+export function entriesAt(index, { values, over, isEach }) {
+  const { ranks } = values;
+  const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
+  const word = ranks.length > 1 ? `${over} ` : "";
+  /** @type {Entry[]} */
+  const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}`, colour: ACCENT }];
+  if (ranks.length < 2) return entries;
+  if (isEach) {
+    ranks.forEach((rank, i) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(i) }));
+    return entries;
+  }
+  const known = ranks.map(at).filter((value) => value !== null);
+  const text = known.length ? `${quantity(Math.min(...known))}–${quantity(Math.max(...known))}` : "–";
+  return [...entries, { key: EACH, text: `ranks ${text}`, colour: "" }];
+}
+
+/**
+ * Whether a legend has room for each rank.
+ * @param {number} ranks how many there are
+ * @param {number} width in pixels
+ */
+export function hasRoomFor(ranks, width) {
+  return ranks <= MOST_RANKS && width >= WORDS_PX + ranks * RANK_PX;
+}
+
+/**
+ * Where the latest value of a column is; null where there is none.
+ * @param {(number | null)[]} column
+ */
+export function lastIndex(column) {
+  for (let i = column.length - 1; i >= 0; i -= 1) if (column[i] !== null) return i;
+  return null;
+}
