@@ -6,6 +6,8 @@ from IPython.core.interactiveshell import InteractiveShell
 import batchai_magics
 from tests.world import World, world
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["world"]
 
 

@@ -110,6 +110,7 @@ def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
     assert caught.value.hint == "The directory is empty."
 
 
+@pytest.mark.slow
 def test_the_card_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
     for rank in (0, 2):
         backend.write(f"words of {rank}\n", "stderr.txt", rank=rank)
@@ -118,6 +119,7 @@ def test_the_card_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_fir
     assert job.card().failure_lines == ("words of 2",)
 
 
+@pytest.mark.slow
 def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
     backend.write("".join(f"{number}\n" for number in range(50)) + step_line(3))
     card = job.card()

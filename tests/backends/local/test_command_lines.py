@@ -127,6 +127,7 @@ def test_hosts_have_room_for_every_node_and_every_core() -> None:
     assert open_mpi.host_file(["a", "b", "c"], 2) == "localhost slots=3\n"
 
 
+@pytest.mark.slow
 def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, monkeypatch) -> None:
     for folder, name in (("a", "mpirun"), ("b", "mpirun.openmpi")):
         place = tmp_path / folder / name

@@ -90,6 +90,7 @@ def test_the_first_workspace_makes_its_resource_group(still: Still) -> None:
     assert tuple(group) == ("g", WorkspaceSpec().location)
 
 
+@pytest.mark.slow
 def test_forgetting_a_cluster_ends_what_waits_for_it_and_tells_what_runs(still: Still) -> None:
     cluster = still.cluster()
     still.cluster("other")
@@ -129,6 +130,7 @@ def test_what_is_inside_comes_before_what_holds_it_and_names_are_not_cut(still: 
     assert (inside[0], inside[-1], len(inside)) == (str(job), str(still.workspace), 5)
 
 
+@pytest.mark.slow
 def test_asking_a_job_to_stop(still: Still) -> None:
     still.cluster()
     still.prepare()

@@ -18,6 +18,7 @@ def ready(still: Still, count: int = 2) -> tuple[ResourceId, list[str]]:
     return cluster, list(still.nodes(cluster))
 
 
+@pytest.mark.slow
 def test_idle_nodes_go_before_running_ones(still: Still) -> None:
     cluster, (first, _) = ready(still)
     still.job("a")
@@ -50,6 +51,7 @@ def test_of_nodes_alike_the_newest_goes(still: Still) -> None:
     assert still.nodes(cluster) == {first: "idle"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "stop"), [("requeue", "requeue"), ("terminate", "terminate"), ("waitforjobcompletion", "")]
 )
@@ -63,6 +65,7 @@ def test_the_job_of_a_node_that_leaves_is_told(still: Still, option: str, stop: 
     assert still.nodes(cluster) == {ids[0]: "leaving"}
 
 
+@pytest.mark.slow
 def test_who_was_told_to_end_is_not_queued_again_instead(still: Still) -> None:
     cluster, _ = ready(still)
     job = still.job()
@@ -72,6 +75,7 @@ def test_who_was_told_to_end_is_not_queued_again_instead(still: Still) -> None:
     assert still.state(job)["stop"] == "terminate"
 
 
+@pytest.mark.slow
 def test_a_leaving_node_is_replaced_when_the_cluster_grows_again(still: Still) -> None:
     cluster, _ = ready(still, 1)
     still.job()

@@ -14,6 +14,8 @@ from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still, dead
 
+pytestmark = pytest.mark.slow
+
 ENDED = ("succeeded", "failed")
 
 

@@ -54,6 +54,7 @@ def test_a_cluster_grows_to_what_the_whole_queue_asks_for(still: Still) -> None:
     assert adjusted(still, cluster) == 3
 
 
+@pytest.mark.slow
 def test_nodes_that_are_busy_are_not_counted_for_the_queue(still: Still) -> None:
     cluster = grown(still, "fresh")
     still.job("a")
@@ -62,6 +63,7 @@ def test_nodes_that_are_busy_are_not_counted_for_the_queue(still: Still) -> None
     assert adjusted(still, cluster) == 3
 
 
+@pytest.mark.slow
 def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
     cluster = grown(still, "fresh")
     still.job("a")
@@ -92,6 +94,7 @@ def test_nodes_that_are_being_prepared_are_not_idle(still: Still) -> None:
     assert adjusted(still, cluster) == 1
 
 
+@pytest.mark.slow
 def test_a_running_node_never_idles_away(still: Still) -> None:
     cluster = grown(still, "fresh")
     still.job()

@@ -12,6 +12,8 @@ from batchai_magics.backends.local.watch import process, recovery
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still, dead
 
+pytestmark = pytest.mark.slow
+
 
 def lost(still: Still, **columns: object) -> ResourceId:
     """A running job whose supervisor is dead, unless told otherwise."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
+import pytest
+
 from batchai_magics.backends.local.watch import detached, process
 from tests.backends.local.still import Still, dead
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_job_that_does_not_fit_blocks_the_ones_behind_it(still: Still) -> None:
