@@ -22,7 +22,7 @@ test: $(VENV)/test.installed  ## run all tests
 	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
 test-fast: $(VENV)/test.installed  ## run the tests that start no process and no browser: a minute
-	@$(BIN)/python -m pytest -q -m "not slow" --hypothesis-profile=quick $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n auto -m "not slow" --hypothesis-profile=quick $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, where npm is there, the front end
 	@$(BIN)/ruff check
@@ -33,7 +33,7 @@ lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, w
 lab: $(VENV)/demo.installed  ## open the quickstart in JupyterLab
 	@$(BIN)/jupyter lab $(ROOT_MAY) notebooks/01_quickstart.ipynb
 
-bench: $(VENV)/dev.installed  ## measure, and print one table
+bench: $(VENV)/bench.installed  ## measure, and print one table
 	@$(BIN)/python benchmarks/run.py
 
 clean:  ## remove everything that make has made

@@ -1,0 +1,86 @@
+"""What is imported is declared, and what is declared is imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+BROUGHT = packages_distributions()
+OURS = {"batchai_magics", "tests", "benchmarks"}
+
+# Declared and not imported: what a person wants beside the package, or what is run and not imported.
+NOT_IMPORTED = {
+    "azure-identity": "for the backends of Azure",
+    "azure-mgmt-resource": "for the backends of Azure",
+    "azure-storage-file-share": "for the backends of Azure",
+    "ipywidgets": "a widget of anywidget is one of its own; which of them do is said here",
+    "mpich": "its mpiexec starts the ranks",
+}
+
+
+def named(requirements: list[str]) -> set[str]:
+    """The distributions of a list of requirements, those of our own extras among them."""
+    names = set()
+    for requirement in requirements:
+        name, extra = re.fullmatch(r"([\w.-]+)(?:\[(\w+)\])?.*", requirement).groups()
+        names |= named(EXTRAS[extra]) if name == PROJECT["name"] else {normal(name)}
+    return names
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported(folder: str) -> dict[str, str]:
+    """The outside packages that the files of a folder import, each with one file that does."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module]
+            else:
+                continue
+            found |= {name.partition(".")[0]: str(path.relative_to(ROOT)) for name in names}
+    beside = {path.stem for path in (ROOT / folder).iterdir()}
+    return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | OURS | beside}
+
+
+def provided(package: str) -> set[str]:
+    """The distributions that bring a package: where none is installed, the one of its name."""
+    return {normal(name) for name in BROUGHT.get(package, [package])}
+
+
+@pytest.mark.parametrize(
+    ("folder", "extra"), [("batchai_magics", None), ("tests", "test"), ("benchmarks", "bench")]
+)
+def test_what_is_imported_is_declared(folder, extra):
+    declared = named(PROJECT["dependencies"])
+    if extra:
+        declared |= named(EXTRAS[extra])
+    missing = {name: path for name, path in imported(folder).items() if not provided(name) & declared}
+    assert not missing
+
+
+def test_what_is_required_is_imported_or_has_its_reason():
+    used = set().union(*map(provided, imported("batchai_magics")))
+    assert named(PROJECT["dependencies"]) - used == set(NOT_IMPORTED)
+
+
+def test_no_requirement_names_a_place():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert not re.search(r"index-url|find-links|\s@\s", text)
