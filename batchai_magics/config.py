@@ -25,7 +25,7 @@ def _default_home() -> Path:
     return Path(platformdirs.user_data_dir(APP, appauthor=False))
 
 
-LOCAL_ACCOUNT = "local"  # the storage account of this machine, which needs no key
+DEFAULT_ACCOUNT = "local"  # the storage account that is always there and needs no key
 
 
 @dataclass(frozen=True)

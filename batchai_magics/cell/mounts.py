@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from batchai_magics.config import LOCAL_ACCOUNT
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.load import StorageAccount
@@ -50,7 +50,7 @@ def _volume(kind: str, name: str, account: StorageAccount, workspace: ResourceId
     if kind == "nfs":
         server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
         return {"fileServer": {"id": str(server)}}
-    owner = account.name or LOCAL_ACCOUNT
+    owner = account.name or DEFAULT_ACCOUNT
     held: dict[str, Any] = {"accountName": owner}
     if account.key:
         held["credentials"] = {"accountKey": account.key}

@@ -6,7 +6,16 @@ from argparse import Namespace
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base import (
+    ACCOUNTS,
+    CONTAINERS,
+    GROUPS,
+    STORAGE,
+    Accounts,
+    Backend,
+    Groups,
+    Storage,
+)
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.ids import Kind, ResourceId, check_name
@@ -24,6 +33,26 @@ class Context:
         from batchai_magics.jobs.submit import open_backend
 
         return open_backend(self.settings)
+
+    @property
+    def storage(self) -> Storage:
+        """The backend's file shares."""
+        return STORAGE.of(self.backend)
+
+    @property
+    def containers(self) -> Storage:
+        """The backend's blob containers."""
+        return CONTAINERS.of(self.backend)
+
+    @property
+    def accounts(self) -> Accounts:
+        """The backend's storage accounts."""
+        return ACCOUNTS.of(self.backend)
+
+    @property
+    def groups(self) -> Groups:
+        """The backend's resource groups."""
+        return GROUPS.of(self.backend)
 
     def under(self, arguments: Namespace) -> Settings:
         """The settings with what the line says in their place."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from batchai_magics.backends.base import Backend, ExperimentSpec, WorkspaceSpec
+from batchai_magics.backends.base import STORAGE, Backend, ExperimentSpec, WorkspaceSpec
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, UsageError, did_you_mean
@@ -46,8 +46,9 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     id = experiment.child(Kind.JOB, name)
     is_known = name in runs
     if request.uploads:
-        backend.storage.make(settings.share)
-        backend.storage.upload(settings.share, request.uploads)
+        storage = STORAGE.of(backend)
+        storage.make(settings.share)
+        storage.upload(settings.share, request.uploads)
     try:
         backend.create(id, request.spec)
     except ConflictError as error:

@@ -45,8 +45,8 @@ def test_groups_keep_their_spelling_and_tags(place: Place) -> None:
 def test_deleting_a_group_deletes_workspaces_jobs_and_accounts(place: Place) -> None:
     other = workspace(place, "other", "w")
     place.backend.accounts.create("acc1", "OTHER", "eastus")
-    place.backend.delete_group("Other")
-    for ask in (lambda: place.backend.groups.show("other"), lambda: place.backend.delete_group("other")):
+    place.backend.groups.delete("Other")
+    for ask in (lambda: place.backend.groups.show("other"), lambda: place.backend.groups.delete("other")):
         with pytest.raises(NotFoundError) as caught:
             ask()
         assert caught.value.code == "ResourceGroupNotFound"

@@ -128,17 +128,17 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
     cluster = place.make_cluster(vmPriority="lowpriority")
     place.is_up(place.start(HOLD, **place.on(cluster)))
     (node,) = place.backend.nodes(cluster.id)
-    place.backend.preempt(cluster.id, node.id)
+    place.backend.preemption.preempt(cluster.id, node.id)
     until(lambda: place.log(place.job()) == b"up\nup\n")
     assert node.id not in [other.id for other in place.backend.nodes(cluster.id)]
     with pytest.raises(NotFoundError, match="Cannot find a node"):
-        place.backend.preempt(cluster.id, node.id)
+        place.backend.preemption.preempt(cluster.id, node.id)
 
 
 def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
     with pytest.raises(ConflictError, match="lowpriority"):
-        place.backend.preempt(place.cluster, node.id)
+        place.backend.preemption.preempt(place.cluster, node.id)
 
 
 # commands on nodes
@@ -147,7 +147,7 @@ def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
 def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> None:
     _, node = place.backend.nodes(place.cluster)
     command = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done; pwd; echo oh >&2; exit 3"
-    output = place.backend.execute(place.cluster, node.id, command)
+    output = place.backend.node_commands.execute(place.cluster, node.id, command)
     assert next(output) == CommandBytes(b"up\n")
     place.backend.storage.upload(place.share, {"go": b""})
     *parts, end = output
@@ -158,19 +158,21 @@ def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> N
 
 def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
-    output = place.backend.execute(
+    output = place.backend.node_commands.execute(
         place.cluster, node.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000"
     )
-    pid = next(output).data.decode().strip()
-    assert list(place.backend.execute(place.cluster, node.id, f"kill -0 {pid}")) == [CommandEnd(0)]
+    pid, commands = next(output).data.decode().strip(), place.backend.node_commands
+    assert list(commands.execute(place.cluster, node.id, f"kill -0 {pid}")) == [CommandEnd(0)]
     output.close()
     is_there = f"kill -0 {pid} 2>/dev/null"
-    until(lambda: list(place.backend.execute(place.cluster, node.id, is_there)) == [CommandEnd(1)])
+    until(lambda: list(commands.execute(place.cluster, node.id, is_there)) == [CommandEnd(1)])
 
 
 def test_a_command_ended_by_a_signal_has_the_exit_code_of_a_shell(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
-    assert list(place.backend.execute(place.cluster, node.id, "kill -9 $$")) == [CommandEnd(137)]
+    assert list(place.backend.node_commands.execute(place.cluster, node.id, "kill -9 $$")) == [
+        CommandEnd(137)
+    ]
 
 
 def test_a_command_runs_beside_a_job(place: Place) -> None:
@@ -178,13 +180,13 @@ def test_a_command_runs_beside_a_job(place: Place) -> None:
     until(lambda: place.backend.nodes(job))
     (node,) = place.backend.nodes(job)
     assert node.job == job
-    output = place.backend.execute(job, node.id, "echo hi")
+    output = place.backend.node_commands.execute(job, node.id, "echo hi")
     assert list(output) == [CommandBytes(b"hi\n"), CommandEnd(0)]
 
 
 def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
     with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
-        place.backend.execute(place.cluster, "nope", "true")
+        place.backend.node_commands.execute(place.cluster, "nope", "true")
 
 
 # quotas
@@ -211,7 +213,7 @@ def test_a_quota_may_be_used_up_to_its_last_core(place: Place) -> None:
 @hasty
 def test_usages_count_clusters_and_cores(place: Place) -> None:
     place.make_cluster(vmSize="STANDARD_NC6")
-    found = {usage.name: (usage.current, usage.limit) for usage in place.backend.usages("eastus")}
+    found = {usage.name: (usage.current, usage.limit) for usage in place.backend.usages.list("eastus")}
     assert found["Clusters"] == (2, 20)
     assert found["Total Cluster Dedicated Regional vCPUs"] == (10, 20)
     assert found["Standard NC Family Cluster Dedicated vCPUs"] == (6, 20)

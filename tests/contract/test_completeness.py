@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import Accounts, Backend, Groups, Storage
+from batchai_magics.backends.base import (
+    FACETS,
+    Accounts,
+    Backend,
+    Groups,
+    NodeCommands,
+    Preemption,
+    SetupLogs,
+    Storage,
+    Usages,
+)
 
 TESTS = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
 HELPERS = (Path(__file__).parent / "places.py").read_text()
@@ -17,7 +27,9 @@ def verbs(protocol: type) -> set[str]:
     return {name for name in vars(protocol) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("protocol", [Backend, Storage, Accounts, Groups])
+@pytest.mark.parametrize(
+    "protocol", [Backend, Storage, Accounts, Groups, NodeCommands, Preemption, SetupLogs, Usages]
+)
 def test_every_verb_is_tested(protocol: type) -> None:
     missing = {verb for verb in verbs(protocol) if not re.search(rf'[."]{verb}\b', TESTS + HELPERS)}
     assert not missing
@@ -25,4 +37,8 @@ def test_every_verb_is_tested(protocol: type) -> None:
 
 def test_backends_are_asked_for_their_verbs_only() -> None:
     asked = set(re.findall(r"\bbackend\.(\w+)", TESTS + HELPERS))
-    assert asked - verbs(Backend) <= {"storage", "containers", "accounts", "groups", "capabilities"}
+    assert asked <= verbs(Backend)
+
+
+def test_every_facet_is_one_of_a_backend() -> None:
+    assert {facet.attribute for facet in FACETS} <= verbs(Backend)

@@ -128,7 +128,7 @@ def test_a_setup_task_runs_on_every_node_before_it_takes_jobs(place: Place) -> N
     assert place.wait(job).execution.exit_code == 0
     place.has(cluster.id, idle=2)
     nodes = [node.id for node in place.backend.nodes(cluster.id)]
-    files = place.backend.setup_files(cluster.id)
+    files = place.backend.setup_logs.files(cluster.id)
     assert [f.name for f in files] == sorted(f"{s}-{n}.txt" for s in ("stdout", "stderr") for n in nodes)
     assert {f.size_bytes for f in files if f.name.startswith("stdout")} == {len("set up by me\n")}
 
@@ -147,7 +147,7 @@ def test_a_failed_setup_task_makes_the_node_unusable_with_the_reason(place: Plac
 def test_no_path_leads_out_of_what_a_setup_task_wrote(place: Place, path: str) -> None:
     cluster = place.make_cluster(nodeSetup=setup("true"))
     with pytest.raises(StorageError):
-        place.backend.setup_files(cluster.id, path)
+        place.backend.setup_logs.files(cluster.id, path)
 
 
 @pytest.mark.needs("setup_tasks")
@@ -158,4 +158,4 @@ def test_no_prefix_of_a_setup_task_leads_out_of_a_mount(place: Place) -> None:
 
 def test_files_of_a_cluster_without_setup_are_said_not_to_be(place: Place) -> None:
     with pytest.raises(ServiceError, match="startup task"):
-        place.backend.setup_files(place.cluster)
+        place.backend.setup_logs.files(place.cluster)

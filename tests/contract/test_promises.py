@@ -12,7 +12,7 @@ from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError,
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, USER, Place
+from tests.contract.places import HOLD, PLACES, USER, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -78,6 +78,11 @@ def test_lists_are_in_the_order_of_creation(place: Place) -> None:
     names = [item.id.name for item in place.backend.list(place.workspace, Kind.EXPERIMENT)]
     assert names == [place.experiment.name, "c", "a", "b"]
     assert [item.id for item in place.backend.list(place.workspace, Kind.CLUSTER)] == [place.cluster]
+
+
+def test_a_backend_is_what_it_is_offered_as(place: Place, request: pytest.FixtureRequest) -> None:
+    offer = PLACES[request.node.callspec.params["place"]]
+    assert place.backend.capabilities == offer.capabilities
 
 
 # 3, 8: states

@@ -16,6 +16,22 @@ Promises, each with a contract test in tests/contract:
 11. A file is on a share whole or not at all; an upload that stopped goes on, and its digest is checked.
 """
 
+from batchai_magics.backends.base.facets import (
+    ACCOUNTS,
+    CONTAINERS,
+    FACETS,
+    GROUPS,
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    STORAGE,
+    USAGES,
+    Facet,
+    NodeCommands,
+    Preemption,
+    SetupLogs,
+    Usages,
+)
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, ShareFile, Storage
 from batchai_magics.backends.base.values import (
@@ -37,6 +53,15 @@ from batchai_magics.backends.base.values import (
 )
 
 __all__ = [
+    "ACCOUNTS",
+    "CONTAINERS",
+    "FACETS",
+    "GROUPS",
+    "NODE_COMMANDS",
+    "PREEMPTION",
+    "SETUP_LOGS",
+    "STORAGE",
+    "USAGES",
     "Accounts",
     "Backend",
     "Capabilities",
@@ -45,16 +70,21 @@ __all__ = [
     "CommandEnd",
     "CommandOutput",
     "ExperimentSpec",
+    "Facet",
     "FileRef",
     "Groups",
+    "NodeCommands",
     "OutputFile",
+    "Preemption",
     "ResourceGroup",
+    "SetupLogs",
     "ShareFile",
     "Span",
     "Spec",
     "Storage",
     "StorageAccount",
     "Usage",
+    "Usages",
     "WorkspaceSpec",
     "Written",
 ]

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
 from batchai_magics.backends.base.values import (
     Capabilities,
     Chunk,
-    CommandOutput,
     FileRef,
     OutputFile,
     Spec,
-    Usage,
 )
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind, ResourceId
@@ -22,27 +21,46 @@ from batchai_magics.models.resources import Node, Resource
 
 
 class Backend(Protocol):
-    """A place where jobs run. See the module for its numbered promises."""
+    """A place where jobs run: a core of verbs, and facets that are objects or None.
+
+    `facets` has a name for each facet that says what is missing. See the package for the numbered promises.
+    """
 
     @property
     def capabilities(self) -> Capabilities:
         """What this backend can and cannot do."""
 
     @property
-    def storage(self) -> Storage:
+    def storage(self) -> Storage | None:
         """The file shares that its clusters can mount."""
 
     @property
-    def containers(self) -> Storage:
+    def containers(self) -> Storage | None:
         """The blob containers that its clusters can mount."""
 
     @property
-    def accounts(self) -> Accounts:
+    def accounts(self) -> Accounts | None:
         """The storage accounts that shares and containers belong to."""
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> Groups | None:
         """The resource groups that everything belongs to."""
+
+    @property
+    def node_commands(self) -> NodeCommands | None:
+        """Commands on its nodes."""
+
+    @property
+    def preemption(self) -> Preemption | None:
+        """Nodes of it that can be taken away."""
+
+    @property
+    def setup_logs(self) -> SetupLogs | None:
+        """What the setup tasks of its clusters wrote."""
+
+    @property
+    def usages(self) -> Usages | None:
+        """What is used of its quotas."""
 
     def create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource; the kind of `id` and the type of `spec` belong together."""
@@ -79,23 +97,5 @@ class Backend(Protocol):
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""
 
-    def setup_files(
-        self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60
-    ) -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote, as `files` gives it."""
-
-    def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
-        """Runs a shell command on a node of a cluster or job, in its folder and environment.
-
-        Gives what it writes as it comes, and at last how it ended. Closing the generator ends the command
-        with all that it has started. NotFoundError (at once) for a node that is not there.
-        """
-
-    def preempt(self, cluster: ResourceId, node_id: str) -> None:
-        """Takes a node of a lowpriority cluster away, as Azure could at any time; its job is queued again."""
-
-    def delete_group(self, name: str) -> None:
-        """Deletes a resource group with all workspaces and storage accounts in it; jobs are ended first."""
-
-    def usages(self, location: str) -> Sequence[Usage]:
-        """What is used of each quota."""
+    def close(self) -> None:
+        """Lets go of what is held open; jobs run on."""

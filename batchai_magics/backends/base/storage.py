@@ -78,6 +78,9 @@ class Groups(Protocol):
     def list(self) -> Sequence[ResourceGroup]:
         """All groups, by name."""
 
+    def delete(self, name: str) -> None:
+        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+
 
 class Accounts(Protocol):
     """Storage accounts. Names are unique over all groups, and told apart in small letters."""

@@ -9,21 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, CommandOutput, FileRef, OutputFile, Spec, Usage
-from batchai_magics.backends.local.folders import mounts, outputs, unmanaged
+from batchai_magics.backends.base import Capabilities, Chunk, FileRef, OutputFile, Spec
+from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
+from batchai_magics.backends.local.folders import outputs, unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.folders.shares import LocalStorage
-from batchai_magics.backends.local.state import catalog, cluster_rows, creation, job_rows, nodes, rows, usage
-from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
+from batchai_magics.backends.local.state import catalog, cluster_rows, creation, job_rows, rows
+from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import execution, recovery, step, stopping
+from batchai_magics.backends.local.watch import recovery, step, stopping
 from batchai_magics.backends.local.watch.planning import output_segment
-from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
-from batchai_magics.models.cluster import ClusterPatch, VmPriority
+from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
-from batchai_magics.models.resources import Cluster, Node, Resource
+from batchai_magics.models.resources import Node, Resource
 
 CAPABILITIES = Capabilities(name="local", key_vault=False, runs_here=True)
 _PENDING = """
@@ -45,28 +45,32 @@ class LocalBackend:
         self.storage = LocalStorage(self.layout.home / "shares")
         self.containers = LocalStorage(self.layout.home / "containers")
         self.accounts = LocalAccounts(self.store, self.layout)
-        self.groups = LocalGroups(self.store)
-        self._limits = limits or Limits()
+        self.groups = Groups(self)
+        self.node_commands = NodeCommands(self)
+        self.preemption = Preemption(self)
+        self.setup_logs = SetupLogs(self)
+        self.usages = Usages(self)
+        self.limits = limits or Limits()
         self._supervisors: list[subprocess.Popen[bytes]] = []
         self._lock = threading.RLock()
 
     def create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
-        created = creation.create(self.store, self.layout, id, spec, limits=self._limits)
+        created = creation.create(self.store, self.layout, id, spec, limits=self.limits)
         if created.supervisor:
             self._supervisors.append(created.supervisor)
-        self._settle(force=created.is_new, setup_secrets=created.setup_secrets)
+        self.settle(force=created.is_new, setup_secrets=created.setup_secrets)
         return created.noted(self.show(id))
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""
-        self._settle()
+        self.settle()
         with self.store.read() as db:
             return rows.resource(db, _row(db, id))
 
     def list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
-        self._settle()
+        self.settle()
         with self.store.read() as db:
             if kind is Kind.WORKSPACE:
                 return _workspaces(db, parent)
@@ -76,8 +80,8 @@ class LocalBackend:
 
     def update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
         """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
-        stopping.wake(self.store, cluster_rows.resize(self.store, id, patch, limits=self._limits))
-        self._settle(force=True)
+        stopping.wake(self.store, cluster_rows.resize(self.store, id, patch, limits=self.limits))
+        self.settle(force=True)
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
@@ -88,22 +92,22 @@ class LocalBackend:
         jobs = [item for item in inner if item.kind is Kind.JOB]
         for job in jobs:
             self.terminate(job)
-        stopping.wait_for_end(self.store, jobs, settle=self._settle)
+        stopping.wait_for_end(self.store, jobs, settle=self.settle)
         for guid in creation.forget(self.store, inner):
             unmanaged.remove_job(self.layout, guid)
             unmanaged.remove_cluster(self.layout, guid)
-        self._settle(force=True)
+        self.settle(force=True)
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to end; nothing happens to one that has ended."""
         with self.store.read() as db:
             _row(db, job)
         stopping.wake(self.store, stopping.ask(self.store, job.key))
-        self._settle(force=True)
+        self.settle(force=True)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
-        self._settle()
+        self.settle()
         column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
         with self.store.read() as db:
             _row(db, id)
@@ -121,7 +125,7 @@ class LocalBackend:
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
-        self._settle()
+        self.settle()
         folder, row = self._directory(file.job, file.directory_id)
         is_complete = row["state"] in ("succeeded", "failed")  # looked at before the size
         path = outputs.inside(folder, file.path)
@@ -140,47 +144,11 @@ class LocalBackend:
             self._supervisors = [child for child in self._supervisors if child.poll() is None]
             return len(self._supervisors)
 
-    def setup_files(
-        self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60
-    ) -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote, sorted by name."""
-        found = self.show(cluster)
-        assert isinstance(found, Cluster)
-        setup = found.spec.node_setup
-        if not (setup and setup.setup_task):
-            raise ServiceError(
-                "List files is supported only for clusters with startup task configure to store its output on"
-                " Azure File Share or Azure Blob Container"
-            )
-        return outputs.listing(mounts.setup_logs(self.layout, found.spec), path)
-
-    def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
-        """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
-        if node_id not in [node.id for node in self.nodes(id)]:
-            raise NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
-        return execution.run(self.layout, nodes.cluster_guid(self.store, node_id), node_id, command)
-
-    def preempt(self, cluster: ResourceId, node_id: str) -> None:
-        """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""
-        stopping.wake(self.store, nodes.preempt(self.store, _checked_low(self.show(cluster)), node_id))
-        self._settle(force=True)
-
-    def usages(self, location: str) -> Sequence[Usage]:
-        """What is used of each quota; this machine is every location."""
-        with self.store.read() as db:
-            return usage.usages(db, self._limits.core_quota)
-
-    def delete_group(self, name: str) -> None:
-        """Deletes a resource group with all workspaces and storage accounts in it."""
-        self.groups.show(name)
+    def workspaces(self) -> Sequence[ResourceId]:
+        """The ids of all workspaces, of whatever group."""
         with self.store.read() as db:
             rows_ = db.execute("SELECT id FROM resource WHERE kind = ?", (Kind.WORKSPACE.value,)).fetchall()
-        for id in (ResourceId.parse(row["id"]) for row in rows_):
-            if id.group.lower() == name.lower():
-                self.delete(id)
-        for account in self.accounts.list(name):
-            self.accounts.delete(account.name)
-        self.groups.forget(name)
+        return [ResourceId.parse(row["id"]) for row in rows_]
 
     def close(self) -> None:
         """Lets go of the store's file; jobs run on."""
@@ -195,7 +163,7 @@ class LocalBackend:
             return Path(row["output_root"]) / segment / STDOUTERR, row
         return job_rows.output_folder(self.layout, self.store, job, directory_id, segment), row
 
-    def _settle(self, *, force: bool = False, setup_secrets: Mapping[str, str] | None = None) -> None:
+    def settle(self, *, force: bool = False, setup_secrets: Mapping[str, str] | None = None) -> None:
         """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start."""
         with self._lock:
             self.reap()
@@ -206,13 +174,6 @@ class LocalBackend:
         """Whether a step may have something to do."""
         with self.store.read() as db:
             return db.execute(_PENDING).fetchone() is not None
-
-
-def _checked_low(cluster: Resource) -> ResourceId:
-    if not isinstance(cluster, Cluster) or cluster.spec.vm_priority is not VmPriority.LOW_PRIORITY:
-        text = f"{cluster.id.name} is no lowpriority cluster: nothing takes its nodes away"
-        raise ConflictError(text, code="NotLowPriority", hint="Create one with --vm-priority lowpriority.")
-    return cluster.id
 
 
 def _row(db: sqlite3.Connection, id: ResourceId) -> sqlite3.Row:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from batchai_magics.backends.base import StorageAccount
-from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.commands.context import Context
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, UsageError
 
 _NUMBERS = {"primary": 1, "key1": 1, "secondary": 2, "key2": 2}
@@ -22,34 +22,34 @@ def create(context: Context, arguments: Namespace) -> StorageAccount:
     settings = context.under(arguments)
     location = arguments.location or _location(context, settings.resource_group)
     sku = arguments.sku or "Standard_LRS"
-    return context.backend.accounts.create(arguments.name, settings.resource_group, location, sku)
+    return context.accounts.create(arguments.name, settings.resource_group, location, sku)
 
 
 def show(context: Context, arguments: Namespace) -> StorageAccount:
     """The account."""
-    return context.backend.accounts.show(arguments.name)
+    return context.accounts.show(arguments.name)
 
 
 def list_all(context: Context, arguments: Namespace) -> Sequence[StorageAccount]:
     """The accounts of the group; without one, all."""
-    return context.backend.accounts.list(arguments.resource_group)
+    return context.accounts.list(arguments.resource_group)
 
 
 def check(context: Context, arguments: Namespace) -> dict[str, Any]:
     """Whether the name is free."""
-    taken = any(account.name == arguments.name for account in context.backend.accounts.list())
+    taken = any(account.name == arguments.name for account in context.accounts.list())
     told = f"The storage account named {arguments.name} is already taken." if taken else None
     return {"message": told, "nameAvailable": not taken, "reason": "AlreadyExists" if taken else None}
 
 
 def delete(context: Context, arguments: Namespace) -> None:
     """Deletes the account with its shares and containers."""
-    context.backend.accounts.delete(arguments.name)
+    context.accounts.delete(arguments.name)
 
 
 def connection_string(context: Context, arguments: Namespace) -> dict[str, str]:
     """The account and its first key in one text."""
-    key = context.backend.accounts.keys(arguments.name)[0]
+    key = context.accounts.keys(arguments.name)[0]
     parts = {
         "DefaultEndpointsProtocol": "https",
         "EndpointSuffix": "core.windows.net",
@@ -61,7 +61,7 @@ def connection_string(context: Context, arguments: Namespace) -> dict[str, str]:
 
 def keys(context: Context, arguments: Namespace) -> list[dict[str, str]]:
     """The two keys."""
-    values = context.backend.accounts.keys(arguments.account_name)
+    values = context.accounts.keys(arguments.account_name)
     return [
         {"keyName": f"key{number}", "permissions": "FULL", "value": value}
         for number, value in enumerate(values, start=1)
@@ -70,12 +70,12 @@ def keys(context: Context, arguments: Namespace) -> list[dict[str, str]]:
 
 def renew(context: Context, arguments: Namespace) -> list[dict[str, str]]:
     """Makes a new key; gives both."""
-    context.backend.accounts.renew_key(arguments.account_name, _NUMBERS[arguments.key])
+    context.accounts.renew_key(arguments.account_name, _NUMBERS[arguments.key])
     return keys(context, arguments)
 
 
 def _location(context: Context, group: str) -> str:
     try:
-        return context.backend.groups.show(group).location
+        return context.groups.show(group).location
     except NotFoundError:
         return context.settings.location

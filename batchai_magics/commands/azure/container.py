@@ -17,7 +17,7 @@ def create(context: Context, arguments: Namespace) -> dict[str, bool]:
 
 def list_all(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
     """The containers of the account."""
-    return [{"name": name} for name in names(context, arguments, context.backend.containers)]
+    return [{"name": name} for name in names(context, arguments, context.containers)]
 
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:

@@ -13,25 +13,23 @@ from batchai_magics.errors import NotFoundError, UsageError
 def create(context: Context, arguments: Namespace) -> ResourceGroup:
     """Makes a group, or changes the tags of the one that is there."""
     tags = pairs(arguments.tags, "--tags") if arguments.tags is not None else None
-    return context.backend.groups.create(
-        arguments.name, arguments.location or context.settings.location, tags
-    )
+    return context.groups.create(arguments.name, arguments.location or context.settings.location, tags)
 
 
 def show(context: Context, arguments: Namespace) -> ResourceGroup:
     """The group."""
-    return context.backend.groups.show(arguments.name)
+    return context.groups.show(arguments.name)
 
 
 def list_all(context: Context, arguments: Namespace) -> Sequence[ResourceGroup]:
     """All groups."""
-    return context.backend.groups.list()
+    return context.groups.list()
 
 
 def exists(context: Context, arguments: Namespace) -> bool:
     """Whether the group is there."""
     try:
-        context.backend.groups.show(arguments.name)
+        context.groups.show(arguments.name)
     except NotFoundError:
         return False
     return True
@@ -39,7 +37,7 @@ def exists(context: Context, arguments: Namespace) -> bool:
 
 def delete(context: Context, arguments: Namespace) -> None:
     """Deletes the group with all workspaces and storage accounts in it."""
-    context.backend.delete_group(arguments.name)
+    context.groups.delete(arguments.name)
 
 
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import ShareFile, Storage
-from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.commands.context import Context
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError
 
 _NO_RESOURCE = "ResourceNotFound"
@@ -54,12 +54,12 @@ class Place:
 
 def share(context: Context, arguments: Namespace, name: str) -> Place:
     """The file share of that name, in the account that the line is about."""
-    return Place(context.backend.storage, _full_name(context, arguments, name))
+    return Place(context.storage, _full_name(context, arguments, name))
 
 
 def container(context: Context, arguments: Namespace, name: str) -> Place:
     """The container of that name, in the account that the line is about."""
-    return Place(context.backend.containers, _full_name(context, arguments, name))
+    return Place(context.containers, _full_name(context, arguments, name))
 
 
 def names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
@@ -81,5 +81,5 @@ def _full_name(context: Context, arguments: Namespace, name: str) -> str:
     account = account_of(context, arguments, os.environ)
     if account == DEFAULT_ACCOUNT:
         return name
-    context.backend.accounts.show(account)
+    context.accounts.show(account)
     return f"{account}/{name}"

@@ -21,7 +21,7 @@ def create(context: Context, arguments: Namespace) -> dict[str, bool]:
 
 def list_all(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
     """The shares of the account."""
-    return [{"name": name} for name in names(context, arguments, context.backend.storage)]
+    return [{"name": name} for name in names(context, arguments, context.storage)]
 
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:

@@ -7,7 +7,7 @@ import string
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE, Backend
 from batchai_magics.errors import NotFoundError
 
 GROUP = "batchaiautostorage"
@@ -34,24 +34,25 @@ class AutoStorage:
 
 def auto_storage(backend: Backend, location: str) -> AutoStorage:
     """The account of that location, with its share and container; made if need be."""
-    notes = [_group(backend, location)]
-    found = next((item for item in backend.accounts.list(GROUP) if item.location == location), None)
+    notes, accounts = [_group(backend, location)], ACCOUNTS.of(backend)
+    found = next((item for item in accounts.list(GROUP) if item.location == location), None)
     if found:
         name = found.name
         notes.append(f"Using existing {name} storage account as an auto-storage account")
     else:
         name = "bai" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(12))
-        backend.accounts.create(name, GROUP, location)
+        accounts.create(name, GROUP, location)
         notes.append(f"Created auto storage account {name}")
-    backend.storage.make(f"{name}/{SHARE}")
-    backend.containers.make(f"{name}/{CONTAINER}")
-    return AutoStorage(name, backend.accounts.keys(name)[0], tuple(notes))
+    STORAGE.of(backend).make(f"{name}/{SHARE}")
+    CONTAINERS.of(backend).make(f"{name}/{CONTAINER}")
+    return AutoStorage(name, accounts.keys(name)[0], tuple(notes))
 
 
 def _group(backend: Backend, location: str) -> str:
+    groups = GROUPS.of(backend)
     try:
-        backend.groups.show(GROUP)
+        groups.show(GROUP)
     except NotFoundError:
-        backend.groups.create(GROUP, location)
+        groups.create(GROUP, location)
         return f"Creating {GROUP} resource group for auto-storage account"
     return f"BatchAI will use existing {GROUP} resource group for auto-storage account"

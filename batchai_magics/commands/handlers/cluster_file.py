@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from batchai_magics.backends.base import OutputFile
+from batchai_magics.backends.base import SETUP_LOGS, OutputFile
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers.relative import relative
 from batchai_magics.commands.output.refusal import refusal
@@ -31,7 +31,7 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[SetupFile]:
     cluster = context.backend.show(id)
     assert isinstance(cluster, Cluster)
     check(cluster.spec)
-    files = context.backend.setup_files(id, path, expiry_min=arguments.expiry)
+    files = SETUP_LOGS.of(context.backend).files(id, path, expiry_min=arguments.expiry)
     return [SetupFile(**vars(file)) for file in files]
 
 

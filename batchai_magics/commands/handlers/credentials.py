@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from batchai_magics.backends.base import Backend
-from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
+from batchai_magics.backends.base import ACCOUNTS, Backend
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.load import StorageAccount
 
@@ -40,7 +40,7 @@ def key_of(backend: Backend, name: str) -> str:
     if name == DEFAULT_ACCOUNT:
         return ""
     try:
-        keys = backend.accounts.keys(name)
+        keys = ACCOUNTS.of(backend).keys(name)
     except NotFoundError:
         hint = f"Create it with `batchai storage account create -n {name}`, or give its key."
         raise refusal(f'Cannot find "{name}" storage account.', hint=hint) from None

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import closing
 
-from batchai_magics.backends.base import CommandBytes, CommandEnd
+from batchai_magics.backends.base import NODE_COMMANDS, PREEMPTION, CommandBytes, CommandEnd
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import tunnel
 from batchai_magics.commands.output.refusal import refusal
@@ -37,7 +37,7 @@ def execute_on_job(context: Context, arguments: Namespace) -> Stream:
 
 def preempt(context: Context, arguments: Namespace) -> None:
     """Takes a node away, as Azure could at any time."""
-    context.backend.preempt(context.cluster(arguments), arguments.node_id)
+    PREEMPTION.of(context.backend).preempt(context.cluster(arguments), arguments.node_id)
 
 
 def _execute(context: Context, arguments: Namespace, id: ResourceId) -> Stream:
@@ -75,6 +75,6 @@ def _running(
         if not command:
             tunnel.wait()
             return
-        with closing(context.backend.execute(id, node.id, command)) as output:
+        with closing(NODE_COMMANDS.of(context.backend).execute(id, node.id, command)) as output:
             for part in output:
                 yield Logged(part.data, part.is_error) if isinstance(part, CommandBytes) else _end(part)

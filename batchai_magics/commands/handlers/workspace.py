@@ -36,7 +36,7 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
     settings = context.under(arguments)
     if arguments.resource_group or settings.resource_group != _ANY_GROUP:
         return context.backend.list(workspace_id(settings), Kind.WORKSPACE)
-    groups = [group.name for group in context.backend.groups.list()]
+    groups = [group.name for group in context.groups.list()]
     ids = [workspace_id(replace(settings, resource_group=name)) for name in groups]
     return [found for id in ids for found in context.backend.list(id, Kind.WORKSPACE)]
 
@@ -58,7 +58,7 @@ def location(context: Context, id: ResourceId) -> str:
 
 def _group_location(context: Context, group: str) -> str:
     try:
-        return context.backend.groups.show(group).location
+        return context.groups.show(group).location
     except NotFoundError:
         return context.settings.location
 

@@ -62,10 +62,10 @@ def _stored(context: Context, given: Namespace, storage: Storage) -> list[str]:
 _ASKED: dict[Live, Callable[[Context, Namespace], Sequence[str]]] = {
     Live.OUTPUT: _outputs,
     Live.NODE: _nodes,
-    Live.GROUP: lambda context, given: [group.name for group in context.backend.groups.list()],
-    Live.ACCOUNT: lambda context, given: [account.name for account in context.backend.accounts.list()],
-    Live.SHARE: lambda context, given: _stored(context, given, context.backend.storage),
-    Live.CONTAINER: lambda context, given: _stored(context, given, context.backend.containers),
+    Live.GROUP: lambda context, given: [group.name for group in context.groups.list()],
+    Live.ACCOUNT: lambda context, given: [account.name for account in context.accounts.list()],
+    Live.SHARE: lambda context, given: _stored(context, given, context.storage),
+    Live.CONTAINER: lambda context, given: _stored(context, given, context.containers),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.config import LOCAL_ACCOUNT as DEFAULT_ACCOUNT
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.ids import ResourceId
 
 __all__ = ["DEFAULT_ACCOUNT", "Layout"]

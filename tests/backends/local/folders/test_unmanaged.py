@@ -87,7 +87,9 @@ def a_cluster_with_a_folder_of_the_machine(folder: Path) -> None:
     job = run(world, "cat $AZ_BATCHAI_MOUNT_ROOT/data/file; touch $AZ_BATCHAI_MOUNT_ROOT/data/made-by-j")
     tell(job.wait(PATIENCE_S).log(), mounted(world))
     until(lambda: idle(world, cluster) == 2)
-    (log, *_) = [file for file in world.backend.setup_files(cluster.id) if file.name.startswith("stdout")]
+    (log, *_) = [
+        file for file in world.backend.setup_logs.files(cluster.id) if file.name.startswith("stdout")
+    ]
     (at,) = world.settings.home.rglob(log.name)
     tell(at.read_text())
     tell(idle(world, cluster), mounted(world))

@@ -32,7 +32,7 @@ def test_a_job_that_starts_again_has_its_secrets_again(world: World, monkeypatch
     job = world.submit("j --cluster c --secret TOKEN", CODE)
     for times in (1, 2):
         until(lambda times=times: job.log() == "9\n" * times)
-        world.backend.preempt(cluster, world.backend.nodes(cluster)[0].id)
+        world.backend.preemption.preempt(cluster, world.backend.nodes(cluster)[0].id)
     until(lambda: job.log() == "9\n" * 3)
     world.supervisor(job).kill()  # who knew them is gone
     until(lambda: job.is_done)
@@ -45,7 +45,7 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     def slow(store, layout, row, *, secrets):
         other = LocalBackend(world.settings.home)  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
-        other._settle(force=True)
+        other.settle(force=True)
         other.close()
         return spawn(store, layout, row, secrets=secrets)
 

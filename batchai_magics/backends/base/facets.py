@@ -1,0 +1,90 @@
+"""What a backend has or has not, beside its core; who needs what is missing is told so by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, cast
+
+from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+from batchai_magics.backends.base.values import CommandOutput, OutputFile, Usage
+from batchai_magics.errors import CapabilityError
+from batchai_magics.models.ids import ResourceId
+
+AnyFacet = TypeVar("AnyFacet")
+
+
+class NodeCommands(Protocol):
+    """Commands on the nodes of clusters and jobs."""
+
+    def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
+        """Runs a shell command on a node of a cluster or job, in its folder and environment.
+
+        Gives what it writes as it comes, and at last how it ended. Closing the generator ends the command
+        with all that it has started. NotFoundError (at once) for a node that is not there.
+        """
+
+
+class Preemption(Protocol):
+    """Nodes that can be taken away."""
+
+    def preempt(self, cluster: ResourceId, node_id: str) -> None:
+        """Takes a node of a lowpriority cluster away, as Azure could at any time; its job is queued again."""
+
+
+class SetupLogs(Protocol):
+    """What the setup tasks of clusters wrote."""
+
+    def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
+        """One level of it, sorted by name, as a backend's `files` gives it for a job."""
+
+
+class Usages(Protocol):
+    """Quotas."""
+
+    def list(self, location: str) -> Sequence[Usage]:
+        """What is used of each quota."""
+
+
+@dataclass(frozen=True)
+class Facet(Generic[AnyFacet]):
+    """One facet: the attribute of a backend that it is, and what people call it."""
+
+    attribute: str
+    words: str
+
+    def of(self, backend: HasName) -> AnyFacet:
+        """The backend's facet; CapabilityError that names both when the backend has none."""
+        found = getattr(backend, self.attribute)
+        if found is None:
+            name = backend.capabilities.name
+            raise CapabilityError(
+                f"the {name} backend has no {self.words}",
+                code="NotSupported",
+                hint="Choose another one with --backend, or do without.",
+            )
+        return cast("AnyFacet", found)
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class HasName(Protocol):
+    """What can be asked for a facet: it tells its name."""
+
+    @property
+    def capabilities(self) -> _Named:
+        """Where the name is."""
+
+
+STORAGE: Facet[Storage] = Facet("storage", "file shares")
+CONTAINERS: Facet[Storage] = Facet("containers", "blob containers")
+ACCOUNTS: Facet[Accounts] = Facet("accounts", "storage accounts")
+GROUPS: Facet[Groups] = Facet("groups", "resource groups")
+NODE_COMMANDS: Facet[NodeCommands] = Facet("node_commands", "commands on nodes")
+PREEMPTION: Facet[Preemption] = Facet("preemption", "nodes that can be taken away")
+SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
+USAGES: Facet[Usages] = Facet("usages", "quotas")
+FACETS = (STORAGE, CONTAINERS, ACCOUNTS, GROUPS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, USAGES)
