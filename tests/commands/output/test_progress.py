@@ -47,3 +47,22 @@ def test_an_interrupt_says_how_to_go_on():
     with pytest.raises(BatchAIError, match=r"Stopped\. Run it again\.") as caught:
         carry_out(Work("Doing", 3, "job", interrupted(), "Run it again."), is_shown=False)
     assert caught.value.exit_code == 130
+
+
+def test_an_interrupt_between_two_steps_ends_the_work(monkeypatch):
+    ended = []
+
+    def steps():
+        try:
+            yield 1
+        finally:
+            ended.append(True)
+
+    def interrupted(bar, amount):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tqdm.tqdm.update", interrupted)
+    work = Work("Doing", 3, "job", steps(), "Run it again.")
+    with pytest.raises(BatchAIError, match=r"Stopped\. Run it again\."):
+        carry_out(work, is_shown=False)
+    assert ended == [True]
