@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.commands.output.stream import Ended, Logged, Said, Stream
-from batchai_magics.commands.output.text import Text
 from batchai_magics.commands.parsing.parse import Invocation, parse
 from batchai_magics.errors import BatchAIError, UsageError
+from batchai_magics.options.help import Text
 
 if TYPE_CHECKING:
     from batchai_magics.commands.output.result import Result

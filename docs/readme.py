@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from batchai_magics.cell.options import OPTIONS, Option
+from batchai_magics.cell.options import OPTIONS
 from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.options.option import Option
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -28,7 +29,9 @@ def updated(text: str) -> str:
 def options() -> str:
     """The options of `%%batchai_job` that work now."""
     now = [option for option in OPTIONS if not option.is_later]
-    return _table(("option", "gives"), ((f"`{f'{o.name} {o.metavar}'.strip()}`", _meaning(o)) for o in now))
+    return _table(
+        ("option", "gives"), ((f"`{f'{o.flags[0]} {o.metavar}'.strip()}`", _meaning(o)) for o in now)
+    )
 
 
 def commands() -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.cell.line import split
 from batchai_magics.cell.mounts import with_mounts
 from batchai_magics.cell.option_values import CellOptions, values_of
 from batchai_magics.cell.options import read_options
@@ -21,6 +20,7 @@ from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.load import StorageAccount, load_wire
+from batchai_magics.options.line import split
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from batchai_magics.commands.parsing.complete import Expected
-    from batchai_magics.commands.parsing.live import Lookup
+    from batchai_magics.commands.parsing.completion import Lookup
+    from batchai_magics.options.completion import Expected
 
 _ON_CELL_LINE = re.compile(r"%%?batchai_job\s+(?P<rest>.*)")
 _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<rest>.*)")
@@ -19,8 +19,8 @@ _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<
 
 WARM_UP_S = 1.0  # after loading, when a notebook is most likely idle
 _NEEDED = (
-    "commands.parsing.complete",
-    "commands.parsing.live",
+    "cell.options",
+    "commands.parsing.completion",
     "commands.parsing.az",
     "jobs.submit",
     "backends.local.backend",
@@ -47,20 +47,22 @@ def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
     match = in_cell or _ON_LINE.fullmatch(line)
     if match is None:  # any other line: nothing is imported for it
         return None
-    from batchai_magics.commands.parsing.complete import expected_in_cell, split_at_cursor
+    from batchai_magics.options.completion import split_at_cursor
 
     parts = split_at_cursor(match["rest"])
     if parts is None:
         return None
     words, fragment = parts
     if in_cell:
+        from batchai_magics.cell.options import expected_in_cell
+
         return expected_in_cell(words), fragment
     return _expected(match["magic"], words), fragment
 
 
 def offers(found: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
     """All that fits and begins with what is written: words, live names, files, `{variables}`."""
-    from batchai_magics.commands.parsing.live import candidates
+    from batchai_magics.commands.parsing.completion import candidates
 
     expected, fragment = found
     if fragment.startswith("{"):
@@ -69,12 +71,13 @@ def offers(found: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]
 
 
 def _expected(magic: str, words: list[str]) -> Expected:
-    from batchai_magics.commands.parsing.complete import Expected, expected_in_line
+    from batchai_magics.commands.parsing.completion import expected_in_line
 
     if magic == "batchai":
         return expected_in_line(words)
     from batchai_magics.commands.parsing.az import WORDS
     from batchai_magics.commands.parsing.tree import PROGRAM
+    from batchai_magics.options.completion import Expected
 
     if not words:
         return Expected(WORDS)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
-from batchai_magics.commands.output.text import Text
 from batchai_magics.magics.completion import offers, warming_up, written
+from batchai_magics.options.help import Text
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.context import Context
     from batchai_magics.commands.output.live_result import LiveResult
     from batchai_magics.commands.output.result import Result
-    from batchai_magics.commands.parsing.live import Lookup
+    from batchai_magics.commands.parsing.completion import Lookup
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
 
@@ -68,18 +68,15 @@ class BatchAIMagics(Magics):
     @line_magic
     def batchai(self, line: str) -> Any:
         """Runs a command, as in `%batchai job list`. `%batchai -h` lists the commands."""
-        from batchai_magics.commands.parsing.line import words
-
-        return self._run(words(line, self._namespace))
+        return self._run(self._words(line))
 
     @no_var_expand
     @line_magic
     def az(self, line: str) -> Any:
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
         from batchai_magics.commands.parsing.az import of_az
-        from batchai_magics.commands.parsing.line import words
 
-        found = of_az(words(line, self._namespace))
+        found = of_az(self._words(line))
         return found if isinstance(found, Text) else self._run(found)
 
     @property
@@ -117,7 +114,7 @@ class BatchAIMagics(Magics):
         found = written(line, is_first=context.cursor_line == 0)
         if found is None:
             return {"completions": []}
-        from batchai_magics.commands.parsing.live import Lookup
+        from batchai_magics.commands.parsing.completion import Lookup
 
         self._lookup = self._lookup or Lookup(self)
         fragment = found[1]
@@ -125,6 +122,11 @@ class BatchAIMagics(Magics):
         texts = offers(found, self._lookup, self._namespace) or [fragment]
         completions = [SimpleCompletion(text, type="magic") for text in texts]
         return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
+
+    def _words(self, line: str) -> list[str]:
+        from batchai_magics.options.line import split
+
+        return split(line, self._namespace, literal=("--query",))
 
     def _run(self, words: list[str]) -> Any:
         from batchai_magics.commands.output.live_result import with_place

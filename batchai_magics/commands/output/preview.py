@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sized
 
 from batchai_magics import cell, launch
-from batchai_magics.commands.output.text import Text
 from batchai_magics.config import Settings
 from batchai_magics.models import vm_sizes
+from batchai_magics.options.help import Text
 
 
 def preview(request: cell.CellRequest, settings: Settings) -> Text:

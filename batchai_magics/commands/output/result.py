@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from batchai_magics.commands.output.table import Table, Tabular, of_data
-from batchai_magics.commands.output.text import Text
 from batchai_magics.errors import UsageError
+from batchai_magics.options.help import Text
 
 if TYPE_CHECKING:
     import pandas

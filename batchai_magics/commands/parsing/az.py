@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchai_magics.commands.output.text import Text
 from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
 from batchai_magics.commands.parsing.rows import azure, files, storage
 from batchai_magics.commands.parsing.tree import PROGRAM, below
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.options.help import Text
 
 _OWN = (*azure.COMMANDS, *storage.COMMANDS, *files.COMMANDS)
 WORDS = (PROGRAM, *below((), _OWN))  # the first words that `%az` knows

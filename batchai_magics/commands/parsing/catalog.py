@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from batchai_magics.commands.parsing import options as o
+from batchai_magics.commands.parsing import shared_options as o
 from batchai_magics.commands.parsing.rows import azure, cluster, files, job, storage, workspace
-from batchai_magics.commands.parsing.tree import OUTPUTS, Command, Live, Option, Takes
+from batchai_magics.commands.parsing.tree import OUTPUTS, Command
+from batchai_magics.options.option import Live, Option, Takes
 
 GROUPS = {
     "": "Distributed training jobs, in the words of Azure Batch AI.",

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NoReturn
 
-from batchai_magics.commands.output.text import Text
-from batchai_magics.commands.parsing import options as o
+from batchai_magics.commands.parsing import shared_options as o
 from batchai_magics.commands.parsing.catalog import COMMANDS
 from batchai_magics.commands.parsing.dialect import modern, old_words
 from batchai_magics.commands.parsing.help import command_help, group_help
-from batchai_magics.commands.parsing.tree import PROGRAM, Command, Option, Takes, below, leading
+from batchai_magics.commands.parsing.tree import PROGRAM, Command, below, leading
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.options.help import Text
+from batchai_magics.options.option import Option
+from batchai_magics.options.parsing import parse_options
 
 _HELP = frozenset(o.HELP.flags)
 _NAMING = ("name", "job", "cluster")  # the options that say what a command is about
@@ -26,7 +26,7 @@ class Invocation:
     """A command and what it was given."""
 
     command: Command
-    arguments: argparse.Namespace
+    arguments: Namespace
     changed: tuple[str, ...] = ()  # words of 2017, and what they were read as
 
     @property
@@ -56,75 +56,22 @@ def parse(words: Sequence[str]) -> Invocation | Text:
         raise _unknown_word(path, rest[0])
     if _HELP.intersection(rest):
         return command_help(command)
-    return Invocation(command, parse_options(command, rest), reading.changed)
+    return Invocation(command, arguments_of(command, rest), reading.changed)
 
 
-def parse_options(command: Command, words: Sequence[str]) -> argparse.Namespace:
+def arguments_of(command: Command, words: Sequence[str]) -> Namespace:
     """The values of a command's options."""
-    options = o.options_of(command)
-    parser = _Parser(prog=f"{PROGRAM} {command.words}", add_help=False, allow_abbrev=False)
-    for option in options:
-        _add(parser, option)
-    arguments, extra = parser.parse_known_args(list(words))
+    program, options = f"{PROGRAM} {command.words}", o.options_of(command)
+    arguments, extra = parse_options(options, words, refuse=lambda message: _wrong(program, message))
     if extra:
-        raise _unknown_option(parser.prog, extra[0], options)
+        raise _unknown_option(program, extra[0], options)
     missing = [
         option for option in options if option.is_required and getattr(arguments, option.name) in (None, [])
     ]
     if missing and not getattr(arguments, "ids", None):
         names = ", ".join("/".join(option.flags) for option in missing)
-        raise _wrong(parser.prog, f"the following arguments are required: {names}")
+        raise _wrong(program, f"the following arguments are required: {names}")
     return arguments
-
-
-class _Parser(argparse.ArgumentParser):
-    """argparse without its exits."""
-
-    def error(self, message: str) -> NoReturn:
-        raise _wrong(self.prog, message)
-
-
-def _add(parser: _Parser, option: Option) -> None:
-    if option.takes is Takes.NOTHING:
-        parser.add_argument(*option.flags, dest=option.name, action="store_true")
-        return
-    settings: dict[str, Any] = {"default": option.default, "type": _reader(option)}
-    if option.is_positional:
-        parser.add_argument(option.name, nargs="*", metavar=option.flags[0], **settings)
-        return
-    if option.takes is Takes.SOME:
-        settings |= {"nargs": "+", "action": "extend"}
-    if option.is_repeatable:
-        settings |= {"action": "append"}
-    parser.add_argument(*option.flags, dest=option.name, **settings)
-
-
-def _reader(option: Option) -> Callable[[str], Any]:
-    if option.takes is Takes.NUMBER:
-        return partial(_whole_number, least=option.least)
-    if option.choices:
-        return lambda text: _one_of(text, option.choices)
-    return str
-
-
-def _whole_number(text: str, *, least: int | None) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
-    if least is not None and number < least:
-        raise argparse.ArgumentTypeError(f"expected {least} or more, got {number}")
-    return number
-
-
-def _one_of(text: str, choices: tuple[str, ...]) -> str:
-    found = next((choice for choice in choices if choice.lower() == text.lower()), None)
-    if found is None:
-        guess = did_you_mean(text, choices)
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is none of {', '.join(choices)}" + (f"; {guess}" if guess else "")
-        )
-    return found
 
 
 def _wrong(program: str, message: str, guess: str = "") -> UsageError:

@@ -2,67 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from batchai_magics.options.option import Option
+
 OUTPUTS = ("json", "jsonc", "none", "table", "tsv", "yaml")
 PROGRAM = "batchai"
-
-
-class Takes(enum.Enum):
-    """What follows an option."""
-
-    TEXT = "text"  # one value
-    NUMBER = "number"  # one whole number
-    SOME = "some"  # one value or more
-    NOTHING = "nothing"  # it is a switch
-
-
-class Live(enum.Enum):
-    """What TAB offers as an option's value."""
-
-    NOTHING = "nothing"
-    WORKSPACE = "workspaces"
-    EXPERIMENT = "experiments"
-    CLUSTER = "clusters"
-    JOB = "jobs"
-    FILE_SERVER = "fileservers"
-    GROUP = "groups"
-    ACCOUNT = "accounts"
-    SHARE = "shares"
-    CONTAINER = "containers"
-    NODE = "nodes"  # a node of the cluster or of the job
-    OUTPUT = "output"  # a file that the job wrote
-    PATH = "path"  # a file of this machine
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a command, or (without dashes) one positional word."""
-
-    flags: tuple[str, ...]
-    help: str
-    takes: Takes = Takes.TEXT
-    is_required: bool = False
-    choices: tuple[str, ...] = ()
-    completes: Live = Live.NOTHING
-    default: Any = None
-    least: int | None = None  # the smallest number that makes sense
-    section: str = "Arguments"  # the heading it stands under in the help text
-    is_repeatable: bool = False  # each time with one value
-
-    @property
-    def name(self) -> str:
-        """Where its value is found: `--storage-account-name` is `storage_account_name`."""
-        return self.flags[0].lstrip("-").replace("-", "_").lower()
-
-    @property
-    def is_positional(self) -> bool:
-        """Whether it is given without a flag."""
-        return not self.flags[0].startswith("-")
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 import pytest
 
 from batchai_magics.commands.parsing.catalog import COMMANDS
-from batchai_magics.commands.parsing.options import options_of
 from batchai_magics.commands.parsing.parse import parse
-from batchai_magics.commands.parsing.tree import Takes
+from batchai_magics.commands.parsing.shared_options import options_of
+from batchai_magics.options.option import Takes
 
 _WS = "--resource-group -g --workspace -w"
 _EXP = f"{_WS} --experiment -e"

@@ -2,11 +2,11 @@ import shlex
 
 import pytest
 
-from batchai_magics.commands.output.text import Text
 from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
 from batchai_magics.commands.parsing.examples import EXAMPLES
 from batchai_magics.commands.parsing.parse import parse
 from batchai_magics.errors import UsageError
+from batchai_magics.options.help import Text
 
 
 def parsed(line):

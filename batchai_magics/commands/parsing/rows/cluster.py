@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from batchai_magics.commands.parsing import options as o
+from batchai_magics.commands.parsing import shared_options as o
 from batchai_magics.commands.parsing.rows.kinds import usual
-from batchai_magics.commands.parsing.tree import Command, Live, Option, Takes
+from batchai_magics.commands.parsing.tree import Command
+from batchai_magics.options.option import Live, Option, Takes
 
 GROUPS = {
     "cluster": "Clusters: the nodes that jobs run on.",

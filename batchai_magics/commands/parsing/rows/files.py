@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from batchai_magics.commands.parsing import options as o
+from batchai_magics.commands.parsing import shared_options as o
 from batchai_magics.commands.parsing.rows.kinds import container, here, share, text
-from batchai_magics.commands.parsing.tree import Command, Option, Takes
+from batchai_magics.commands.parsing.tree import Command
+from batchai_magics.options.option import Option, Takes
 
 _PATTERN = Option(("--pattern",), "Only files whose path fits, such as *.json.")
 _DRY = Option(("--dryrun",), "Show what would be done; nothing is written.", takes=Takes.NOTHING)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from batchai_magics.commands.parsing import options as o
-from batchai_magics.commands.parsing.tree import Command, Live, Option, Takes
+from batchai_magics.commands.parsing import shared_options as o
+from batchai_magics.commands.parsing.tree import Command
+from batchai_magics.options.option import Live, Option, Takes
 
 GROUPS = {
     "job": "Jobs.",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from batchai_magics.commands.parsing.tree import OUTPUTS, Command, Live, Option, Takes
+from batchai_magics.commands.parsing.tree import OUTPUTS, Command
+from batchai_magics.options.option import Live, Option, Takes
 
 GROUP = Option(
     ("--resource-group", "-g"),

@@ -5,22 +5,10 @@ from __future__ import annotations
 import shlex
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-from batchai_magics.cell import options as cell_options
-from batchai_magics.commands.parsing.catalog import COMMANDS
-from batchai_magics.commands.parsing.dialect import modern, old_flags, old_words
-from batchai_magics.commands.parsing.options import options_of
-from batchai_magics.commands.parsing.tree import Live, Option, Takes, below, leading
-
-_CELL_LIVE = {
-    "cluster": Live.CLUSTER,
-    "experiment": Live.EXPERIMENT,
-    "file": Live.PATH,
-    "job": Live.JOB,
-    "workspace": Live.WORKSPACE,
-}
+from batchai_magics.options.option import Live, Option, Takes
 
 
 @dataclass(frozen=True)
@@ -36,32 +24,8 @@ class Expected:
     old: tuple[str, ...] = ()
 
 
-def expected_in_line(words: Sequence[str]) -> Expected:
-    """What may follow these words of a `batchai` line."""
-    flags = old_flags(words)
-    words = modern(words).words
-    path = leading(words, COMMANDS)
-    command = next((c for c in COMMANDS if c.parts == path), None)
-    if command:
-        found = _expected(words[len(path) :], options_of(command))
-        left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
-        return replace(found, old=tuple(left))
-    return Expected(below(path, COMMANDS), old=old_words(path)) if len(path) == len(words) else Expected()
-
-
-def expected_in_cell(words: Sequence[str]) -> Expected:
-    """What may follow these words of a job cell's first line."""
-    job = Option(("NAME",), "", completes=Live.JOB)
-    return _expected(words, (job, *(_of_cell(option) for option in cell_options.OPTIONS)))
-
-
-def _of_cell(option: cell_options.Option) -> Option:
-    takes = Takes.SOME if option.takes_many else Takes.TEXT if option.metavar else Takes.NOTHING
-    live = _CELL_LIVE.get(option.completes, Live.NOTHING)
-    return Option((option.name,), option.help, takes=takes, choices=option.choices, completes=live)
-
-
-def _expected(words: Sequence[str], options: Sequence[Option]) -> Expected:
+def expected_after(words: Sequence[str], options: Sequence[Option]) -> Expected:
+    """What may follow these words of a line that has these options."""
     given = _given(words, options)
     wanted = _wanted(words, options)
     if wanted is None:
@@ -69,6 +33,19 @@ def _expected(words: Sequence[str], options: Sequence[Option]) -> Expected:
     is_due = bool(words) and words[-1] in wanted.flags
     flags = () if is_due else _flags_left(words, options)
     return Expected((*wanted.choices, *flags), wanted.completes, given)
+
+
+def split_at_cursor(text: str) -> tuple[list[str], str] | None:
+    """The whole words before the cursor and the word being written; None inside quotes."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return None
+    if not text or text[-1].isspace():
+        return words, ""
+    if not words or not text.endswith(words[-1]):
+        return None
+    return words[:-1], words[-1]
 
 
 def _wanted(words: Sequence[str], options: Sequence[Option]) -> Option | None:
@@ -102,16 +79,3 @@ def _given(words: Sequence[str], options: Sequence[Option]) -> Namespace:
             if word in option.flags and option.takes is Takes.TEXT:
                 values[option.name] = value
     return Namespace(**values)
-
-
-def split_at_cursor(text: str) -> tuple[list[str], str] | None:
-    """The whole words before the cursor and the word being written; None inside quotes."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return None
-    if not text or text[-1].isspace():
-        return words, ""
-    if not words or not text.endswith(words[-1]):
-        return None
-    return words[:-1], words[-1]

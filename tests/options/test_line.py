@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell.line import expand, split
 from batchai_magics.errors import UsageError
+from batchai_magics.options.line import expand, split
 
 
 def test_quotes_hold_words_together():
@@ -48,3 +48,10 @@ def test_an_unknown_name_is_named_with_a_guess():
 def test_an_open_quote_is_refused():
     with pytest.raises(UsageError, match="cannot be split into words"):
         split('a "b', {})
+
+
+@pytest.mark.parametrize("query", ["--query '[].{Name:name}'", "--query='[].{Name:name}'"])
+def test_the_braces_of_a_query_are_kept(query):
+    words = split(f"job list {query} {{v}}", {"v": "x"}, literal=("--query",))
+    assert words[-2].endswith("[].{Name:name}")
+    assert words[-1] == "x"

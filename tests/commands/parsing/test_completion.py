@@ -2,9 +2,10 @@ import threading
 
 import pytest
 
-from batchai_magics.commands.parsing.complete import expected_in_cell, expected_in_line, split_at_cursor
-from batchai_magics.commands.parsing.live import Lookup, candidates, names, paths
-from batchai_magics.commands.parsing.tree import Live
+from batchai_magics.cell.options import expected_in_cell
+from batchai_magics.commands.parsing.completion import Lookup, candidates, expected_in_line, names, paths
+from batchai_magics.options.completion import split_at_cursor
+from batchai_magics.options.option import Live
 from tests.patience import PATIENCE_S
 from tests.world import until
 

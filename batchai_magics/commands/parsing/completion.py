@@ -1,16 +1,21 @@
-"""Names that exist now: what TAB offers for a cluster, a job, a file."""
+"""What TAB offers on a line of commands: words of the tree, files, and names that exist now."""
 
 from __future__ import annotations
 
 import threading
 from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.commands.parsing.complete import Expected
-from batchai_magics.commands.parsing.tree import Live
+from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.commands.parsing.dialect import modern, old_flags, old_words
+from batchai_magics.commands.parsing.shared_options import options_of
+from batchai_magics.commands.parsing.tree import below, leading
 from batchai_magics.models.ids import Kind
+from batchai_magics.options.completion import Expected, expected_after
+from batchai_magics.options.option import Live
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Storage
@@ -27,11 +32,24 @@ class Session(Protocol):
         """The settings and the backend as they are now."""
 
 
+def expected_in_line(words: Sequence[str]) -> Expected:
+    """What may follow these words of a `batchai` line."""
+    flags = old_flags(words)
+    words = modern(words).words
+    path = leading(words, COMMANDS)
+    command = next((c for c in COMMANDS if c.parts == path), None)
+    if command:
+        expected = expected_after(words[len(path) :], options_of(command))
+        left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
+        return replace(expected, old=tuple(left))
+    return Expected(below(path, COMMANDS), old=old_words(path)) if len(path) == len(words) else Expected()
+
+
 def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> list[str]:
     """What TAB offers: all that fits and begins with what is written."""
     old = expected.old if fragment.strip("-") else ()
-    found = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ()), *old]
-    return [word for word in dict.fromkeys(found) if word.startswith(fragment)]
+    words = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ()), *old]
+    return [word for word in dict.fromkeys(words) if word.startswith(fragment)]
 
 
 def names(context: Context, live: Live, given: Namespace) -> Sequence[str]:
@@ -72,12 +90,12 @@ _ASKED: dict[Live, Callable[[Context, Namespace], Sequence[str]]] = {
 def paths(fragment: str) -> list[str]:
     """The files and folders of this machine whose path begins with `fragment`."""
     folder, _, start = fragment.rpartition("/")
-    place = Path(folder or ("/" if fragment.startswith("/") else ".")).expanduser()
-    if not place.is_dir():
+    parent = Path(folder or ("/" if fragment.startswith("/") else ".")).expanduser()
+    if not parent.is_dir():
         return []
     base = f"{folder}/" if "/" in fragment else ""
-    found = sorted(item for item in place.iterdir() if item.name.startswith(start))
-    return [f"{base}{item.name}{'/' if item.is_dir() else ''}" for item in found]
+    items = sorted(item for item in parent.iterdir() if item.name.startswith(start))
+    return [f"{base}{item.name}{'/' if item.is_dir() else ''}" for item in items]
 
 
 class Lookup:
