@@ -19,7 +19,7 @@ from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
-from batchai_magics.models.resources import Cluster, Job
+from batchai_magics.models.resources import Cluster, JobResource
 
 SHORTEST_S = 0.05  # between two looks while something happens
 LONGEST_S = 0.5  # while nothing does
@@ -34,7 +34,7 @@ UNKNOWN_SIZE = -1
 class StateChanged:
     """The job's state, or what it tells about itself, is new. The last one has a final state."""
 
-    job: Job
+    job: JobResource
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def endings(
     left = {id.key: id for id in jobs}
     delay_s = SHORTEST_S
     while left:
-        found = [job for job in backend.list(experiment, Kind.JOB) if isinstance(job, Job)]
+        found = [job for job in backend.list(experiment, Kind.JOB) if isinstance(job, JobResource)]
         going_on = {job.id.key for job in found if not job.state.is_final}
         over = [id for key, id in left.items() if key not in going_on]
         left = {key: id for key, id in left.items() if key in going_on}
@@ -139,7 +139,7 @@ class Follower:
     def __post_init__(self) -> None:
         self._parser = Parser(self.patterns)
         self._positions: dict[FileRef, _Position] = {}
-        self._job: Job | None = None
+        self._job: JobResource | None = None
         self._counts: NodeStateCounts | None = None
 
     def poll(self) -> list[Event]:
@@ -158,12 +158,12 @@ class Follower:
         self._job = job
         return news
 
-    def _show(self) -> Job:
+    def _show(self) -> JobResource:
         job = self.backend.show(self.id)
-        assert isinstance(job, Job)
+        assert isinstance(job, JobResource)
         return job
 
-    def _nodes(self, job: Job) -> list[Event]:
+    def _nodes(self, job: JobResource) -> list[Event]:
         try:
             cluster = self.backend.show(ResourceId.parse(job.spec.cluster.id))
         except NotFoundError:  # jobs outlive their cluster
@@ -212,7 +212,7 @@ class Follower:
         if records:
             yield MetricsSeen(self.id, tuple(records))
 
-    def _end(self, job: Job) -> list[Event]:
+    def _end(self, job: JobResource) -> list[Event]:
         self.is_over = True
         last = tuple(self._parser.finish())
         return [*([MetricsSeen(self.id, last)] if last else []), StateChanged(job)]

@@ -27,7 +27,7 @@ from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, workspace_id
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import Job
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 JOBS, KILLS, NODES, SEED = 200, 100, 4, 20180501
@@ -126,7 +126,7 @@ def kill_some(backend: LocalBackend, settings: Settings, wanted: int, dice: rand
     return killed
 
 
-def wait(backend: LocalBackend, settings: Settings) -> list[Job]:
+def wait(backend: LocalBackend, settings: Settings) -> list[JobResource]:
     """All jobs, when the last has ended."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -137,9 +137,9 @@ def wait(backend: LocalBackend, settings: Settings) -> list[Job]:
         time.sleep(0.05)
 
 
-def shown(backend: LocalBackend, settings: Settings) -> list[Job]:
+def shown(backend: LocalBackend, settings: Settings) -> list[JobResource]:
     """All jobs as they stand."""
-    return [job for job in backend.list(experiment(settings), Kind.JOB) if isinstance(job, Job)]
+    return [job for job in backend.list(experiment(settings), Kind.JOB) if isinstance(job, JobResource)]
 
 
 def wait_until_gone(home: Path) -> int:
@@ -161,7 +161,7 @@ def living(home: Path) -> int:
 
 
 def count(
-    names: list[str], jobs: list[Job], ran: list[str], *, seconds: float, kills: int, left: int
+    names: list[str], jobs: list[JobResource], ran: list[str], *, seconds: float, kills: int, left: int
 ) -> Count:
     """Compares what was submitted, what was shown and what ran."""
     good = {job.id.name for job in jobs if job.state is ExecutionState.SUCCEEDED}
@@ -180,7 +180,7 @@ def count(
     )
 
 
-def code_of(job: Job) -> str:
+def code_of(job: JobResource) -> str:
     """Why a job failed; empty for one that did not."""
     return job.execution.errors[0].code if job.execution and job.execution.errors else ""
 

@@ -13,7 +13,8 @@ from datetime import datetime
 from batchai_magics.cards import parts
 from batchai_magics.jobs.script_lines import script_name, with_cell_lines
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.resources import Job, RankExit
+from batchai_magics.models.execution import RankExit
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 
 MAX_LINES = 40
@@ -38,7 +39,7 @@ class Card:
     has been running until then.
     """
 
-    job: Job
+    job: JobResource
     now: datetime
     processes: int = 0
     counts: NodeStateCounts | None = None
@@ -101,7 +102,7 @@ class Card:
         return told
 
 
-def first_failure(job: Job) -> RankExit | None:
+def first_failure(job: JobResource) -> RankExit | None:
     """The process that failed first; None where none did, and where the job was ended from outside."""
     if job.execution is None or job.execution.exit_code is None:
         return None

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
-from batchai_magics.models.resources import Job
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 MOST_JOBS = 50
@@ -23,7 +23,7 @@ class JobsCard:
     """
 
     experiment: str
-    jobs: Sequence[Job]
+    jobs: Sequence[JobResource]
     now: datetime
     rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
     way_back: str = ""
@@ -36,7 +36,7 @@ class JobsCard:
         return ", ".join(present) or "no jobs yet"
 
     @property
-    def rows(self) -> Iterator[tuple[Job, tuple[str, ...]]]:
+    def rows(self) -> Iterator[tuple[JobResource, tuple[str, ...]]]:
         """The jobs, each with its cells but for the state; at most `MOST_JOBS`."""
         for job in self.jobs[:MOST_JOBS]:
             rates = self.rates.get(job.id.name, ())
@@ -60,18 +60,18 @@ class JobsCard:
         rest = len(self.jobs) - MOST_JOBS
         return f"and {parts.counted(rest, 'older job')}" if rest > 0 else ""
 
-    def _lasted(self, job: Job) -> str:
+    def _lasted(self, job: JobResource) -> str:
         if job.execution is None:
             return ""
         return parts.duration(((job.execution.ended or self.now) - job.execution.started).total_seconds())
 
 
-def cluster_of(job: Job) -> str:
+def cluster_of(job: JobResource) -> str:
     """The name of the job's cluster."""
     return job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
 
 
-def exit_code_of(job: Job) -> str:
+def exit_code_of(job: JobResource) -> str:
     """The exit code in words; empty while there is none."""
     return "" if job.execution is None or job.execution.exit_code is None else str(job.execution.exit_code)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.errors import UsageError
-from batchai_magics.models.wire import duration
+from batchai_magics.models.times import duration
 
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 

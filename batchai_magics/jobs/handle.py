@@ -15,10 +15,10 @@ from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs.logs import chunks, records_of, tail_of
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
+from batchai_magics.models.execution import RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
-from batchai_magics.models.resources import Job as JobResource
-from batchai_magics.models.resources import RankExit
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from batchai_magics.models.resources import Job
+from batchai_magics.models.resources import JobResource
 
 FIRST_LINE = 2  # of the script in its cell; the magic line is line 1
 
@@ -14,7 +14,7 @@ _RUN = re.compile(r"-\d+$")
 _PLACE = re.compile(r'File "(?P<folder>[^"\n]*[/\\])?(?P<file>[^"/\\\n]+)", line (?P<line>\d+)')
 
 
-def script_name(job: Job) -> str:
+def script_name(job: JobResource) -> str:
     """The file name of the script that was the cell's body; empty for a job without one."""
     found = _SCRIPT.search(job.spec.settings.model_dump_json())
     own = (f"{job.id.name}.py", f"{_RUN.sub('', job.id.name)}.py")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, ClassVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from batchai_magics.models.cluster import UserAccountSettings
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.storage import ResourceRef
 from batchai_magics.models.wire import WireModel
 
@@ -61,3 +64,19 @@ class MountSettings(WireModel):
     mount_point: str = "/data"
     public_ip: Annotated[str, Field(alias="fileServerPublicIP")] = "127.0.0.1"
     internal_ip: Annotated[str, Field(alias="fileServerInternalIP")] = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class FileServer:
+    """A file server as it stands."""
+
+    id: ResourceId
+    spec: FileServerSpec
+    provisioning: Provisioning
+    mount: MountSettings = field(default_factory=MountSettings)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON, without any secret."""
+        spec = self.spec.to_wire()["properties"]
+        properties = {**self.provisioning.to_wire(), **spec, "mountSettings": self.mount.to_wire()}
+        return {**head(self.id), "properties": properties}

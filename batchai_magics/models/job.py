@@ -12,6 +12,7 @@ from typing_extensions import Self
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.storage import EnvironmentVariable, MountVolumes, ResourceRef, SecretVariable
+from batchai_magics.models.times import Duration
 from batchai_magics.models.toolkits import (
     Caffe2Settings,
     CaffeSettings,
@@ -25,7 +26,7 @@ from batchai_magics.models.toolkits import (
     TensorFlowSettings,
     Toolkit,
 )
-from batchai_magics.models.wire import STORED, Duration, WireModel
+from batchai_magics.models.wire import STORED, WireModel
 
 STDOUTERR = "stdouterr"
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there

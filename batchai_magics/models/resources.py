@@ -1,60 +1,20 @@
-"""Resources as a backend shows them: the description plus what became of it, in the service's JSON."""
+"""Resources as a backend shows them: the description plus what became of it, to the service's JSON."""
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.file_server import FileServerSpec, MountSettings
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
+from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from batchai_magics.models.wire import WireModel, wire_time
-
-
-class ProvisioningState(enum.Enum):
-    """Whether the resource itself is there."""
-
-    CREATING = "creating"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    DELETING = "deleting"
-
-
-class NameValue(WireModel):
-    """A detail of an error."""
-
-    name: str
-    value: str
-
-
-class ErrorDetail(WireModel):
-    """Why a job or a node failed: a fixed code, a sentence, details."""
-
-    code: str
-    message: str
-    details: tuple[NameValue, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Provisioning:
-    """When a resource was made and whether it is there."""
-
-    created: datetime
-    changed: datetime
-    state: ProvisioningState = ProvisioningState.SUCCEEDED
-
-    def to_wire(self) -> dict[str, Any]:
-        """The three fields every resource carries."""
-        return {
-            "creationTime": wire_time(self.created),
-            "provisioningState": self.state.value,
-            "provisioningStateTransitionTime": wire_time(self.changed),
-        }
+from batchai_magics.models.times import wire_time
 
 
 @dataclass(frozen=True)
@@ -69,8 +29,8 @@ class Workspace:
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON."""
         extra = {"tags": dict(self.tags)} if self.tags else {}
-        head = {**_head(self.id), "location": self.location, **extra}
-        return {**head, "properties": self.provisioning.to_wire()}
+        properties = self.provisioning.to_wire()
+        return {**head(self.id), "location": self.location, **extra, "properties": properties}
 
 
 @dataclass(frozen=True)
@@ -82,7 +42,7 @@ class Experiment:
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON."""
-        return {**_head(self.id), "properties": self.provisioning.to_wire()}
+        return {**head(self.id), "properties": self.provisioning.to_wire()}
 
 
 @dataclass(frozen=True)
@@ -112,45 +72,11 @@ class Cluster:
         }
         if self.errors:
             properties["errors"] = [error.to_wire() for error in self.errors]
-        return {**_head(self.id), "properties": properties}
+        return {**head(self.id), "properties": properties}
 
 
 @dataclass(frozen=True)
-class ExecutionInfo:
-    """When a job ran, and how it ended. A terminated job has no exit code."""
-
-    started: datetime
-    ended: datetime | None = None
-    exit_code: int | None = None
-    errors: tuple[ErrorDetail, ...] = ()
-
-    def to_wire(self) -> dict[str, Any]:
-        """The service's JSON."""
-        data: dict[str, Any] = {"startTime": wire_time(self.started)}
-        if self.ended:
-            data["endTime"] = wire_time(self.ended)
-        if self.exit_code is not None:
-            data["exitCode"] = self.exit_code
-        if self.errors:
-            data["errors"] = [error.to_wire() for error in self.errors]
-        return data
-
-
-@dataclass(frozen=True)
-class RankExit:
-    """How one process ended: its rank, its node's name, its exit code (128 + signal if killed).
-
-    `exit_code` is None for a process that was ended together with the job, not by itself.
-    """
-
-    rank: int
-    node: str
-    exit_code: int | None
-    ended: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Job:
+class JobResource:
     """A job as it stands. `ranks` is what became of each process, first failure first (may be empty)."""
 
     id: ResourceId
@@ -180,7 +106,7 @@ class Job:
         }
         if self.execution:
             properties["executionInfo"] = self.execution.to_wire()
-        return {**_head(self.id), "properties": properties}
+        return {**head(self.id), "properties": properties}
 
 
 @dataclass(frozen=True)
@@ -195,24 +121,4 @@ class Node:
     since: datetime | None = None
 
 
-@dataclass(frozen=True)
-class FileServer:
-    """A file server as it stands."""
-
-    id: ResourceId
-    spec: FileServerSpec
-    provisioning: Provisioning
-    mount: MountSettings = field(default_factory=MountSettings)
-
-    def to_wire(self) -> dict[str, Any]:
-        """The service's JSON, without any secret."""
-        spec = self.spec.to_wire()["properties"]
-        properties = {**self.provisioning.to_wire(), **spec, "mountSettings": self.mount.to_wire()}
-        return {**_head(self.id), "properties": properties}
-
-
-Resource = Workspace | Experiment | Cluster | Job | FileServer
-
-
-def _head(id: ResourceId) -> dict[str, Any]:
-    return {"id": str(id), "name": id.name, "type": id.kind.wire_type}
+Resource = Workspace | Experiment | Cluster | JobResource | FileServer

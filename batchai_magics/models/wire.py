@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
-from functools import lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     ConfigDict,
     SecretStr,
@@ -24,15 +20,6 @@ from typing_extensions import Self
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.problems import problems_of
 from batchai_magics.models.respell import check_envelope, respell
-
-_DURATION = re.compile(
-    r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
-    r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
-)
-_CLOCK = re.compile(
-    r"(?:(?P<days>\d+)(?:\.| days?, ))?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)"
-)
-
 
 # The validation context of descriptions that were checked before they were stored.
 STORED = {"is_stored": True}
@@ -139,30 +126,3 @@ class WireModel(BaseModel):
                 elif context.get("reveal"):
                     data[key] = value.get_secret_value()
         return data
-
-
-def _check_duration(text: str) -> str:
-    if not duration(text):
-        raise ValueError("expected more than no time at all")
-    return text
-
-
-@lru_cache(maxsize=256)
-def duration(text: str) -> timedelta:
-    """A time span as written by the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
-    match = _DURATION.fullmatch(text) or _CLOCK.fullmatch(text)
-    if not match:
-        raise ValueError(f"{text!r} is no duration; write it as PT30M, PT2H or P7D")
-    try:
-        return timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
-    except OverflowError:
-        raise ValueError(f"{text!r} is too long a duration") from None
-
-
-def wire_time(moment: datetime) -> str:
-    """A moment as the service writes it: UTC, milliseconds, trailing zeros trimmed, `Z`."""
-    text = moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].rstrip("0").rstrip(".")
-    return f"{text}Z"
-
-
-Duration = Annotated[str, AfterValidator(_check_duration)]

@@ -15,10 +15,10 @@ from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.file_server import FileServerSpec
+from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import Cluster, FileServer, Job
+from batchai_magics.models.resources import Cluster, JobResource
 from tests.world import World, until
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
@@ -68,11 +68,11 @@ class Place:
         self.backend.create(self.job(name), self.spec(command, **fields))
         return self.job(name)
 
-    def run(self, command: str = "echo hello", name: str = "job", **fields: object) -> Job:
+    def run(self, command: str = "echo hello", name: str = "job", **fields: object) -> JobResource:
         """Creates a job; gives it as it is when it has ended."""
         return self.wait(self.start(command, name, **fields))
 
-    def wait(self, id: ResourceId) -> Job:
+    def wait(self, id: ResourceId) -> JobResource:
         """The job when it has ended."""
         until(lambda: self.backend.show(id).state.is_final)
         return self.backend.show(id)

@@ -6,8 +6,10 @@ from pathlib import Path
 from batchai_magics.backends.base import Chunk, OutputFile
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.execution import ExecutionInfo
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.resources import Cluster, ExecutionInfo, Job, Node, Provisioning
+from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resources import Cluster, JobResource, Node
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.widgets.scripted import JOB, SPEC, JobSpec, step_line
 
@@ -54,7 +56,7 @@ class Place:
         spec = JobSpec.model_validate(SPEC["properties"])
         made = Provisioning(now(seconds + len(self.jobs)), now(seconds))
         id = EXPERIMENT.child(Kind.JOB, name)
-        self.jobs[name] = Job(id, spec, made, state, now(), name, execution)
+        self.jobs[name] = JobResource(id, spec, made, state, now(), name, execution)
 
     def tell(self, name, text):
         with (self.folder / name / "stdout.txt").open("a") as log:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Chunk, OutputFile, Span
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import Cluster, ErrorDetail, ExecutionInfo, Job, Provisioning, RankExit
+from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import AllocationState, ExecutionState
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
@@ -35,7 +37,7 @@ def resource(state=ExecutionState.RUNNING, *, exit_code=None, errors=(), ranks=(
     if state is not ExecutionState.QUEUED:
         execution = ExecutionInfo(START, ended, exit_code, tuple(errors))
     spec = JobSpec.model_validate(SPEC["properties"])
-    return Job(id, spec, Provisioning(START, START), state, START, "segment", execution, tuple(ranks))
+    return JobResource(id, spec, Provisioning(START, START), state, START, "segment", execution, tuple(ranks))
 
 
 def cluster(id, counts):

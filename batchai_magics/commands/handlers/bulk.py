@@ -16,7 +16,7 @@ from batchai_magics.commands.output.work import Work
 from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.models.checks import duplicates
 from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.resources import Job, Resource
+from batchai_magics.models.resources import JobResource, Resource
 
 
 def job_files(given: Sequence[str]) -> list[Path]:
@@ -44,7 +44,7 @@ def in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
     """The jobs of the experiment that are in the state the line names."""
     experiment = context.experiment(arguments)
     jobs = context.backend.list(experiment, Kind.JOB)
-    return [job.id for job in jobs if isinstance(job, Job) and job.state.value == arguments.state]
+    return [job.id for job in jobs if isinstance(job, JobResource) and job.state.value == arguments.state]
 
 
 def delete(context: Context, arguments: Namespace) -> Work:

@@ -12,7 +12,7 @@ from batchai_magics.commands.output.work import Work
 from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Job, Resource
+from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 
 
@@ -54,7 +54,8 @@ def _waiting(
         yield len(ended)
     waited_for = {job.id.key for job in jobs}
     left = [job for job in resources.inside(context, id, Kind.JOB) if job.id.key in waited_for]
-    failed = [job.id.name for job in left if isinstance(job, Job) and job.state is ExecutionState.FAILED]
+    shown = (job for job in left if isinstance(job, JobResource))
+    failed = [job.id.name for job in shown if job.state is ExecutionState.FAILED]
     if failed:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
         told = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"

@@ -7,9 +7,9 @@ from typing import Any
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.load import StorageAccount
-from batchai_magics.models.resources import FileServer
 
 _MISSING = (
     "Please configure Azure Storage account name via AZURE_BATCHAI_STORAGE_ACCOUNT "

@@ -18,8 +18,7 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import next_run
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import Job as JobResource
-from batchai_magics.models.resources import Resource
+from batchai_magics.models.resources import JobResource, Resource
 
 
 def resubmit(context: Context, arguments: Namespace) -> Job | Work:

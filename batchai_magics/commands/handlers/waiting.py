@@ -8,9 +8,10 @@ from datetime import datetime, timezone
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said
 from batchai_magics.follow import LogBytes, StateChanged, events
+from batchai_magics.models.execution import ErrorDetail
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import ERR
-from batchai_magics.models.resources import ErrorDetail, Job
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 _NO_EXIT_CODE = 255
@@ -18,7 +19,7 @@ _NO_EXIT_CODE = 255
 
 def waiting(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> Parts:
     """The lines of a wait, what is written to the files of `logs`, and the job's exit code at its end."""
-    last: Job | None = None
+    last: JobResource | None = None
     for event in events(backend, id, files=[FileRef(id, name) for name in logs]):
         if isinstance(event, LogBytes):
             yield Logged(event.chunk.data, is_error=event.file.path == ERR)
@@ -29,7 +30,7 @@ def waiting(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> 
         yield _ending(last)
 
 
-def _news(last: Job | None, job: Job) -> Iterator[str]:
+def _news(last: JobResource | None, job: JobResource) -> Iterator[str]:
     """What is new about a job since `last`."""
     if last is None:
         yield f"Job submitted at {_moment(job.provisioning.created)}"
@@ -41,7 +42,7 @@ def _news(last: Job | None, job: Job) -> Iterator[str]:
             yield from _outcome(job)
 
 
-def _outcome(job: Job) -> Iterator[str]:
+def _outcome(job: JobResource) -> Iterator[str]:
     info = job.execution
     took = (
         f"{_moment(info.ended)}; execution took {info.ended - info.started}" if info and info.ended else "?"
@@ -65,7 +66,7 @@ def _error(error: ErrorDetail) -> str:
     return f"Error message: {error.message}\nDetails:\n {details}"
 
 
-def _ending(job: Job) -> Ended:
+def _ending(job: JobResource) -> Ended:
     if job.state is ExecutionState.SUCCEEDED:
         return Ended(0)
     code = job.execution.exit_code if job.execution else None

@@ -15,17 +15,11 @@ from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, S
 from batchai_magics.commands.azure.blob import Blob
 from batchai_magics.commands.handlers.cluster_file import SetupFile
 from batchai_magics.commands.output.table import Tabular
-from batchai_magics.models.resources import (
-    Cluster,
-    ErrorDetail,
-    Experiment,
-    FileServer,
-    Job,
-    Node,
-    Provisioning,
-    Workspace,
-)
-from batchai_magics.models.wire import duration
+from batchai_magics.models.execution import ErrorDetail
+from batchai_magics.models.file_server import FileServer
+from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.times import duration
 
 _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)/", re.IGNORECASE)
 
@@ -57,7 +51,7 @@ def _cluster(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def _job(job: Job) -> dict[str, Any]:
+def _job(job: JobResource) -> dict[str, Any]:
     return {
         **_plain(job.spec),
         **_head(job),
@@ -81,7 +75,7 @@ def _wire(value: Usage | ResourceGroup | StorageAccount) -> dict[str, Any]:
     return value.to_wire()
 
 
-def _execution(job: Job) -> dict[str, Any] | None:
+def _execution(job: JobResource) -> dict[str, Any] | None:
     info = job.execution
     if info is None:
         return None
@@ -89,7 +83,7 @@ def _execution(job: Job) -> dict[str, Any] | None:
     return {"startTime": info.started, "endTime": info.ended, "exitCode": info.exit_code, "errors": errors}
 
 
-def _head(resource: Workspace | Experiment | Cluster | Job | FileServer) -> dict[str, Any]:
+def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> dict[str, Any]:
     id = resource.id
     return {"id": str(id), "name": id.name, "type": id.kind.wire_type, **_provisioning(resource.provisioning)}
 
@@ -169,7 +163,7 @@ _MAKERS: dict[type, Any] = {
     Workspace: _workspace,
     Experiment: _head,
     Cluster: _cluster,
-    Job: _job,
+    JobResource: _job,
     FileServer: _file_server,
     Node: _node,
     Usage: _wire,

@@ -8,16 +8,10 @@ from typing import Any
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
 from batchai_magics.commands.azure.blob import Blob
 from batchai_magics.commands.handlers.cluster_file import SetupFile
+from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.resources import (
-    Cluster,
-    Experiment,
-    FileServer,
-    Job,
-    Node,
-    ProvisioningState,
-    Workspace,
-)
+from batchai_magics.models.provisioning import ProvisioningState
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 
 Column = tuple[str, Callable[[Any], object]]
 
@@ -27,17 +21,17 @@ def columns_of(value: Any) -> Sequence[Column]:
     return next((columns for kind, columns in _COLUMNS.items() if isinstance(value, kind)), ())
 
 
-def _state(resource: Cluster | Job) -> str:
+def _state(resource: Cluster | JobResource) -> str:
     if resource.provisioning.state is ProvisioningState.DELETING:
         return "deleting"
     return resource.allocation_state.value if isinstance(resource, Cluster) else resource.state.value
 
 
-def _cluster_of(job: Job) -> ResourceId:
+def _cluster_of(job: JobResource) -> ResourceId:
     return ResourceId.parse(job.spec.cluster.id)
 
 
-def _exit_code(job: Job) -> int | str:
+def _exit_code(job: JobResource) -> int | str:
     info = job.execution
     return "" if info is None or info.exit_code is None else info.exit_code
 
@@ -75,7 +69,7 @@ _COLUMNS: dict[type, Sequence[Column]] = {
         ("Leaving", lambda cluster: cluster.node_states.leaving_node_count),
         ("Unusable", lambda cluster: cluster.node_states.unusable_node_count),
     ),
-    Job: (
+    JobResource: (
         _NAME,
         ("Cluster", lambda job: _cluster_of(job).name),
         ("Cluster RG", lambda job: _cluster_of(job).group),

@@ -10,7 +10,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Job
+from batchai_magics.models.resources import JobResource
 from batchai_magics.widgets.boards.cluster_feed import milliseconds
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.job.rates import RateReader
@@ -24,7 +24,7 @@ MOST_READS = 8  # log files of one look
 class JobsSeen:
     """The jobs of an experiment, newest first, which are not what they were."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[JobResource, ...]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class JobsSource:
     def __init__(self, backend: Backend, experiment: ResourceId) -> None:
         self._backend = backend
         self._experiment = experiment
-        self._last: tuple[Job, ...] | None = None
+        self._last: tuple[JobResource, ...] | None = None
         self._readers: dict[str, RateReader] = {}
         self.is_behind = False  # logs of ended jobs are still to be read
 
@@ -59,14 +59,14 @@ class JobsSource:
             news.append(JobsSeen(jobs))
         return [*news, *self._rates(jobs[:MOST_ROWS])]
 
-    def _jobs(self) -> tuple[Job, ...]:
+    def _jobs(self) -> tuple[JobResource, ...]:
         try:
             found = self._backend.list(self._experiment, Kind.JOB)
         except NotFoundError:
             return ()
-        return tuple(job for job in reversed(found) if isinstance(job, Job))
+        return tuple(job for job in reversed(found) if isinstance(job, JobResource))
 
-    def _rates(self, jobs: tuple[Job, ...]) -> list[RatesSeen]:
+    def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesSeen]:
         """Reads a few logs in one look, in turn."""
         started = [job for job in jobs if job.execution]
         known = {job.output_path_segment: job for job in started}
@@ -90,7 +90,7 @@ class JobsFeed:
 
     def __init__(self, experiment: ResourceId) -> None:
         self.id = experiment
-        self.jobs: tuple[Job, ...] = ()
+        self.jobs: tuple[JobResource, ...] = ()
         self.rates: dict[str, list[float]] = {}
         self.rate_versions: dict[str, int] = {}
         self.problem = ""
@@ -148,14 +148,14 @@ class JobsFeed:
         return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 
-def _advanced(job: Job, reader: RateReader) -> RatesSeen | None:
+def _advanced(job: JobResource, reader: RateReader) -> RatesSeen | None:
     try:
         return RatesSeen(job.id.name, reader.values) if reader.advance() else None
     except BatchAIError:  # deleted since it was listed: the next list says so
         return None
 
 
-def _row(job: Job) -> dict[str, Any]:
+def _row(job: JobResource) -> dict[str, Any]:
     execution = job.execution
     ended = execution.ended if execution else None
     return {

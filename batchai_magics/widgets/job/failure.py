@@ -7,8 +7,9 @@ from typing import Any
 
 from batchai_magics.backends.base import Chunk, OutputFile
 from batchai_magics.cards.job import clean, first_failure
+from batchai_magics.models.execution import RankExit
 from batchai_magics.models.job import ERR, OUT
-from batchai_magics.models.resources import Job, RankExit
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
 
@@ -21,7 +22,7 @@ LOGS = (ERR, OUT)
 Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 
-def failure_of(job: Job, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
+def failure_of(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
     """What the page shows of a failed job (`Failure` in frontend/types.d.ts); empty where nothing failed."""
     failed = [rank for rank in job.ranks if rank.exit_code]
     if job.state is not ExecutionState.FAILED or (failed and not first_failure(job)):

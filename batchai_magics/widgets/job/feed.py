@@ -14,9 +14,9 @@ from batchai_magics.metrics import summarize
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
-from batchai_magics.models.resources import Job
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
-from batchai_magics.models.wire import duration
+from batchai_magics.models.times import duration
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
 
@@ -38,7 +38,7 @@ class Feed:
     def __init__(self, *, processes: int = 0, clock: Callable[[], float] = time.time) -> None:
         self.processes = processes
         self._clock = clock
-        self.job: Job | None = None
+        self.job: JobResource | None = None
         self.counts: NodeStateCounts | None = None
         self.points = Points()
         self.records: list[Record] = []

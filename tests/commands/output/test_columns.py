@@ -10,9 +10,10 @@ from batchai_magics.commands.azure.blob import Blob
 from batchai_magics.commands.handlers.cluster_file import SetupFile
 from batchai_magics.commands.output.result import Result
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.file_server import FileServerSpec, MountSettings
+from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.resources import FileServer, Node, Provisioning, ProvisioningState
+from batchai_magics.models.provisioning import Provisioning, ProvisioningState
+from batchai_magics.models.resources import Node
 from batchai_magics.models.states import ExecutionState, NodeState
 from tests.widgets.scripted import JOB, START, cluster, resource
 

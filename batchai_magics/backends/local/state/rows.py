@@ -11,23 +11,12 @@ from typing import Any
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.watch.planning import output_segment
 from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.file_server import FileServerSpec
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import (
-    Cluster,
-    ErrorDetail,
-    ExecutionInfo,
-    Experiment,
-    FileServer,
-    Job,
-    NameValue,
-    Node,
-    Provisioning,
-    RankExit,
-    Resource,
-    Workspace,
-)
+from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Resource, Workspace
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 
 
@@ -81,9 +70,9 @@ def _node_error(node: sqlite3.Row) -> ErrorDetail:
     return ErrorDetail(code="NodeSetupFailed", message=node["error"], details=details)
 
 
-def _job(db: sqlite3.Connection, id: ResourceId, spec: JobSpec, made: Provisioning) -> Job:
+def _job(db: sqlite3.Connection, id: ResourceId, spec: JobSpec, made: Provisioning) -> JobResource:
     row = db.execute("SELECT * FROM job WHERE key = ?", (id.key,)).fetchone()
-    return Job(
+    return JobResource(
         id=id,
         spec=spec,
         provisioning=made,

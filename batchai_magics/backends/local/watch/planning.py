@@ -19,7 +19,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
-from batchai_magics.models.wire import duration
+from batchai_magics.models.times import duration
 
 DISK_GRACE_S = 60.0
 RUN_SCRIPT = str(Path(__file__).parents[2] / "node" / "run_script.py")

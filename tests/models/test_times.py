@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from batchai_magics.models.wire import duration, wire_time
+from batchai_magics.models.times import duration, wire_time
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,42 @@
+"""What every resource says of itself: its id, name and type, when it was made, whether it is there."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.times import wire_time
+
+
+class ProvisioningState(enum.Enum):
+    """Whether the resource itself is there."""
+
+    CREATING = "creating"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True)
+class Provisioning:
+    """When a resource was made and whether it is there."""
+
+    created: datetime
+    changed: datetime
+    state: ProvisioningState = ProvisioningState.SUCCEEDED
+
+    def to_wire(self) -> dict[str, Any]:
+        """The three fields every resource carries."""
+        return {
+            "creationTime": wire_time(self.created),
+            "provisioningState": self.state.value,
+            "provisioningStateTransitionTime": wire_time(self.changed),
+        }
+
+
+def head(id: ResourceId) -> dict[str, Any]:
+    """The fields that every resource begins with."""
+    return {"id": str(id), "name": id.name, "type": id.kind.wire_type}

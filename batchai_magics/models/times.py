@@ -1,0 +1,59 @@
+"""Moments and spans of time as the wire has them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+_SPAN = re.compile(
+    r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
+    r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+_CLOCK = re.compile(
+    r"(?:(?P<days>\d+)(?:\.| days?, ))?(?P<hours>\d{1,2}):(?P<minutes>\d\d):(?P<seconds>\d\d(?:\.\d+)?)"
+)
+_MOMENT = re.compile(
+    r"(?P<second>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d+))?(?P<zone>Z|[-+]\d\d:\d\d)?",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=256)
+def duration(text: str) -> timedelta:
+    """A time span as written by the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
+    match = _SPAN.fullmatch(text) or _CLOCK.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is no duration; write it as PT30M, PT2H or P7D")
+    try:
+        return timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long a duration") from None
+
+
+def wire_time(moment: datetime) -> str:
+    """A moment as the service writes it: UTC, milliseconds, trailing zeros trimmed, `Z`."""
+    text = moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3].rstrip("0").rstrip(".")
+    return f"{text}Z"
+
+
+def parse_time(text: str) -> datetime:
+    """The moment that a wire time stands for, in UTC: any number of digits, `Z`, an offset, or neither."""
+    match = _MOMENT.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is no time")
+    zone = (match["zone"] or "Z").upper().replace("Z", "+00:00")
+    fraction = (match["fraction"] or "")[:6].ljust(6, "0")
+    return datetime.fromisoformat(f"{match['second']}.{fraction}{zone}").astimezone(timezone.utc)
+
+
+def _check_duration(text: str) -> str:
+    if not duration(text):
+        raise ValueError("expected more than no time at all")
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_check_duration)]
