@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from typing_extensions import Self
+
+from batchai_magics.models.answer import Answer
 from batchai_magics.models.times import wire_time
 from batchai_magics.models.wire import WireModel
 
@@ -23,6 +27,11 @@ class ErrorDetail(WireModel):
     code: str
     message: str
     details: tuple[NameValue, ...] | None = None
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Self:
+        """Reads the service's JSON; what else it says is left out."""
+        return Answer.of(data, "the error").model(cls)
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,17 @@ class ExecutionInfo:
             data["errors"] = [error.to_wire() for error in self.errors]
         return data
 
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> ExecutionInfo:
+        """Reads the service's JSON."""
+        info = Answer.of(data, "executionInfo")
+        return cls(
+            started=info.time("startTime"),
+            ended=info.optional_time("endTime"),
+            exit_code=info.optional_number("exitCode"),
+            errors=tuple(ErrorDetail.from_wire(error) for error in info.items("errors")),
+        )
+
 
 @dataclass(frozen=True)
 class RankExit:
@@ -57,3 +77,23 @@ class RankExit:
     node: str
     exit_code: int | None
     ended: datetime | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON in the words of the service, which itself said nothing of single processes."""
+        data: dict[str, Any] = {"rank": self.rank, "nodeId": self.node}
+        if self.exit_code is not None:
+            data["exitCode"] = self.exit_code
+        if self.ended:
+            data["endTime"] = wire_time(self.ended)
+        return data
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> RankExit:
+        """Reads what `to_wire` gives."""
+        answer = Answer.of(data, "the rank")
+        return cls(
+            rank=answer.number("rank"),
+            node=answer.text("nodeId"),
+            exit_code=answer.optional_number("exitCode"),
+            ended=answer.optional_time("endTime"),
+        )

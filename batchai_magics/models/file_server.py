@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from batchai_magics.models.answer import Answer
 from batchai_magics.models.cluster import UserAccountSettings
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import Provisioning, head
@@ -80,3 +82,15 @@ class FileServer:
         spec = self.spec.to_wire()["properties"]
         properties = {**self.provisioning.to_wire(), **spec, "mountSettings": self.mount.to_wire()}
         return {**head(self.id), "properties": properties}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> FileServer:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the file server")
+        properties = answer.object("properties")
+        return cls(
+            id=answer.id(),
+            spec=properties.model(FileServerSpec),
+            provisioning=Provisioning.from_wire(properties.fields),
+            mount=properties.object("mountSettings").model(MountSettings),
+        )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from batchai_magics.models.answer import Answer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.times import wire_time
 
@@ -17,6 +19,7 @@ class ProvisioningState(enum.Enum):
     CREATING = "creating"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    UPDATING = "updating"  # a file server only
     DELETING = "deleting"
 
 
@@ -35,6 +38,17 @@ class Provisioning:
             "provisioningState": self.state.value,
             "provisioningStateTransitionTime": wire_time(self.changed),
         }
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Provisioning:
+        """Reads the three fields among a resource's `properties`."""
+        properties = Answer.of(data, "properties")
+        created = properties.time("creationTime")
+        return cls(
+            created=created,
+            changed=properties.time("provisioningStateTransitionTime", created),
+            state=properties.choice("provisioningState", ProvisioningState, ProvisioningState.SUCCEEDED),
+        )
 
 
 def head(id: ResourceId) -> dict[str, Any]:

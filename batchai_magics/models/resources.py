@@ -1,4 +1,8 @@
-"""Resources as a backend shows them: the description plus what became of it, to the service's JSON."""
+"""Resources as a backend shows them: the description plus what became of it, to the service's JSON and back.
+
+Keys that begin with `batchai` are ours: the service had no word for them, and its clients leave out keys that
+they do not know.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from batchai_magics.models.answer import Answer, unreadable
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.file_server import FileServer
@@ -15,6 +20,10 @@ from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from batchai_magics.models.times import wire_time
+from batchai_magics.models.toolkits import Toolkit
+
+RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
+NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,13 @@ class Workspace:
         properties = self.provisioning.to_wire()
         return {**head(self.id), "location": self.location, **extra, "properties": properties}
 
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Workspace:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the workspace")
+        made = Provisioning.from_wire(answer.object("properties").fields)
+        return cls(answer.id(), answer.text("location", ""), made, answer.object("tags").fields)
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -43,6 +59,12 @@ class Experiment:
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON."""
         return {**head(self.id), "properties": self.provisioning.to_wire()}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Experiment:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the experiment")
+        return cls(answer.id(), Provisioning.from_wire(answer.object("properties").fields))
 
 
 @dataclass(frozen=True)
@@ -74,6 +96,22 @@ class Cluster:
             properties["errors"] = [error.to_wire() for error in self.errors]
         return {**head(self.id), "properties": properties}
 
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Cluster:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the cluster")
+        properties = answer.object("properties")
+        made = Provisioning.from_wire(properties.fields)
+        return cls(
+            id=answer.id(),
+            spec=properties.model(ClusterSpec),
+            provisioning=made,
+            allocation_state=properties.choice("allocationState", AllocationState, AllocationState.STEADY),
+            allocation_changed=properties.time("allocationStateTransitionTime", made.created),
+            node_states=properties.object("nodeStateCounts").model(NodeStateCounts),
+            errors=tuple(ErrorDetail.from_wire(error) for error in properties.items("errors")),
+        )
+
 
 @dataclass(frozen=True)
 class JobResource:
@@ -89,7 +127,7 @@ class JobResource:
     ranks: tuple[RankExit, ...] = ()
 
     def to_wire(self) -> dict[str, Any]:
-        """The service's JSON, without any secret."""
+        """The service's JSON, without any secret; `batchaiRanks` says how each process ended."""
         spec = self.spec.to_wire()["properties"]
         priority, cluster = spec.pop("schedulingPriority"), spec.pop("cluster")
         properties = {
@@ -106,7 +144,27 @@ class JobResource:
         }
         if self.execution:
             properties["executionInfo"] = self.execution.to_wire()
+        if self.ranks:
+            properties[RANKS] = [rank.to_wire() for rank in self.ranks]
         return {**head(self.id), "properties": properties}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> JobResource:
+        """Reads the service's JSON, and what became of each process where it is said."""
+        answer = Answer.of(data, "the job")
+        properties = answer.object("properties")
+        made = Provisioning.from_wire(properties.fields)
+        info = properties.object("executionInfo").fields
+        return cls(
+            id=answer.id(),
+            spec=_job_spec(properties),
+            provisioning=made,
+            state=properties.choice("executionState", ExecutionState),
+            state_changed=properties.time("executionStateTransitionTime", made.created),
+            output_path_segment=properties.text("jobOutputDirectoryPathSegment", ""),
+            execution=ExecutionInfo.from_wire(info) if info else None,
+            ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),
+        )
 
 
 @dataclass(frozen=True)
@@ -120,5 +178,35 @@ class Node:
     port: int = 22
     since: datetime | None = None
 
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON for where a node is logged in to, and beside it what the node does."""
+        data = {"nodeId": self.id, "ipAddress": self.ip_address, "port": self.port}
+        data[NODE_STATE] = self.state.value
+        if self.job:
+            data[NODE_JOB] = str(self.job)
+        if self.since:
+            data[NODE_SINCE] = wire_time(self.since)
+        return data
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Node:
+        """Reads the service's JSON; a node of which nothing more is said can be logged in to: it is idle."""
+        answer = Answer.of(data, "the node")
+        return cls(
+            id=answer.text("nodeId"),
+            state=answer.choice(NODE_STATE, NodeState, NodeState.IDLE),
+            job=answer.id(NODE_JOB) if answer.has(NODE_JOB) else None,
+            ip_address=answer.text("ipAddress"),
+            port=answer.number("port"),
+            since=answer.optional_time(NODE_SINCE),
+        )
+
 
 Resource = Workspace | Experiment | Cluster | JobResource | FileServer
+
+
+def _job_spec(properties: Answer) -> JobSpec:
+    spec = properties.model(JobSpec)
+    if not any(getattr(spec, kind.field) is not None for kind in Toolkit):
+        raise unreadable(properties.path, "no settings of a toolkit are there")
+    return spec

@@ -36,6 +36,25 @@ def respell(
     return reader.object(data, model, path), reader.problems
 
 
+def known_fields(data: Mapping[Any, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """`data` in today's spelling, without what the model does not have, at any depth."""
+    return _only_known(respell(data, model, "")[0], model)
+
+
+def _only_known(body: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    fields = wire_fields(model)
+    return {key: _only_known_within(value, fields[key]) for key, value in body.items() if key in fields}
+
+
+def _only_known_within(value: Any, field: FieldInfo) -> Any:
+    inner = inner_model(field)
+    if inner and isinstance(value, Mapping):
+        return _only_known(value, inner)
+    if inner and isinstance(value, list):
+        return [_only_known_within(item, field) for item in value]
+    return value
+
+
 def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
     """What is wrong beside `properties`: unknown keys, or a template's resource of another type."""
     known = {key.lower(): key for key in (*ENVELOPE, wrapper)}

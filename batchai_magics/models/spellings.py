@@ -56,6 +56,7 @@ OLD: dict[str, dict[str, Old]] = {
         "executionstate": Old(),
         "executionstatetransitiontime": Old(),
         "executioninfo": Old(),
+        "batchairanks": Old(),
         **_TOLD_BY_THE_SERVICE,
     },
     "ClusterSpec": {

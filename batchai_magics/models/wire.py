@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.problems import problems_of
-from batchai_magics.models.respell import check_envelope, respell
+from batchai_magics.models.respell import check_envelope, known_fields, respell
 
 # The validation context of descriptions that were checked before they were stored.
 STORED = {"is_stored": True}
@@ -64,6 +64,14 @@ class WireModel(BaseModel):
         if problems:
             raise SpecError(problems, what=cls.what)
         return model
+
+    @classmethod
+    def from_service(cls, data: Mapping[str, Any]) -> Self:
+        """Reads the fields as a service shows them: what is not known here is left out, not refused.
+
+        `data` has no wrapper. Raises pydantic's ValidationError where what is known cannot be read.
+        """
+        return cls.model_validate(known_fields(data, cls), strict=False, context=STORED)
 
     @classmethod
     def from_stored(cls, text: str) -> Self:

@@ -233,6 +233,8 @@ def test_an_ill_formed_share_url_is_refused(url):
         {"languageType": "brainscript", "pythonScriptFilePath": "a.py"},
         {"languageType": "Python", "configFilePath": "a.cntk"},
         {"languageType": "Python"},
+        {"languageType": "BrainScript", "configFilePath": "a.cntk", "pythonScriptFilePath": "a.py"},
+        {"languageType": "Python", "configFilePath": "a.cntk", "pythonScriptFilePath": "a.py"},
         {},
     ],
 )

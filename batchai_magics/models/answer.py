@@ -1,0 +1,127 @@
+"""A JSON object of a service's answer, read with patience: services differ.
+
+Keys are taken in any letter case, null is as good as nothing, and what is not asked for is not looked at.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from batchai_magics.errors import ServiceError, SpecError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.problems import join, problems_of
+from batchai_magics.models.times import parse_time
+from batchai_magics.models.wire import WireModel
+
+Choice = TypeVar("Choice", bound=enum.Enum)
+Model = TypeVar("Model", bound=WireModel)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One object of an answer; what cannot be read is a ServiceError that names its path.
+
+    `fields` are those of the object as they came, without nulls; `path` is where it stands.
+    """
+
+    fields: Mapping[str, Any]
+    path: str
+
+    @classmethod
+    def of(cls, data: object, path: str) -> Answer:
+        """The object that `data` is."""
+        if not isinstance(data, Mapping):
+            raise unreadable(path, f"expected an object, got {type(data).__name__}")
+        return cls({str(key): value for key, value in data.items() if value is not None}, path)
+
+    def has(self, key: str) -> bool:
+        """Whether anything stands at `key`."""
+        return self._find(key) is not None
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """The text at `key`; without a default it has to be there."""
+        return str(self._value(key, default))
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """The whole number at `key`; without a default it has to be there."""
+        value = self._value(key, default)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise unreadable(join(self.path, key), f"{value!r} is no whole number")
+        return value
+
+    def optional_number(self, key: str) -> int | None:
+        """The whole number at `key`, if there is one."""
+        return self.number(key) if self.has(key) else None
+
+    def time(self, key: str, default: datetime | None = None) -> datetime:
+        """The moment at `key`; without a default it has to be there."""
+        if default is not None and not self.has(key):
+            return default
+        try:
+            return parse_time(self.text(key))
+        except ValueError as error:
+            raise unreadable(join(self.path, key), str(error)) from None
+
+    def optional_time(self, key: str) -> datetime | None:
+        """The moment at `key`, if there is one."""
+        return self.time(key) if self.has(key) else None
+
+    def choice(self, key: str, kind: type[Choice], default: Choice | None = None) -> Choice:
+        """The member of an enum whose value stands at `key`, in any letter case."""
+        if default is not None and not self.has(key):
+            return default
+        text = self.text(key)
+        member = next((item for item in kind if str(item.value).lower() == text.lower()), None)
+        if member is None:
+            raise unreadable(join(self.path, key), f"{text!r} is no {kind.__name__}")
+        return member
+
+    def id(self, key: str = "id") -> ResourceId:
+        """The resource id at `key`."""
+        try:
+            return ResourceId.parse(self.text(key))
+        except SpecError as error:
+            raise unreadable(join(self.path, key), error.problems[0].message) from None
+
+    def object(self, key: str) -> Answer:
+        """The object at `key`; an empty one where there is none."""
+        found = self._find(key)
+        return Answer.of({} if found is None else found, join(self.path, key))
+
+    def items(self, key: str) -> Sequence[Any]:
+        """The list at `key`; an empty one where there is none."""
+        found = self._find(key)
+        if found is not None and not isinstance(found, (list, tuple)):
+            raise unreadable(join(self.path, key), f"expected a list, got {type(found).__name__}")
+        return found or ()
+
+    def model(self, kind: type[Model]) -> Model:
+        """The object as a model; fields that the model does not have are left out."""
+        try:
+            return kind.from_service(self.fields)
+        except ValidationError as error:
+            problem = problems_of(error, kind, self.path)[0]
+            raise unreadable(problem.path, problem.message) from None
+
+    def _value(self, key: str, default: Any) -> Any:
+        found = self._find(key)
+        value = default if found is None else found
+        if value is None:
+            raise unreadable(join(self.path, key), "it is missing")
+        return value
+
+    def _find(self, key: str) -> Any:
+        if key in self.fields:
+            return self.fields[key]
+        return next((value for name, value in self.fields.items() if name.lower() == key.lower()), None)
+
+
+def unreadable(path: str, message: str) -> ServiceError:
+    """The error for an answer that is none."""
+    return ServiceError(f"the service's answer cannot be read: {path}: {message}", code="InvalidAnswer")

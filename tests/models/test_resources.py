@@ -1,0 +1,278 @@
+"""What a service shows of its resources is read, also where it says more or less than we do."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+
+import pytest
+
+from batchai_magics.errors import ServiceError
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.file_server import FileServer
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.provisioning import Provisioning, ProvisioningState
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.models.toolkits import Toolkit
+from tests.models.samples import cluster_body, job_body
+
+WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
+EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "e")
+JOB = EXPERIMENT.child(Kind.JOB, "j")
+MADE = {
+    "creationTime": "2018-06-06T20:59:38.611Z",
+    "provisioningState": "succeeded",
+    "provisioningStateTransitionTime": "2018-06-06T20:59:39Z",
+}
+CREATED = datetime(2018, 6, 6, 20, 59, 38, 611_000, timezone.utc)
+CHANGED = datetime(2018, 6, 6, 20, 59, 39, 0, timezone.utc)
+
+
+def shown(id, properties, **more):
+    return {"id": str(id), "name": id.name, "type": id.kind.wire_type, "properties": properties, **more}
+
+
+def job(**changes):
+    """A finished job as the service shows it: credentials empty, secrets by name."""
+    asked = job_body(
+        mountVolumes={
+            "azureFileShares": [
+                {
+                    "accountName": "acc",
+                    "azureFileUrl": "https://acc.file.core.windows.net/share",
+                    "credentials": {},
+                    "relativeMountPath": "afs",
+                }
+            ]
+        },
+        secrets=[{"name": "TOKEN"}],
+    )["properties"]
+    became = {
+        "experimentName": "e",
+        "toolType": "horovod",
+        "jobOutputDirectoryPathSegment": "s/g/workspaces/w/experiments/e/jobs/j/1",
+        "executionState": "failed",
+        "executionStateTransitionTime": "2018-06-06T21:10:00Z",
+        "executionInfo": {
+            "startTime": "2018-06-06T21:00:00Z",
+            "endTime": "2018-06-06T21:10:00Z",
+            "exitCode": 1,
+            "errors": [{"code": "JobFailed", "message": "Job failed with non-zero exit code"}],
+        },
+    }
+    body = {**asked, **MADE, **became, **changes}
+    return shown(JOB, {key: value for key, value in body.items() if value is not None})
+
+
+def test_a_workspace_is_read():
+    tags = {"Team": "a"}
+    read = Workspace.from_wire(shown(WORKSPACE, MADE, location="eastus", tags=tags))
+    assert read == Workspace(WORKSPACE, "eastus", Provisioning(CREATED, CHANGED), tags)
+
+
+def test_an_experiment_is_read_though_its_id_and_type_are_those_of_the_published_example():
+    data = shown(EXPERIMENT, MADE, type="Microsoft.BatchAI/Experiments")
+    data["id"] = data["id"].replace("workspaces", "workspace")
+    assert Experiment.from_wire(data) == Experiment(EXPERIMENT, Provisioning(CREATED, CHANGED))
+
+
+def test_a_job_is_read_with_what_was_asked_for_and_what_became_of_it():
+    read = JobResource.from_wire(job())
+    assert (read.id, read.state, read.spec.toolkit) == (JOB, ExecutionState.FAILED, Toolkit.HOROVOD)
+    assert read.spec.environment_variables == JobSpec.from_wire(job_body()).environment_variables
+    assert read.spec.mount_volumes.azure_file_shares[0].relative_mount_path == "afs"
+    assert [(secret.name, secret.value) for secret in read.spec.secrets] == [("TOKEN", None)]
+    assert read.output_path_segment.endswith("jobs/j/1")
+    assert read.execution.exit_code == 1
+    assert read.execution.errors == (
+        ErrorDetail(code="JobFailed", message="Job failed with non-zero exit code"),
+    )
+    assert read.ranks == ()
+
+
+def test_a_queued_job_has_no_execution_and_a_running_one_no_end():
+    assert JobResource.from_wire(job(executionState="queued", executionInfo=None)).execution is None
+    running = JobResource.from_wire(
+        job(executionState="running", executionInfo={"startTime": "2018-06-06T21:00:00.5Z"})
+    )
+    begun = datetime(2018, 6, 6, 21, 0, 0, 500_000, timezone.utc)
+    assert running.execution == ExecutionInfo(begun)
+
+
+def test_a_terminated_job_has_no_exit_code():
+    info = {"startTime": "2018-06-06T21:00:00Z", "endTime": "2018-06-06T21:00:01Z"}
+    assert JobResource.from_wire(job(executionInfo=info)).execution.exit_code is None
+
+
+def test_an_exit_code_of_zero_is_one():
+    info = {"startTime": "2018-06-06T21:00:00Z", "exitCode": 0}
+    read = JobResource.from_wire(job(executionInfo=info))
+    assert read.execution.exit_code == 0
+    assert read.to_wire()["properties"]["executionInfo"] == info
+
+
+def test_what_later_services_say_more_is_left_out():
+    later = job(
+        constraints={"maxWallClockTime": "P150D", "maxAttempts": 1},
+        maxJobDurationSeconds=2592000,
+        cleanupNodeBeforeRun=False,
+        executionInfo={"startTime": "2020-01-01T00:00:00.1234567Z", "totalJobNodeHours": 0.1},
+    )
+    read = JobResource.from_wire(later)
+    assert read.spec.constraints.max_wall_clock_time == "P150D"
+    assert read.execution.started.microsecond == 123_456
+
+
+def test_keys_and_words_are_read_in_any_letter_case():
+    def upper(value):
+        if isinstance(value, dict):
+            return {key.upper(): upper(inner) for key, inner in value.items()}
+        return [upper(item) for item in value] if isinstance(value, list) else value
+
+    data = job(executionState="Failed", schedulingPriority="High")
+    assert JobResource.from_wire(upper(data)) == JobResource.from_wire(data)
+
+
+def test_null_is_as_good_as_nothing():
+    data = job()
+    data["properties"].update(jobPreparation=None, batchaiRanks=None, executionInfo=None)
+    assert JobResource.from_wire(data).execution is None
+
+
+def test_the_cluster_of_a_job_may_be_named_as_in_2017():
+    old = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/clusters/c"
+    assert JobResource.from_wire(job(cluster={"id": old})).spec.cluster.id == old
+
+
+def test_how_every_rank_ended_survives_the_wire_the_first_failure_first():
+    ended = datetime(2018, 6, 6, 21, 9, 59, 250_000, timezone.utc)
+    ranks = (RankExit(2, "tvm-2", 137, ended), RankExit(0, "tvm-1", 0), RankExit(1, "tvm-1", None, ended))
+    before = JobResource.from_wire(job())
+    wire = JobResource(**{**vars(before), "ranks": ranks}).to_wire()
+    assert wire["properties"]["batchaiRanks"] == [
+        {"rank": 2, "nodeId": "tvm-2", "exitCode": 137, "endTime": "2018-06-06T21:09:59.25Z"},
+        {"rank": 0, "nodeId": "tvm-1", "exitCode": 0},
+        {"rank": 1, "nodeId": "tvm-1", "endTime": "2018-06-06T21:09:59.25Z"},
+    ]
+    assert JobResource.from_wire(json.loads(json.dumps(wire))).ranks == ranks
+
+
+def test_a_job_without_ranks_is_shown_as_the_service_did():
+    wire = JobResource.from_wire(job()).to_wire()
+    assert not [key for key in wire["properties"] if key.startswith("batchai")]
+
+
+def test_a_job_that_shows_its_ranks_can_be_given_back_as_a_description():
+    data = job(batchaiRanks=[{"rank": 0, "nodeId": "n", "exitCode": 1}])
+    assert JobSpec.from_wire(data) == JobResource.from_wire(data).spec
+
+
+def test_a_cluster_is_read():
+    properties = {
+        **MADE,
+        "allocationState": "resizing",
+        "allocationStateTransitionTime": "2018-06-06T20:59:39Z",
+        "currentNodeCount": 3,
+        "nodeStateCounts": {"runningNodeCount": 1, "idleNodeCount": 2, "lostNodeCount": 9},
+        **cluster_body(userAccountSettings={"adminUserName": "demo"})["properties"],
+        "errors": [
+            {"code": "NodeSetupFailed", "message": "m", "details": [{"name": "NodeId", "value": "n"}]}
+        ],
+    }
+    read = Cluster.from_wire(shown(WORKSPACE.child(Kind.CLUSTER, "c"), properties))
+    assert read.allocation_state is AllocationState.RESIZING
+    assert read.allocation_changed == CHANGED
+    assert read.node_states == NodeStateCounts(running_node_count=1, idle_node_count=2)
+    assert read.spec.vm_size == "STANDARD_NC6"
+    details = (NameValue(name="NodeId", value="n"),)
+    assert read.errors == (ErrorDetail(code="NodeSetupFailed", message="m", details=details),)
+
+
+def test_a_cluster_that_is_hardly_there_has_no_nodes():
+    properties = {
+        "creationTime": MADE["creationTime"],
+        "provisioningState": "creating",
+        "vmSize": "STANDARD_NC6",
+        "userAccountSettings": {"adminUserName": "demo"},
+    }
+    read = Cluster.from_wire(shown(WORKSPACE.child(Kind.CLUSTER, "c"), properties))
+    assert read.provisioning == Provisioning(CREATED, CREATED, ProvisioningState.CREATING)
+    assert (read.node_states.total, read.allocation_changed) == (0, CREATED)
+
+
+def test_a_file_server_is_read():
+    properties = {
+        **MADE,
+        "provisioningState": "updating",
+        "vmSize": "STANDARD_D1",
+        "sshConfiguration": {"userAccountSettings": {"adminUserName": "me"}},
+        "dataDisks": {
+            "diskSizeInGB": 10,
+            "cachingType": "readOnly",
+            "diskCount": 2,
+            "storageAccountType": "Standard_LRS",
+        },
+        "mountSettings": {
+            "mountPoint": "/data",
+            "fileServerPublicIP": "1.2.3.4",
+            "fileServerInternalIP": "10.0.0.4",
+        },
+    }
+    read = FileServer.from_wire(shown(WORKSPACE.child(Kind.FILE_SERVER, "f"), properties))
+    assert read.spec.data_disks.disk_size_in_gb == 10
+    assert read.spec.data_disks.caching_type.value == "readonly"
+    assert (read.mount.mount_point, read.mount.internal_ip) == ("/data", "10.0.0.4")
+    assert read.provisioning.state is ProvisioningState.UPDATING
+
+
+def test_a_node_of_the_service_has_an_address_and_is_idle():
+    data = {"nodeId": "tvm-1_1-p", "ipAddress": "104.41.217.143", "port": 50000}
+    assert Node.from_wire(data) == Node("tvm-1_1-p", NodeState.IDLE, None, "104.41.217.143", 50000)
+
+
+def test_what_a_node_does_and_for_which_job_survives_the_wire():
+    node = Node("n", NodeState.LEAVING, JOB, "10.0.0.5", 50001, CHANGED)
+    assert node.to_wire() == {
+        "nodeId": "n",
+        "ipAddress": "10.0.0.5",
+        "port": 50001,
+        "batchaiState": "leaving",
+        "batchaiJob": str(JOB),
+        "batchaiSince": "2018-06-06T20:59:39Z",
+    }
+    assert Node.from_wire(node.to_wire()) == node
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"executionState": None}, "the job.properties.executionState: it is missing"),
+        ({"executionState": "resting"}, "'resting' is no ExecutionState"),
+        ({"creationTime": "yesterday"}, "properties.creationTime: 'yesterday' is no time"),
+        ({"nodeCount": "many"}, "the job.properties.nodeCount: expected a whole number"),
+        ({"horovodSettings": None}, "no settings of a toolkit"),
+        ({"executionInfo": 3}, "the job.properties.executionInfo: expected an object, got int"),
+        ({"executionInfo": {"exitCode": 1}}, "executionInfo.startTime: it is missing"),
+        ({"batchaiRanks": {"rank": 1}}, "the job.properties.batchaiRanks: expected a list, got dict"),
+        ({"batchaiRanks": [{"rank": True, "nodeId": "n"}]}, "the rank.rank: True is no whole number"),
+    ],
+)
+def test_what_cannot_be_read_is_named(changes, says):
+    with pytest.raises(ServiceError) as caught:
+        JobResource.from_wire(job(**changes))
+    assert says in caught.value.message
+    assert caught.value.code == "InvalidAnswer"
+
+
+def test_an_answer_with_a_wrong_id_is_named():
+    with pytest.raises(ServiceError, match=r"the job\.id: 'x' is no Batch AI resource id"):
+        JobResource.from_wire({**job(), "id": "x"})
+
+
+@pytest.mark.parametrize("data", [None, [], "text"])
+def test_what_is_no_object_is_no_resource(data):
+    with pytest.raises(ServiceError, match="the workspace: expected an object"):
+        Workspace.from_wire(data)
