@@ -8,14 +8,14 @@ from typing import Any
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.load import StorageAccount
+from batchai_magics.models.load import AccountKey
 
 FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
 _KEYS = {"afs": "azureFileShares", "bfs": "azureBlobFileSystems", "nfs": "fileServers"}
 
 
 def with_mounts(
-    fields: dict[str, Any], texts: Sequence[str], *, account: StorageAccount, workspace: ResourceId
+    fields: dict[str, Any], texts: Sequence[str], *, account: AccountKey, workspace: ResourceId
 ) -> dict[str, Any]:
     """The fields of a job, with the volumes that the option names beside those of its `mountVolumes`.
 
@@ -46,7 +46,7 @@ def _parts(text: str) -> tuple[str, str, str]:
     return kind, name, path or name
 
 
-def _volume(kind: str, name: str, account: StorageAccount, workspace: ResourceId) -> dict[str, Any]:
+def _volume(kind: str, name: str, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
     if kind == "nfs":
         server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
         return {"fileServer": {"id": str(server)}}

@@ -19,7 +19,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import StorageAccount, load_wire
+from batchai_magics.models.load import AccountKey, load_wire
 from batchai_magics.options.line import split
 
 
@@ -131,7 +131,7 @@ def _place(options: CellOptions, settings: Settings) -> _Place:
     return _Place(workspace, experiment, check_name(options.name, Kind.JOB))
 
 
-def _described(options: CellOptions, body: str, folder: Path, account: StorageAccount) -> dict[str, Any]:
+def _described(options: CellOptions, body: str, folder: Path, account: AccountKey) -> dict[str, Any]:
     """The wire JSON of --spec or --file, not checked yet."""
     if options.toolkit:
         raise UsageError(
@@ -147,8 +147,8 @@ def _described(options: CellOptions, body: str, folder: Path, account: StorageAc
     return load_wire(JobSpec, read_file(path), source=options.file, account=account)
 
 
-def _account(env: Mapping[str, str], settings: Settings) -> StorageAccount:
-    return StorageAccount(
+def _account(env: Mapping[str, str], settings: Settings) -> AccountKey:
+    return AccountKey(
         env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or settings.storage_account,
         env.get("AZURE_BATCHAI_STORAGE_KEY") or settings.storage_key,
     )

@@ -24,17 +24,17 @@ Model = TypeVar("Model", bound=WireModel)
 
 
 @dataclass(frozen=True)
-class StorageAccount:
-    """What the placeholders of a file stand for; an empty part is one that was not given."""
+class AccountKey:
+    """A storage account's name and key, for the placeholders of a file; an empty part was not given."""
 
     name: str = ""
     key: str = ""
 
     def __repr__(self) -> str:
-        return f"StorageAccount(name={self.name!r})"
+        return f"AccountKey(name={self.name!r})"
 
 
-def load(model: type[Model], text: str, *, source: str, account: StorageAccount | None = None) -> Model:
+def load(model: type[Model], text: str, *, source: str, account: AccountKey | None = None) -> Model:
     """The description that JSON or YAML text holds; `source` names the text in errors.
 
     Raises UsageError for text that is neither, SpecError for a description with problems.
@@ -42,20 +42,20 @@ def load(model: type[Model], text: str, *, source: str, account: StorageAccount 
     return model.from_wire(load_wire(model, text, source=source, account=account))
 
 
-def load_file(model: type[Model], path: Path, *, account: StorageAccount | None = None) -> Model:
+def load_file(model: type[Model], path: Path, *, account: AccountKey | None = None) -> Model:
     """The description in a file."""
     return load(model, read_file(path), source=str(path), account=account)
 
 
 def load_wire(
-    model: type[WireModel], text: str, *, source: str, account: StorageAccount | None = None
+    model: type[WireModel], text: str, *, source: str, account: AccountKey | None = None
 ) -> dict[str, Any]:
     """The description as wire JSON in today's spelling, placeholders filled, not checked yet.
 
     What options override is laid over its `properties`; `model.from_wire` checks the whole.
     """
     wire = model.canonical(parse(text, source=source))
-    given = account or StorageAccount()
+    given = account or AccountKey()
     volumes = list(_volumes(wire["properties"]))
     problems = [problem for path, volume in volumes for problem in _missing(volume, path, given)]
     if problems:
@@ -82,7 +82,7 @@ def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield join(join(path, key), index), volume
 
 
-def _missing(volume: Mapping[str, Any], path: str, account: StorageAccount) -> Iterator[Problem]:
+def _missing(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
     """The placeholders that there is no value for."""
     names = (volume.get("accountName"), volume.get("azureFileUrl"))
     if not account.name and any(isinstance(name, str) and ACCOUNT in name for name in names):
@@ -91,7 +91,7 @@ def _missing(volume: Mapping[str, Any], path: str, account: StorageAccount) -> I
         yield Problem(path, _MISSING.format(what="key", part="KEY", setting="key"))
 
 
-def _fill(volume: dict[str, Any], account: StorageAccount) -> None:
+def _fill(volume: dict[str, Any], account: AccountKey) -> None:
     """Puts the account's name and key in their places; takes a name that is left out from the URL."""
     url = volume.get("azureFileUrl")
     if isinstance(url, str):

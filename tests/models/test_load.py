@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import ACCOUNT, KEY, StorageAccount, dumps, load, load_file
+from batchai_magics.models.load import ACCOUNT, KEY, AccountKey, dumps, load, load_file
 from tests.models.samples import cluster_body, job_body
 
 URL = f"https://{ACCOUNT}.file.core.windows.net/share"
@@ -17,7 +17,7 @@ def with_shares(*shares):
 
 
 def shares_of(text, **account):
-    spec = load(JobSpec, text, source="job.json", account=StorageAccount(**account))
+    spec = load(JobSpec, text, source="job.json", account=AccountKey(**account))
     return spec.to_wire(secrets=True)["properties"]["mountVolumes"]["azureFileShares"]
 
 
@@ -66,7 +66,7 @@ def test_an_account_name_that_is_given_stays():
 def test_the_setup_of_a_cluster_is_filled_too():
     mounts = {"azureFileShares": [{"azureFileUrl": URL, "relativeMountPath": "afs"}]}
     text = json.dumps(cluster_body(nodeSetup={"mountVolumes": mounts}))
-    spec = load(ClusterSpec, text, source="cluster.json", account=StorageAccount("acc"))
+    spec = load(ClusterSpec, text, source="cluster.json", account=AccountKey("acc"))
     assert spec.node_setup.mount_volumes.azure_file_shares[0].account_name == "acc"
 
 
@@ -80,7 +80,7 @@ def test_placeholders_without_values_are_refused_with_the_words_of_az():
 
 
 def test_the_key_of_an_account_is_not_shown():
-    assert "k3y" not in repr(StorageAccount("acc", "k3y"))
+    assert "k3y" not in repr(AccountKey("acc", "k3y"))
 
 
 @pytest.mark.parametrize("mounts", ["text", {"azureFileShares": "text"}, {"azureFileShares": [3]}])

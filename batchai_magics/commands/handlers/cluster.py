@@ -16,7 +16,7 @@ from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import StorageAccount, load_wire
+from batchai_magics.models.load import AccountKey, load_wire
 from batchai_magics.models.resources import Cluster, Resource
 
 _LESS = "Maximum nodes count must be greater or equal to minimum nodes count"
@@ -102,7 +102,7 @@ def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, A
     return {**body, "subnet": subnet} if subnet else body
 
 
-def _of_file(file: str | None, account: StorageAccount) -> dict[str, Any]:
+def _of_file(file: str | None, account: AccountKey) -> dict[str, Any]:
     if not file:
         return {}
     path = Path(file).expanduser()

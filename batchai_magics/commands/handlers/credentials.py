@@ -13,26 +13,22 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.load import StorageAccount
+from batchai_magics.models.load import AccountKey
 
 
-def account_of(
-    context: Context, arguments: Namespace, env: Mapping[str, str] | None = None
-) -> StorageAccount:
+def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:
     """The account that the line, the environment or the settings name; empty when none does."""
     env = os.environ if env is None else env
-    known = StorageAccount(
+    known = AccountKey(
         env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
         env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
     )
     name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
     if key or not name:
-        return StorageAccount(name, key or known.key)
+        return AccountKey(name, key or known.key)
     if known.key and name == known.name:
         return known
-    return StorageAccount(
-        name, key_of(context.backend, name) if arguments.storage_account_name else known.key
-    )
+    return AccountKey(name, key_of(context.backend, name) if arguments.storage_account_name else known.key)
 
 
 def key_of(backend: Backend, name: str) -> str:

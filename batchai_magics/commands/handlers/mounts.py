@@ -9,7 +9,7 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import StorageAccount
+from batchai_magics.models.load import AccountKey
 
 _MISSING = (
     "Please configure Azure Storage account name via AZURE_BATCHAI_STORAGE_ACCOUNT "
@@ -17,7 +17,7 @@ _MISSING = (
 )
 
 
-def with_mounts(volumes: Any, arguments: Namespace, given: StorageAccount, *, holder: ResourceId) -> Any:
+def with_mounts(volumes: Any, arguments: Namespace, given: AccountKey, *, holder: ResourceId) -> Any:
     """`volumes` (what the file says) and what the options add; None when there is nothing."""
     added = {
         "azureFileShares": _share(arguments, given),
@@ -47,7 +47,7 @@ def subnet_of_servers(context: Context, nfs: str | None, given: Any, *, holder: 
     return given or theirs
 
 
-def _share(arguments: Namespace, given: StorageAccount) -> dict[str, Any] | None:
+def _share(arguments: Namespace, given: AccountKey) -> dict[str, Any] | None:
     if not arguments.afs_name:
         return None
     _check(given, arguments.afs_mount_path, "Azure File share")
@@ -56,7 +56,7 @@ def _share(arguments: Namespace, given: StorageAccount) -> dict[str, Any] | None
     return {"accountName": given.name, **place, **_credentials(given)}
 
 
-def _container(arguments: Namespace, given: StorageAccount) -> dict[str, Any] | None:
+def _container(arguments: Namespace, given: AccountKey) -> dict[str, Any] | None:
     if not arguments.bfs_name:
         return None
     _check(given, arguments.bfs_mount_path, "Azure Storage Container")
@@ -79,12 +79,12 @@ def _server_id(nfs: str, holder: ResourceId) -> ResourceId:
     return holder.workspace_id.child(Kind.FILE_SERVER, nfs)
 
 
-def _check(given: StorageAccount, path: str, what: str) -> None:
+def _check(given: AccountKey, path: str, what: str) -> None:
     if not path:
         raise refusal(f"{what} relative mount path cannot be empty.")
     if not given.name:
         raise refusal(_MISSING, hint="Or give --storage-account-name.")
 
 
-def _credentials(given: StorageAccount) -> dict[str, Any]:
+def _credentials(given: AccountKey) -> dict[str, Any]:
     return {"credentials": {"accountKey": given.key}} if given.key else {}
