@@ -1,32 +1,5 @@
-"""A job description and its nodes become processes: what each node starts, and its environment. Pure."""
+"""A job description and its nodes become a Plan: what each node starts, and its environment. Pure.
 
-from batchai_magics.launch.directories import expand
-from batchai_magics.launch.plan import environment, plan
-from batchai_magics.launch.toolkits import block_placement, port_count, process_count
-from batchai_magics.launch.values import (
-    Directory,
-    JobPlace,
-    Launcher,
-    LaunchPlan,
-    Need,
-    NodeShare,
-    Process,
-    Role,
-)
-
-__all__ = [
-    "Directory",
-    "JobPlace",
-    "LaunchPlan",
-    "Launcher",
-    "Need",
-    "NodeShare",
-    "Process",
-    "Role",
-    "block_placement",
-    "environment",
-    "expand",
-    "plan",
-    "port_count",
-    "process_count",
-]
+`plan` holds the Plan alone, which needs the standard library only; nothing is imported here, so that the
+programs that only read one do not load the models.
+"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from batchai_magics.launch.values import Directory, Need
+from batchai_magics.launch.plan import Directory, Need
 from batchai_magics.models.job import JobSpec
 
 
@@ -14,10 +14,10 @@ def directories(spec: JobSpec, variables: Mapping[str, str], segment: str) -> It
     The path of one may name the variables of those before it.
     """
     known = dict(variables)
-    for found in (*_inputs(spec), *_outputs(spec, segment)):
-        placed = Directory(found.variable, expand(found.path, known), found.need)
-        known[placed.variable] = placed.path
-        yield placed
+    for directory in (*_inputs(spec), *_outputs(spec, segment)):
+        path = expand(directory.path, known)
+        known[directory.variable] = path
+        yield directory._replace(path=path)
 
 
 def _inputs(spec: JobSpec) -> Iterator[Directory]:

@@ -1,52 +1,237 @@
-"""From a job description and nodes to a launch plan, and the environment of each node. Pure."""
+"""The Plan: what a job's nodes start, all that their programs are told. Frozen, typed, with a version.
 
-from __future__ import annotations
+Only the standard library is imported, and little of it: this file travels with the programs of
+`backends.node` to wherever nodes are, and every rank reads it before it starts its process. So the values are
+named tuples: `dataclasses` alone would make a rank's start half as long again.
+"""
 
-from collections.abc import Iterator, Sequence
+import enum
+import json
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from batchai_magics.launch.directories import directories, expand
-from batchai_magics.launch.toolkits import TOPOLOGIES
-from batchai_magics.launch.values import Directory, JobPlace, LaunchPlan, NodeShare
-from batchai_magics.models.job import JobSpec
-
-
-def plan(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> LaunchPlan:
-    """What each node of the job starts, in what environment. `nodes` has the job's node count."""
-    launcher, processes = TOPOLOGIES[spec.toolkit](spec, nodes, place)
-    return LaunchPlan(
-        launcher=launcher,
-        processes=tuple(processes),
-        node_env=tuple(environment(spec, node, place) for node in nodes),
-        directories=tuple(tuple(_directories(spec, node, place)) for node in nodes),
-        preparation=spec.job_preparation.command_line if spec.job_preparation else None,
-    )
+VERSION = 1  # of the file's form: a program reads its own version only
 
 
-def environment(spec: JobSpec, node: NodeShare, place: JobPlace) -> dict[str, str]:
-    """The variables of every process on `node`, secrets left out; later ones may refer to earlier ones."""
-    base = {
-        **_own(node, place),
-        **{found.variable: found.path for found in _directories(spec, node, place)},
-    }
-    for variable in spec.environment_variables or ():
-        base[variable.name] = expand(variable.value, base)
-    return base
+class PlanError(ValueError):
+    """A file holds no plan, or one of another version."""
 
 
-def _directories(spec: JobSpec, node: NodeShare, place: JobPlace) -> Iterator[Directory]:
-    return directories(spec, _own(node, place), place.output_segment)
+class Launcher(enum.Enum):
+    """How the processes of a plan are started."""
+
+    DIRECT = "direct"  # each by itself
+    MPI = "mpi"  # together, by mpiexec
 
 
-def _own(node: NodeShare, place: JobPlace) -> dict[str, str]:
-    """What a node tells each of its processes."""
-    return {
-        "AZ_BATCHAI_MOUNT_ROOT": node.mount_root,
-        "AZ_BATCHAI_JOB_MOUNT_ROOT": node.job_mount_root,
-        "AZ_BATCHAI_STDOUTERR_DIR": place.stdouterr,
-        "AZ_BATCHAI_JOB_TEMP": node.temp,
-        "AZ_BATCHAI_JOB_TEMP_DIR": node.temp,
-        "AZ_BATCHAI_SHARED_JOB_TEMP": place.shared_temp,
-        "AZ_BATCHAI_MPI_HOST_FILE": place.host_file,
-        "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
-        "CUDA_VISIBLE_DEVICES": ",".join(map(str, node.devices)),
-    }
+class Role(enum.Enum):
+    """What a process is for; parameter servers are ended when all the others are done."""
+
+    RANK = "rank"
+    MASTER = "master"
+    WORKER = "worker"
+    PARAMETER_SERVER = "ps"
+
+
+class Need(enum.Enum):
+    """What a directory of a job needs before the job starts."""
+
+    NOTHING = "nothing"
+    MAKE = "make"  # it is made unless it is there
+    FIND = "find"  # the job fails unless it is there
+
+
+class Directory(NamedTuple):
+    """A directory of a job on one node: the variable that tells its path, the path, what it needs."""
+
+    variable: str
+    path: str
+    need: Need
+
+
+class Node(NamedTuple):
+    """A node: the folder that its processes start in, their `$TMPDIR`, and what each of them is told."""
+
+    id: str
+    folder: str
+    tmpdir: str
+    env: Mapping[str, str]
+    directories: tuple[Directory, ...] = ()
+
+
+class LogFile(NamedTuple):
+    """A file that output goes to, and the records of which rank wrote what of it, and when.
+
+    With `spans` it is shared by several ranks. Without a path for a record none is kept.
+    """
+
+    path: str
+    spans: str = ""
+    times: str = ""
+
+
+class Output(NamedTuple):
+    """Where processes write."""
+
+    stdout: LogFile
+    stderr: LogFile
+
+
+class Process(NamedTuple):
+    """One process: a shell command on the node number `node`, with variables of its own, and maybe logs."""
+
+    rank: int
+    node: int
+    command: str
+    role: Role = Role.RANK
+    env: Mapping[str, str] = MappingProxyType({})
+    output: Output | None = None
+
+
+class Mount(NamedTuple):
+    """A mount command, and where below the mount root it mounts."""
+
+    command: str
+    path: str
+
+
+class Pull(NamedTuple):
+    """An image that is pulled before anything starts, and as whom."""
+
+    image: str
+    username: str
+
+
+class Containers(NamedTuple):
+    """The command that runs containers (empty: none are used), what is pulled first, what removes all."""
+
+    engine: tuple[str, ...] = ()
+    pull: Pull | None = None
+    removals: tuple[tuple[str, ...], ...] = ()
+
+
+class Limits(NamedTuple):
+    """How long the processes may run, and for how long they wait for room on a full disk."""
+
+    wall: str = "P7D"  # as the description has it
+    wall_s: float = 604_800.0
+    disk_grace_s: float = 60.0
+
+
+class Plan(NamedTuple):
+    """What is started together: a node's setup task, a job's preparation, or a job's processes.
+
+    `python` runs the ranks' program, `exits` is the folder for one small file of each process that ended.
+    """
+
+    guid: str
+    nodes: tuple[Node, ...]
+    processes: tuple[Process, ...]
+    output: Output
+    exits: str
+    python: str
+    launcher: Launcher = Launcher.DIRECT
+    mpiexec: str = ""
+    limits: Limits = Limits()
+    mounts: tuple[Mount, ...] = ()
+    containers: Containers = Containers()
+    notes: tuple[str, ...] = ()
+    execution_logs: tuple[str, ...] = ()
+
+    @property
+    def processes_per_node(self) -> int:
+        """How many processes a full node has: ranks fill a node before the next."""
+        return -(-len(self.processes) // len(self.nodes))
+
+    def node_of(self, process: Process) -> Node:
+        """The node that a process is on."""
+        return self.nodes[process.node]
+
+    def output_of(self, process: Process) -> Output:
+        """Where a process writes."""
+        return process.output or self.output
+
+    def to_json(self) -> str:
+        """The plan as it is written to a file."""
+        return json.dumps({"version": VERSION, **_plain(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """The plan that was written so; a PlanError when it is none, or of another version."""
+        try:
+            body = json.loads(text)
+        except ValueError as error:
+            raise PlanError(f"The plan is no JSON: {error}") from None
+        version = body.pop("version", None) if isinstance(body, dict) else None
+        if version != VERSION:
+            written = f"version {version}" if version else "no version"
+            raise PlanError(
+                f"The plan has {written}, and this program reads version {VERSION}:"
+                " submit the job again with the batchai_magics that is installed now"
+            )
+        plan: Plan = _typed(cls, body, "plan")
+        return plan
+
+    def write(self, path: str) -> None:
+        """Writes a file that appears whole or not at all."""
+        with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123 pathlib slows each rank
+            file.write(self.to_json())
+        os.replace(path + ".part", path)  # noqa: PTH105 as above
+
+    @classmethod
+    def read(cls, path: str) -> "Plan":
+        """The plan in a file."""
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 as above
+            return cls.from_json(file.read())
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types for a value of a plan."""
+    if hasattr(value, "_fields"):
+        return {name: _plain(getattr(value, name)) for name in value._fields}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _typed(kind: Any, value: Any, where: str) -> Any:
+    """The value of a type that JSON's own types stand for."""
+    if hasattr(kind, "_fields"):
+        return _record(kind, value, where)
+    arguments: tuple[Any, ...] = getattr(kind, "__args__", ())
+    if type(None) in arguments:
+        return None if value is None else _typed(arguments[0], value, where)
+    if getattr(kind, "__origin__", None) is tuple:
+        items = _checked(list, value, where)
+        return tuple(_typed(arguments[0], item, where) for item in items)
+    if arguments:  # a mapping of texts: the only one there is
+        return {name: _checked(str, text, where) for name, text in _checked(dict, value, where).items()}
+    if issubclass(kind, enum.Enum):
+        return _member(kind, value, where)
+    return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
+
+
+def _record(kind: Any, value: Any, where: str) -> Any:
+    body = _checked(dict, value, where)
+    if body.keys() != set(kind._fields):
+        odd = ", ".join(sorted(body.keys() ^ set(kind._fields)))
+        raise PlanError(f"{where} has not the fields of a {kind.__name__}: {odd}")
+    types = kind.__annotations__
+    return kind(*[_typed(types[name], body[name], f"{where}.{name}") for name in kind._fields])
+
+
+def _member(kind: type[enum.Enum], value: Any, where: str) -> enum.Enum:
+    try:
+        return kind(value)
+    except ValueError as error:
+        raise PlanError(f"{where}: {error}") from None
+
+
+def _checked(kind: Any, value: Any, where: str) -> Any:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise PlanError(f"{where} is {type(value).__name__}, which it must not be")
+    return value

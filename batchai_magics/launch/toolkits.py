@@ -9,7 +9,8 @@ import json
 import math
 from collections.abc import Callable, Sequence
 
-from batchai_magics.launch.values import JobPlace, Launcher, NodeShare, Process, Role
+from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.plan import Launcher, Process, Role
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.toolkits import (
     Caffe2Settings,
@@ -23,8 +24,6 @@ from batchai_magics.models.toolkits import (
     TensorFlowSettings,
     Toolkit,
 )
-
-MPI_HOST = "127.0.0.1"
 
 Topology = tuple[Launcher, list[Process]]
 
@@ -61,30 +60,30 @@ def block_placement(process_count: int, node_count: int) -> list[int]:
     return [rank // per_node for rank in range(process_count)]
 
 
-def _horovod(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _horovod(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, HorovodSettings | ChainerSettings)
-    return _under_mpi(_script(settings, place, wrapped=True), spec, nodes)
+    return _under_mpi(_script(settings, site, wrapped=True), spec, nodes)
 
 
-def _mpi(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _mpi(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, CustomMpiSettings)
     return _under_mpi(settings.command_line, spec, nodes)
 
 
-def _custom(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _custom(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, CustomToolkitSettings)
     return Launcher.DIRECT, [Process(0, 0, settings.command_line or "true")]
 
 
-def _cntk(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _cntk(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, CntkSettings)
     is_distributed = process_count(spec, nodes[0].gpu_count) > 1
     if settings.python_script_file_path:
-        command = _script(settings, place, wrapped=is_distributed)
+        command = _script(settings, site, wrapped=is_distributed)
     else:
         parallel = "parallelTrain=true" if is_distributed else ""
         command = _words("cntk", f"configFile={_quoted(settings.config_file_path or '')}", parallel)
@@ -92,12 +91,12 @@ def _cntk(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topolog
     return _mpi_if(is_distributed, command, spec, nodes)
 
 
-def _caffe(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _caffe(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, CaffeSettings)
     is_distributed = process_count(spec, nodes[0].gpu_count) > 1
     if settings.python_script_file_path:
-        command = _script(settings, place, wrapped=is_distributed)
+        command = _script(settings, site, wrapped=is_distributed)
     else:
         solver = f"--solver={_quoted(settings.config_file_path or '')}"
         command = _words("caffe train", solver, settings.command_line_args)
@@ -108,31 +107,31 @@ def _mpi_if(is_distributed: bool, command: str, spec: JobSpec, nodes: Sequence[N
     return _under_mpi(command, spec, nodes) if is_distributed else (Launcher.DIRECT, [Process(0, 0, command)])
 
 
-def _caffe2(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _caffe2(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, Caffe2Settings)
-    command = _script(settings, place)
+    command = _script(settings, site)
     return Launcher.DIRECT, [
         Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(len(nodes))
     ]
 
 
-def _pytorch(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _pytorch(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     settings = spec.settings
     assert isinstance(settings, PyTorchSettings)
     backend = (settings.communication_backend or "").lower()
     if backend == "mpi":
-        return _under_mpi(_script(settings, place, wrapped=True), spec, nodes)
+        return _under_mpi(_script(settings, site, wrapped=True), spec, nodes)
     placement = block_placement(process_count(spec, nodes[0].gpu_count), len(nodes))
     meeting = {
         # torch's own rendezvous, and the variable the recipes hand to init_process_group.
-        "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"tcp://{MPI_HOST}:{_port(place, 0)}",
-        "MASTER_ADDR": MPI_HOST,
-        "MASTER_PORT": str(_port(place, 0)),
+        "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"tcp://{nodes[0].address}:{_port(site, 0)}",
+        "MASTER_ADDR": nodes[0].address,
+        "MASTER_PORT": str(_port(site, 0)),
         "WORLD_SIZE": str(len(placement)),
     }
     return Launcher.DIRECT, [
-        Process(rank, node, _script(settings, place), env={**meeting, **_torch_rank(rank, placement)})
+        Process(rank, node, _script(settings, site), env={**meeting, **_torch_rank(rank, placement)})
         for rank, node in enumerate(placement)
     ]
 
@@ -142,23 +141,26 @@ def _torch_rank(rank: int, placement: Sequence[int]) -> dict[str, str]:
     return {"RANK": str(rank), "LOCAL_RANK": str(local), "AZ_BATCHAI_TASK_INDEX": str(rank)}
 
 
-def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], place: JobPlace) -> Topology:
+def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     """Worker 0 is the master. Without counts and on one node there is the master alone."""
     settings = spec.settings
     assert isinstance(settings, TensorFlowSettings)
     worker_count, server_count = _tensorflow_counts(settings, len(nodes))
-    hosts = [f"{MPI_HOST}:{_port(place, i)}" for i in range(worker_count + server_count)]
+    tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
+    tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
+    hosts = [
+        f"{nodes[index % len(nodes)].address}:{_port(site, position)}"
+        for position, (_, index) in enumerate(tasks)
+    ]
     workers, servers = hosts[:worker_count], hosts[worker_count:]
     args = {
         Role.MASTER: settings.master_command_line_args,
         Role.WORKER: settings.worker_command_line_args,
         Role.PARAMETER_SERVER: settings.parameter_server_command_line_args,
     }
-    tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
-    tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
     processes = []
     for position, (role, index) in enumerate(tasks):
-        command = _script(settings, place, args=args[role])
+        command = _script(settings, site, args=args[role])
         env = _tensorflow_env(role, index, workers, servers)
         processes.append(Process(position, index % len(nodes), command, role, env))
     return Launcher.DIRECT, processes
@@ -183,7 +185,7 @@ def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[st
     }
 
 
-TOPOLOGIES: dict[Toolkit, Callable[[JobSpec, Sequence[NodeShare], JobPlace], Topology]] = {
+TOPOLOGIES: dict[Toolkit, Callable[[JobSpec, Sequence[NodeShare], JobSite], Topology]] = {
     Toolkit.CNTK: _cntk,
     Toolkit.PYTORCH: _pytorch,
     Toolkit.TENSORFLOW: _tensorflow,
@@ -210,14 +212,14 @@ ScriptSettings = (
 
 
 def _script(
-    settings: ScriptSettings, place: JobPlace, *, wrapped: bool = False, args: str | None = None
+    settings: ScriptSettings, site: JobSite, *, wrapped: bool = False, args: str | None = None
 ) -> str:
     """`exec python script args`, for a shell, which expands the `$AZ_BATCHAI_*` in it."""
-    python = _quoted(settings.python_interpreter_path or place.python)
-    wrapper = _quoted(place.python_wrapper) if wrapped and place.python_wrapper else ""
+    python = _quoted(settings.python_interpreter_path or site.python)
+    wrapper = _quoted(site.python_wrapper) if wrapped and site.python_wrapper else ""
     script = _quoted(settings.python_script_file_path or "")
-    given = args if isinstance(settings, TensorFlowSettings) else settings.command_line_args
-    return _words("exec", python, wrapper, script, given)
+    arguments = args if isinstance(settings, TensorFlowSettings) else settings.command_line_args
+    return _words("exec", python, wrapper, script, arguments)
 
 
 def _words(*words: str | None) -> str:
@@ -231,5 +233,5 @@ def _quoted(path: str) -> str:
     return f'"{path}"'
 
 
-def _port(place: JobPlace, index: int) -> int:
-    return place.ports[index] if index < len(place.ports) else 0
+def _port(site: JobSite, index: int) -> int:
+    return site.ports[index] if index < len(site.ports) else 0

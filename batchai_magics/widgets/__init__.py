@@ -150,7 +150,7 @@ def _show_text(job: Job) -> None:
 
 def _process_count(job: Job) -> int:
     """How many processes the job has; 0 where its cluster does not tell."""
-    from batchai_magics.launch import process_count
+    from batchai_magics.launch.toolkits import process_count
     from batchai_magics.models import vm_sizes
     from batchai_magics.models.ids import ResourceId
     from batchai_magics.models.resources import Cluster

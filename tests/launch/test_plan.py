@@ -1,325 +1,149 @@
-"""What each toolkit starts, where, and with which variables; no process is started here."""
+"""The Plan's file: what is written is read again, and what is no plan is refused by the field's name."""
 
 from __future__ import annotations
 
+import ast
 import json
+import sys
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from batchai_magics.launch import (
+from batchai_magics.launch import plan as module
+from batchai_magics.launch.plan import (
+    VERSION,
+    Containers,
     Directory,
-    JobPlace,
     Launcher,
+    Limits,
+    LogFile,
+    Mount,
     Need,
-    NodeShare,
+    Node,
+    Output,
+    Plan,
+    PlanError,
+    Process,
+    Pull,
     Role,
-    block_placement,
-    expand,
-    plan,
-    port_count,
-    process_count,
 )
-from batchai_magics.models.job import JobSpec
 
-SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}
+TEXT = st.text(max_size=5)
+TEXTS = st.lists(TEXT, max_size=2).map(tuple)
+ENV = st.dictionaries(TEXT, TEXT, max_size=2)
+SECONDS = st.floats(0, 1e9)
+OUTPUT = st.builds(Output, *[st.builds(LogFile, TEXT, TEXT, TEXT)] * 2)
+DIRECTORIES = st.lists(st.builds(Directory, TEXT, TEXT, st.sampled_from(Need)), max_size=2).map(tuple)
+NODES = st.lists(st.builds(Node, TEXT, TEXT, TEXT, ENV, DIRECTORIES), max_size=2).map(tuple)
+PROCESS = st.builds(
+    Process, st.integers(0), st.integers(0), TEXT, st.sampled_from(Role), ENV, st.none() | OUTPUT
+)
+CONTAINERS = st.builds(
+    Containers, TEXTS, st.none() | st.builds(Pull, TEXT, TEXT), st.lists(TEXTS, max_size=2).map(tuple)
+)
+PLANS = st.builds(
+    Plan,
+    guid=TEXT,
+    nodes=NODES,
+    processes=st.lists(PROCESS, max_size=2).map(tuple),
+    output=OUTPUT,
+    exits=TEXT,
+    python=TEXT,
+    launcher=st.sampled_from(Launcher),
+    mpiexec=TEXT,
+    limits=st.builds(Limits, TEXT, SECONDS, SECONDS),
+    mounts=st.lists(st.builds(Mount, TEXT, TEXT), max_size=2).map(tuple),
+    containers=CONTAINERS,
+    notes=TEXTS,
+    execution_logs=TEXTS,
+)
 
 
-def spec(nodes: int = 2, **fields: object) -> JobSpec:
-    properties = {
-        "cluster": {"id": "c"},
-        "nodeCount": nodes,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
-    }
-    return JobSpec.from_wire({"properties": {**properties, **fields}})
-
-
-def shares(count: int = 2, gpus: int = 0) -> list[NodeShare]:
-    return [NodeShare(f"n{i}", gpus, "/mnt", "/jobmnt", f"/tmp/n{i}") for i in range(count)]
-
-
-def place() -> JobPlace:
-    return JobPlace(
-        "/out/stdouterr", "/shared", "/hosts", "sub/job", "/py", "/wrap.py", ports=(5001, 5002, 5003, 5004)
+def small() -> Plan:
+    return Plan(
+        guid="g",
+        nodes=(Node("n", "/folder", "/tmp", {}),),
+        processes=(Process(0, 0, "true"),),
+        output=Output(LogFile("/out"), LogFile("/err")),
+        exits="/exits",
+        python="/python",
     )
 
 
-def test_horovod_runs_its_script_under_mpi_so_that_an_error_ends_the_rank() -> None:
-    made = plan(spec(horovodSettings={**SCRIPT, "processCount": 4}), shares(), place())
-    assert made.launcher is Launcher.MPI
-    assert [p.node for p in made.processes] == [0, 0, 1, 1]
-    expected = 'exec "/py" "/wrap.py" "$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'
-    assert {p.command for p in made.processes} == {expected}
+@given(PLANS)
+def test_a_plan_that_is_written_is_read_again(plan: Plan) -> None:
+    again = Plan.from_json(plan.to_json())
+    assert again == plan
+    assert repr(again) == repr(plan)  # named tuples of one shape are equal: their types are compared too
 
 
-def test_an_interpreter_of_the_job_is_used() -> None:
-    settings = {**SCRIPT, "pythonInterpreterPath": "/conda/bin/python"}
-    made = plan(spec(1, chainerSettings=settings), shares(1), place())
-    assert made.processes[0].command.startswith('exec "/conda/bin/python" "/wrap.py"')
+def test_a_plan_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        small().guid = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1x"])
+def test_a_plan_of_another_version_is_refused_with_both_versions(version: object) -> None:
+    body = {**json.loads(small().to_json()), "version": version}
+    with pytest.raises(PlanError, match=f"this program reads version {VERSION}"):
+        Plan.from_json(json.dumps(body))
+
+
+def test_a_plan_that_names_no_version_is_refused() -> None:
+    for text in ("{}", "[]", "null"):
+        with pytest.raises(PlanError, match="no version"):
+            Plan.from_json(text)
 
 
 @pytest.mark.parametrize(
-    ("fields", "gpus", "expected"),
+    ("path", "value", "told"),
     [
-        ({"horovodSettings": SCRIPT}, 4, 8),  # one process a GPU
-        ({"horovodSettings": SCRIPT}, 0, 2),  # one a node without GPUs
-        ({"horovodSettings": {**SCRIPT, "processCount": 3}}, 4, 3),
-        ({"customMpiSettings": {"commandLine": "x"}}, 2, 4),
-        ({"customToolkitSettings": {"commandLine": "x"}}, 4, 1),
-        ({"caffe2Settings": SCRIPT}, 4, 2),
+        (("guid",), 3, "plan.guid"),
+        (("nodes",), {}, "plan.nodes"),
+        (("nodes", 0, "env"), {"A": 1}, "plan.nodes.env"),
+        (("processes", 0, "role"), "chief", "plan.processes.role"),
+        (("processes", 0, "rank"), True, "plan.processes.rank"),
+        (("processes", 0, "rank"), "0", "plan.processes.rank"),
+        (("limits", "wall_s"), "1", "plan.limits.wall_s"),
+        (("output", "stdout"), None, "plan.output.stdout"),
+        (("output", "extra"), "x", "extra"),
+        (("containers", "pull"), [], "plan.containers.pull"),
     ],
 )
-def test_the_number_of_processes_follows_job_and_gpus(fields, gpus, expected) -> None:
-    assert process_count(spec(**fields), gpus) == expected
-    assert len(plan(spec(**fields), shares(2, gpus), place()).processes) == expected
+def test_what_is_not_of_its_type_is_refused_by_its_name(path, value, told) -> None:
+    body = json.loads(small().to_json())
+    inner = body
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    with pytest.raises(PlanError, match=told):
+        Plan.from_json(json.dumps(body))
 
 
-def test_ranks_fill_a_node_before_the_next() -> None:
-    assert block_placement(5, 2) == [0, 0, 0, 1, 1]
+def test_a_field_that_is_missing_is_named() -> None:
+    body = json.loads(small().to_json())
+    del body["exits"]
+    with pytest.raises(PlanError, match="exits"):
+        Plan.from_json(json.dumps(body))
 
 
-def test_a_custom_job_is_one_command_on_the_first_node() -> None:
-    made = plan(spec(customToolkitSettings={"commandLine": "mpirun -n 2 hostname"}), shares(), place())
-    assert made.launcher is Launcher.DIRECT
-    assert [(p.node, p.command) for p in made.processes] == [(0, "mpirun -n 2 hostname")]
+def test_a_file_that_is_no_json_is_said_to_be_none() -> None:
+    with pytest.raises(PlanError, match="no JSON"):
+        Plan.from_json("{")
 
 
-@pytest.mark.parametrize(
-    ("settings", "command"),
-    [
-        ({"languageType": "BrainScript", "configFilePath": "a.cntk"}, 'cntk configFile="a.cntk"'),
-        ({"languageType": "Python", **SCRIPT}, 'exec "/py" "$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'),
-    ],
-)
-def test_cntk_on_one_process_runs_without_mpi(settings, command) -> None:
-    made = plan(spec(1, cntkSettings=settings), shares(1), place())
-    assert (made.launcher, made.processes[0].command) == (Launcher.DIRECT, command)
+def test_a_plans_file_appears_whole(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    small().write(str(file))
+    assert Plan.read(str(file)) == small()
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_distributed_cntk_trains_in_parallel() -> None:
-    settings = {"languageType": "BrainScript", "configFilePath": "a.cntk", "commandLineArgs": "x=1"}
-    made = plan(spec(cntkSettings=settings), shares(), place())
-    assert made.launcher is Launcher.MPI
-    assert made.processes[0].command == 'cntk configFile="a.cntk" parallelTrain=true x=1'
-
-
-def test_caffe_takes_a_solver_or_a_script() -> None:
-    made = plan(spec(1, caffeSettings={"configFilePath": "s.prototxt"}), shares(1), place())
-    assert made.processes[0].command == 'caffe train --solver="s.prototxt"'
-    made = plan(spec(2, caffeSettings={**SCRIPT, "processCount": 2}), shares(), place())
-    assert (made.launcher, made.processes[0].command.split()[1]) == (Launcher.MPI, '"/py"')
-
-
-def test_pytorch_ranks_meet_at_one_address() -> None:
-    settings = {**SCRIPT, "processCount": 4, "communicationBackend": "gloo"}
-    made = plan(spec(pyTorchSettings=settings), shares(), place())
-    assert made.launcher is Launcher.DIRECT
-    assert {p.env["AZ_BATCHAI_PYTORCH_INIT_METHOD"] for p in made.processes} == {"tcp://127.0.0.1:5001"}
-    assert [(p.env["RANK"], p.env["LOCAL_RANK"], p.env["WORLD_SIZE"]) for p in made.processes] == [
-        ("0", "0", "4"),
-        ("1", "1", "4"),
-        ("2", "0", "4"),
-        ("3", "1", "4"),
-    ]
-
-
-def test_pytorch_over_mpi_runs_under_mpi() -> None:
-    settings = {**SCRIPT, "communicationBackend": "MPI"}
-    assert plan(spec(pyTorchSettings=settings), shares(), place()).launcher is Launcher.MPI
-
-
-def test_tensorflow_on_one_node_is_a_master_alone() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "masterCommandLineArgs": "--steps 5"}
-    made = plan(spec(1, tensorFlowSettings=settings), shares(1), place())
-    assert [(p.role, p.command) for p in made.processes] == [(Role.MASTER, 'exec "/py" "t.py" --steps 5')]
-    assert json.loads(made.processes[0].env["TF_CONFIG"])["task"] == {"type": "master", "index": 0}
-
-
-def test_distributed_tensorflow_has_master_workers_and_servers() -> None:
-    settings = {
-        "pythonScriptFilePath": "t.py",
-        "masterCommandLineArgs": "m",
-        "workerCommandLineArgs": "w",
-        "parameterServerCommandLineArgs": "p",
-        "workerCount": 3,
-    }
-    made = plan(spec(tensorFlowSettings=settings), shares(), place())
-    assert [
-        (p.role.value, p.node, p.command[-1], p.env["AZ_BATCHAI_TASK_INDEX"]) for p in made.processes
-    ] == [
-        ("master", 0, "m", "0"),
-        ("worker", 1, "w", "1"),
-        ("worker", 0, "w", "2"),
-        ("ps", 0, "p", "0"),
-    ]
-    worker = made.processes[2].env
-    assert worker["AZ_BATCHAI_WORKER_HOSTS"] == "127.0.0.1:5001,127.0.0.1:5002,127.0.0.1:5003"
-    assert worker["AZ_BATCHAI_PS_HOSTS"] == "127.0.0.1:5004"
-    assert json.loads(worker["TF_CONFIG"])["task"] == {"type": "worker", "index": 1}
-
-
-def test_caffe2_runs_once_on_every_node_with_its_index() -> None:
-    made = plan(spec(caffe2Settings=SCRIPT), shares(), place())
-    assert [(p.node, p.env["AZ_BATCHAI_TASK_INDEX"]) for p in made.processes] == [(0, "0"), (1, "1")]
-
-
-def test_directories_and_variables_may_use_earlier_ones() -> None:
-    made = plan(
-        spec(
-            1,
-            customToolkitSettings={"commandLine": "x"},
-            inputDirectories=[{"id": "DATA", "path": "$AZ_BATCHAI_MOUNT_ROOT/afs/data"}],
-            outputDirectories=[
-                {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs/", "pathSuffix": "m"}
-            ],
-            environmentVariables=[{"name": "D", "value": "${AZ_BATCHAI_INPUT_DATA}/x"}],
-        ),
-        shares(1),
-        place(),
-    )
-    env = made.node_env[0]
-    assert env["AZ_BATCHAI_INPUT_DATA"] == "/mnt/afs/data"
-    assert env["AZ_BATCHAI_OUTPUT_MODEL"] == "/mnt/afs/sub/job/outputs/m"
-    assert env["D"] == "/mnt/afs/data/x"
-
-
-def test_a_longer_name_is_not_mistaken_for_a_shorter_one() -> None:
-    assert expand("$A $AB ${A}B $C", {"A": "1", "AB": "2"}) == "1 2 1B $C"
-
-
-def test_a_path_with_quotes_stays_one_word() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a "b`c.py'}), shares(1), place())
-    assert made.processes[0].command.endswith('"a \\"b\\`c.py"')
-
-
-def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
-    node = NodeShare("n0", 2, "/mnt", "/jobmnt", "/tmp/n0", devices=(3, 5))
-    made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), [node], place())
-    assert made.node_env[0] == {
-        "AZ_BATCHAI_MOUNT_ROOT": "/mnt",
-        "AZ_BATCHAI_JOB_MOUNT_ROOT": "/jobmnt",
-        "AZ_BATCHAI_STDOUTERR_DIR": "/out/stdouterr",
-        "AZ_BATCHAI_JOB_TEMP": "/tmp/n0",
-        "AZ_BATCHAI_JOB_TEMP_DIR": "/tmp/n0",
-        "AZ_BATCHAI_SHARED_JOB_TEMP": "/shared",
-        "AZ_BATCHAI_MPI_HOST_FILE": "/hosts",
-        "AZ_BATCHAI_NUM_GPUS": "2",
-        "CUDA_VISIBLE_DEVICES": "3,5",
-    }
-
-
-@pytest.mark.parametrize(
-    ("settings", "count"),
-    [
-        ({"tensorFlowSettings": {"pythonScriptFilePath": "t"}}, 3),
-        (
-            {
-                "tensorFlowSettings": {
-                    "pythonScriptFilePath": "t",
-                    "workerCount": 4,
-                    "parameterServerCount": 2,
-                }
-            },
-            6,
-        ),
-        ({"pyTorchSettings": SCRIPT}, 1),
-        ({"horovodSettings": SCRIPT}, 0),
-    ],
-)
-def test_ports_are_asked_for_where_processes_meet_over_them(settings, count) -> None:
-    assert port_count(spec(2, **settings)) == count
-
-
-def test_a_tensorflow_cluster_names_each_task_its_own_address() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "workerCount": 2, "parameterServerCount": 2}
-    made = plan(spec(tensorFlowSettings=settings), shares(), place())
-    found = [json.loads(process.env["TF_CONFIG"]) for process in made.processes]
-    assert all(
-        config["cluster"]
-        == {
-            "master": ["127.0.0.1:5001"],
-            "worker": ["127.0.0.1:5002"],
-            "ps": ["127.0.0.1:5003", "127.0.0.1:5004"],
-        }
-        for config in found
-    )
-    assert [(config["task"]["type"], config["task"]["index"]) for config in found] == [
-        ("master", 0),
-        ("worker", 0),
-        ("ps", 0),
-        ("ps", 1),
-    ]
-
-
-def test_a_tensorflow_job_on_one_node_is_distributed_when_it_asks_for_servers() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "parameterServerCount": 1}
-    made = plan(spec(1, tensorFlowSettings=settings), shares(1), place())
-    assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
-
-
-@pytest.mark.parametrize(
-    ("create_new", "need"), [(None, Need.NOTHING), (True, Need.MAKE), (False, Need.FIND)]
-)
-def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Need) -> None:
-    directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
-    made = plan(
-        spec(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory]),
-        shares(1),
-        place(),
-    )
-    assert made.directories[0] == (Directory("AZ_BATCHAI_INPUT_IN", "/in", need),)
-
-
-@pytest.mark.parametrize(
-    ("create_new", "path", "need"),
-    [
-        (None, "/p/sub/job/outputs/m", Need.MAKE),
-        (True, "/p/sub/job/outputs/m", Need.MAKE),
-        (False, "/p/m", Need.FIND),
-    ],
-)
-def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_new, path, need) -> None:
-    directory = {"id": "OUT", "pathPrefix": "/p/", "pathSuffix": "m"}
-    directory |= {} if create_new is None else {"createNew": create_new}
-    made = plan(
-        spec(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory]),
-        shares(1),
-        place(),
-    )
-    assert made.directories[0] == (Directory("AZ_BATCHAI_OUTPUT_OUT", path, need),)
-
-
-def test_the_preparations_command_is_the_specs() -> None:
-    given = {"customToolkitSettings": {"commandLine": "x"}}
-    assert plan(spec(1, **given), shares(1), place()).preparation is None
-    prepared = spec(1, **given, jobPreparation={"commandLine": "prep"})
-    assert plan(prepared, shares(1), place()).preparation == "prep"
-
-
-def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
-    for toolkit, extra in (("cntkSettings", {"languageType": "Python"}), ("caffeSettings", {})):
-        for count, wrapped in ((1, False), (2, True)):
-            settings = {**SCRIPT, **extra, "processCount": count}
-            made = plan(spec(1, **{toolkit: settings}), shares(1), place())
-            assert ('"/wrap.py"' in made.processes[0].command) is wrapped
-            assert (made.launcher is Launcher.MPI) is wrapped
-
-
-def test_a_backslash_in_a_path_stays_one() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b"c.py'}), shares(1), place())
-    assert made.processes[0].command.endswith(r'"a\\b\"c.py"')
-
-
-def test_a_custom_job_without_a_command_does_nothing() -> None:
-    made = plan(spec(1, customToolkitSettings={}), shares(1), place())
-    assert made.processes[0].command == "true"
-
-
-def test_a_master_alone_names_no_empty_group() -> None:
-    made = plan(spec(1, tensorFlowSettings={"pythonScriptFilePath": "t.py"}), shares(1), place())
-    assert json.loads(made.processes[0].env["TF_CONFIG"])["cluster"] == {"master": ["127.0.0.1:5001"]}
-
-
-def test_a_worker_count_on_one_node_asks_for_a_parameter_server() -> None:
-    settings = {"pythonScriptFilePath": "t.py", "workerCount": 1}
-    made = plan(spec(1, tensorFlowSettings=settings), shares(1), place())
-    assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
+def test_the_plan_needs_nothing_but_the_standard_library() -> None:
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+    assert "dataclasses" not in names  # half a rank's start

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from batchai_magics.backends.local import registry
-from batchai_magics.launch import Launcher
+from batchai_magics.launch.plan import Containers, Launcher, Plan, Process, Pull
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec
 
@@ -48,21 +47,35 @@ def _works(name: str) -> bool:
         return False
 
 
-def boxed(plan: dict[str, Any], spec: JobSpec, folders: Sequence[Path]) -> dict[str, Any]:
+def boxed(plan: Plan, spec: JobSpec, folders: Sequence[Path]) -> Plan:
     """The plan with every process put into a container, if the job asks for one and an engine was found."""
-    if not (spec.container_settings and plan["engine"]):
+    settings, engine = spec.container_settings, plan.containers.engine
+    if not (settings and engine):
         return plan
+    boxes = [_box(plan, process, spec, folders) for process in plan.processes]
+    processes = tuple(
+        process._replace(env=_env(plan, process), command=box.command(process.command))
+        for process, box in zip(plan.processes, boxes, strict=True)
+    )
+    removals = tuple(tuple(removal) for box in boxes for removal in box.removals)
+    return plan._replace(processes=processes, containers=Containers(engine, pull(settings), removals))
+
+
+def _box(plan: Plan, process: Process, spec: JobSpec, folders: Sequence[Path]) -> Box:
+    assert spec.container_settings, "only processes of jobs with an image are put into containers"
     secrets = [item.name for item in spec.secrets or ()]
-    is_mpi = plan["launcher"] == "mpi"
-    processes, removals = [], []
-    for index, process in enumerate(plan["processes"]):
-        env = {**process["env"], **RANK_ENV} if is_mpi else process["env"]
-        variables = [*plan["nodes"][process["node"]]["env"], *env, *secrets]
-        name = f"batchai-{plan['guid']}-{index}"
-        box = Box(plan["engine"], spec.container_settings, name, folders, variables, is_mpi)
-        processes.append({**process, "env": env, "command": box.command(process["command"])})
-        removals += box.removals
-    return {**plan, "processes": processes, "removals": removals, "pull": pull(spec.container_settings)}
+    return Box(
+        plan.containers.engine,
+        spec.container_settings,
+        f"batchai-{plan.guid}-{process.rank}",
+        folders,
+        [*plan.node_of(process).env, *_env(plan, process), *secrets],
+        is_rank=plan.launcher is Launcher.MPI,
+    )
+
+
+def _env(plan: Plan, process: Process) -> Mapping[str, str]:
+    return {**process.env, **RANK_ENV} if plan.launcher is Launcher.MPI else process.env
 
 
 def notes(spec: JobSpec, launcher: Launcher, engine: Sequence[str]) -> list[str]:
@@ -72,10 +85,10 @@ def notes(spec: JobSpec, launcher: Launcher, engine: Sequence[str]) -> list[str]
     return []
 
 
-def pull(settings: ContainerSettings) -> dict[str, str] | None:
+def pull(settings: ContainerSettings) -> Pull | None:
     """What the supervisor pulls, and as whom, before anything starts; None for an image that all may have."""
     who = settings.image_source_registry.credentials
-    return {"image": image_of(settings), "username": who.username} if who else None
+    return Pull(image_of(settings), who.username) if who else None
 
 
 def image_of(settings: ContainerSettings) -> str:

@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 from batchai_magics.backends.local.folders.layout import JobLayout
+from batchai_magics.launch.plan import Plan
 
 # Options that Open MPI's mpirun has and MPICH's has not.
 _OPTIONS = re.compile(
@@ -50,25 +50,24 @@ def _is_open_mpi(mpirun: str) -> bool:
     return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
 
 
-def choose(commands: Sequence[str], job: JobLayout, nodes: Sequence[str]) -> list[str]:
-    """Gives commands written for Open MPI the one of this machine; says so when there is none."""
+def chosen(plan: Plan, job: JobLayout) -> Plan:
+    """The plan with this machine's Open MPI for commands written for it; with a note when there is none."""
     shutil.rmtree(job.bin, ignore_errors=True)
-    if not any(is_meant(command) for command in commands):
-        return []
+    if not any(is_meant(process.command) for process in plan.processes):
+        return plan
     mpirun = find()
     if not mpirun:
-        return [
-            "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
-        ]
+        note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
+        return plan._replace(notes=(*plan.notes, note))
     prefer(mpirun, job.bin)
-    job.host_file.write_text(host_file(nodes, os.cpu_count() or 1), encoding="utf-8")
-    return []
+    job.host_file.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
+    extra = environment(job, plan.python)
+    nodes = tuple(node._replace(env={**node.env, **extra}) for node in plan.nodes)
+    return plan._replace(nodes=nodes)
 
 
 def environment(job: JobLayout, python: str) -> dict[str, str]:
-    """The variables by which the job's processes find Open MPI first, if it was chosen."""
-    if not job.bin.exists():
-        return {}
+    """The variables by which the job's processes find Open MPI first."""
     folders = [str(job.bin), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
     return {**ENV, "PATH": os.pathsep.join(folders)}
 
@@ -82,6 +81,6 @@ def prefer(mpirun: str, folder: Path) -> None:
         place.symlink_to(mpirun)
 
 
-def host_file(nodes: Sequence[str], slots: int) -> str:
+def host_file(node_count: int, core_count: int) -> str:
     """The host file for Open MPI: all nodes are this machine, which it must be able to resolve."""
-    return f"localhost slots={max(len(nodes), slots)}\n"
+    return f"localhost slots={max(node_count, core_count)}\n"

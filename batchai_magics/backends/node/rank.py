@@ -1,6 +1,7 @@
 """Runs one process of a job. A program of its own, started as `python -I -S rank.py PLAN [INDEX]`.
 
-It imports the standard library alone, so that it starts in milliseconds. It gives the process its node's
+It imports the standard library alone, so that it starts in milliseconds wherever it was copied to, with the
+file of the Plan beside it. It gives the process its node's
 environment, writes its output to the job's files in whole lines (so that ranks never glue), notes which
 rank wrote what, records the exit code, and takes the process down with it when the launcher goes away.
 """
@@ -17,7 +18,16 @@ import struct
 import subprocess
 import sys
 import time
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING or __name__ != "__main__":
+    from batchai_magics.launch.plan import LogFile, Plan, Process
+else:  # a program: the Plan lies beside it, or where the package has it
+    _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib doubles the start-up time
+    sys.path[:0] = [_here, os.path.join(_here, "..", "..", "launch")]  # noqa: PTH118 as above
+    from plan import Plan
+
+    del sys.path[:2]
 
 SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
 STAMP = struct.Struct("<Qd")  # start, time: one of a `.times` file, of what stands from there on
@@ -32,15 +42,14 @@ EX_IOERR = 74
 class Stream:
     """One output stream of the process on its way to a file, in whole lines."""
 
-    def __init__(
-        self, path: str, spans: str, times: str, rank: int, *, is_shared: bool, grace_s: float
-    ) -> None:
+    def __init__(self, log: LogFile, rank: int, *, grace_s: float) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._file = os.open(path, flags, 0o644)
-        self._spans = os.open(spans, flags, 0o600) if is_shared else -1
-        self._times = os.open(times, flags, 0o600) if times else -1
+        self._file = os.open(log.path, flags, 0o644)
+        self._is_shared = bool(log.spans)
+        self._spans = os.open(log.spans, flags, 0o600) if log.spans else -1
+        self._times = os.open(log.times, flags, 0o600) if log.times else -1
         self._stamped_s = 0.0
-        self._rank, self._is_shared, self._grace_s = rank, is_shared, grace_s
+        self._rank, self._grace_s = rank, grace_s
         self._pending: list[bytes] = []
         self._pending_size = 0
 
@@ -113,22 +122,11 @@ def write_all(file: int, data: bytes, grace_s: float) -> None:
 
 def main() -> NoReturn:
     """Runs the process that the plan and the launcher's rank name; exits as it did."""
-    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 pathlib doubles the start-up time
-        plan: dict[str, Any] = json.load(file)
-    index = int(sys.argv[2] if len(sys.argv) > 2 else rank_of_launcher())
-    process = plan["processes"][index]
+    plan = Plan.read(sys.argv[1])
+    process = plan.processes[int(sys.argv[2] if len(sys.argv) > 2 else rank_of_launcher())]
     die_with_parent(signal.SIGTERM)
-    streams = [
-        Stream(
-            process.get(name, plan[name]),
-            plan[f"{name}_spans"],
-            "" if name in process else plan.get(f"{name}_times", ""),
-            index,
-            is_shared=plan["is_shared"],
-            grace_s=plan["disk_grace_s"],
-        )
-        for name in ("stdout", "stderr")
-    ]
+    grace_s = plan.limits.disk_grace_s
+    streams = [Stream(log, process.rank, grace_s=grace_s) for log in plan.output_of(process)]
     child = start(plan, process)
     signal.signal(signal.SIGTERM, lambda *_: take_down(child))
     try:
@@ -139,7 +137,7 @@ def main() -> NoReturn:
     finally:
         end_group(child)
     code = 128 - code if code < 0 else code
-    record(plan, index, process["node"], code)
+    record(plan, process, code)
     sys.exit(code)
 
 
@@ -148,14 +146,13 @@ def rank_of_launcher() -> str:
     return os.environ.get("PMI_RANK") or os.environ["PMI_ID"]
 
 
-def start(plan: dict[str, Any], process: dict[str, Any]) -> subprocess.Popen[bytes]:
+def start(plan: Plan, process: Process) -> subprocess.Popen[bytes]:
     """Starts the process's shell command in its node's folder, in a process group of its own."""
-    node = plan["nodes"][process["node"]]
-    env = {**os.environ, **node["env"], **process["env"]}
-    env.update(BATCHAI_JOB_GUID=plan["guid"], TMPDIR=node["tmp"])
+    node = plan.node_of(process)
+    env = {**os.environ, **node.env, **process.env, "BATCHAI_JOB_GUID": plan.guid, "TMPDIR": node.tmpdir}
     return subprocess.Popen(
-        ["/bin/bash", "-c", process["command"]],
-        cwd=node["cwd"],
+        ["/bin/bash", "-c", process.command],
+        cwd=node.folder,
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -208,10 +205,11 @@ def move(selector: selectors.BaseSelector) -> bool:
     return bool(ready)
 
 
-def record(plan: dict[str, Any], index: int, node: int, code: int) -> None:
+def record(plan: Plan, process: Process, code: int) -> None:
     """Leaves the exit code where the supervisor looks for it."""
-    path = os.path.join(plan["exits"], str(index))  # noqa: PTH118 as above
-    body = {"rank": index, "node": plan["nodes"][node]["id"], "exit_code": code, "ended": time.time()}
+    path = os.path.join(plan.exits, str(process.rank))  # noqa: PTH118 as above
+    node = plan.node_of(process).id
+    body = {"rank": process.rank, "node": node, "exit_code": code, "ended": time.time()}
     with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123 as above
         json.dump(body, file)
     os.replace(path + ".part", path)  # noqa: PTH105 as above

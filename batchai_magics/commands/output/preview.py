@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sized
 
-from batchai_magics import cell, launch
+from batchai_magics import cell
 from batchai_magics.config import Settings
+from batchai_magics.launch import planning as launch
+from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
 from batchai_magics.options.help import Text
 
@@ -14,16 +17,20 @@ def preview(request: cell.CellRequest, settings: Settings) -> Text:
     """The description, what would be uploaded, what would start on which node, and what stands against it."""
     is_default = request.cluster == settings.cluster
     gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
-    lines = [cell.describe(request), *_starts(_plan(request, gpus))]
+    preparation = request.spec.job_preparation
+    lines = [
+        cell.describe(request),
+        *_starts(_plan(request, gpus), preparation.command_line if preparation else ""),
+    ]
     if is_default and request.spec.node_count > settings.cluster_nodes:
         told = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {told}")
     return Text("\n".join([*lines, "Nothing was written or submitted."]))
 
 
-def _plan(request: cell.CellRequest, gpus: int) -> launch.LaunchPlan:
+def _plan(request: cell.CellRequest, gpus: int) -> Plan:
     nodes = [
-        launch.NodeShare(
+        NodeShare(
             id=f"node {number}",
             gpu_count=gpus,
             mount_root="$AZ_BATCHAI_MOUNT_ROOT",
@@ -32,28 +39,27 @@ def _plan(request: cell.CellRequest, gpus: int) -> launch.LaunchPlan:
         )
         for number in range(request.spec.node_count)
     ]
-    place = launch.JobPlace(
+    site = JobSite(
         stdouterr="$AZ_BATCHAI_STDOUTERR_DIR",
         shared_temp="$AZ_BATCHAI_SHARED_JOB_TEMP",
         host_file="$AZ_BATCHAI_MPI_HOST_FILE",
         output_segment="",
         python="python",
     )
-    return launch.plan(request.spec, nodes, place)
+    return launch.plan(request.spec, nodes, site)
 
 
-def _starts(plan: launch.LaunchPlan) -> Iterator[str]:
-    how = "under mpiexec" if plan.launcher is launch.Launcher.MPI else "each by itself"
-    nodes = range(len(plan.node_env))
-    yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(nodes, 'node')}, {how}"
-    for node in nodes:
+def _starts(plan: Plan, preparation: str) -> Iterator[str]:
+    how = "under mpiexec" if plan.launcher is Launcher.MPI else "each by itself"
+    yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
+    for node in range(len(plan.nodes)):
         here = [process for process in plan.processes if process.node == node]
-        if plan.preparation:
-            yield f"  node {node}  preparation  {plan.preparation}"
+        if preparation:
+            yield f"  node {node}  preparation  {preparation}"
         if not here:
             yield f"  node {node}  nothing"
         for process in here:
-            yield f"  node {node}  {process.role.value} {process.index}  {process.command}"
+            yield f"  node {node}  {process.role.value} {process.rank}  {process.command}"
 
 
 def _count(items: Sized, noun: str, plural: str = "s") -> str:

@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.backends.local import containers, open_mpi
 from batchai_magics.backends.local.containers import Box
 from batchai_magics.backends.local.folders.layout import JobLayout
-from batchai_magics.launch import Launcher
+from batchai_magics.launch.plan import Containers, Launcher, LogFile, Node, Output, Plan, Process, Pull
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec
 
@@ -57,7 +57,7 @@ def test_only_an_image_with_a_user_is_pulled_before_the_job() -> None:
         "credentials": {"username": "u", "password": "p"},
     }
     private = ContainerSettings.from_wire({"imageSourceRegistry": source})
-    assert containers.pull(private) == {"image": "me.azurecr.io/tf:1", "username": "u"}
+    assert containers.pull(private) == Pull("me.azurecr.io/tf:1", "u")
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,46 @@ def test_only_an_image_with_a_user_is_pulled_before_the_job() -> None:
     ],
 )
 def test_a_size_of_memory_that_is_not_used_is_said_to_be(launcher, engine, size, count) -> None:
-    container = {"imageSourceRegistry": {"image": "tf"}, **({"shmSize": size} if size else {})}
+    image = spec("tf", **({"shmSize": size} if size else {}))
+    assert len(containers.notes(image, launcher, engine)) == count
+
+
+def spec(image: str, **settings: object) -> JobSpec:
     properties = {
         "cluster": {"id": "c"},
         "nodeCount": 1,
         "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
-        "containerSettings": container,
+        "containerSettings": {"imageSourceRegistry": {"image": image}, **settings},
         "customToolkitSettings": {"commandLine": "x"},
+        "secrets": [{"name": "TOKEN", "value": "hush"}],
     }
-    spec = JobSpec.from_wire({"properties": properties})
-    assert len(containers.notes(spec, launcher, engine)) == count
+    return JobSpec.from_wire({"properties": properties})
+
+
+def test_every_process_is_put_into_a_container_of_its_own() -> None:
+    engine = Containers(("docker",))
+    made = containers.boxed(plan("one", "two")._replace(containers=engine), spec("tf"), [Path("/home")])
+    assert [process.command.rpartition(" ")[2] for process in made.processes] == ["one", "two"]
+    assert ["--name=batchai-guid-1 " in process.command for process in made.processes] == [False, True]
+    assert all(" --env=COLOUR " in p.command and " --env=TOKEN " in p.command for p in made.processes)
+    assert made.containers.removals == tuple(
+        ("docker", "rm", "--force", f"batchai-guid-{rank}") for rank in range(2)
+    )
+    assert "--ipc=host" not in made.processes[0].command
+
+
+def test_ranks_in_containers_are_told_to_copy_what_they_share() -> None:
+    engine = Containers(("docker",))
+    made = containers.boxed(
+        plan("x")._replace(containers=engine, launcher=Launcher.MPI), spec("tf"), [Path("/home")]
+    )
+    assert made.processes[0].env == containers.RANK_ENV
+    assert " --env=MPIR_CVAR_CH4_CMA_ENABLE " in made.processes[0].command
+    assert "--ipc=host" in made.processes[0].command
+
+
+def test_without_an_engine_a_plan_stays_as_it_is() -> None:
+    assert containers.boxed(plan("x"), spec("tf"), [Path("/home")]) == plan("x")
 
 
 # -- Open MPI ------------------------------------------------------------------
@@ -102,29 +132,50 @@ def job(tmp_path: Path) -> JobLayout:
     return made
 
 
+def plan(*commands: str) -> Plan:
+    return Plan(
+        guid="guid",
+        nodes=tuple(Node(name, "/", "/tmp", {"COLOUR": "red", "PATH": "/theirs"}) for name in ("n0", "n1")),
+        processes=tuple(Process(rank, 0, command) for rank, command in enumerate(commands)),
+        output=Output(LogFile("/out"), LogFile("/err")),
+        exits="/exits",
+        python="/venv/bin/python",
+        notes=("first",),
+    )
+
+
 def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: JobLayout, monkeypatch) -> None:
     monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
-    assert open_mpi.choose(["true", "mpirun -mca a b x"], job, ["n0", "n1"]) == []
+    made = open_mpi.chosen(plan("true", "mpirun -mca a b x"), job)
     assert {path.name: str(path.readlink()) for path in job.bin.iterdir()} == {
         "mpirun": "/opt/mpirun",
         "mpiexec": "/opt/mpirun",
     }
-    env = open_mpi.environment(job, "/venv/bin/python")
-    assert env["PATH"].split(os.pathsep)[:2] == [str(job.bin), "/venv/bin"]
-    assert env["OMPI_MCA_rmaps_base_oversubscribe"] == "1"
+    assert made.notes == ("first",)
+    for node in made.nodes:
+        assert node.env["PATH"].split(os.pathsep)[:2] == [str(job.bin), "/venv/bin"]
+        assert (node.env["COLOUR"], node.env["OMPI_MCA_rmaps_base_oversubscribe"]) == ("red", "1")
     assert job.host_file.read_text().startswith("localhost slots=")
+
+
+def test_where_open_mpi_is_missing_the_plan_says_so(job: JobLayout, monkeypatch) -> None:
+    monkeypatch.setattr(open_mpi, "find", lambda: "")
+    made = open_mpi.chosen(plan("mpirun -mca a b x"), job)
+    assert made.notes[0] == "first"
+    assert "Open MPI" in made.notes[1]
+    assert made.nodes == plan("x").nodes
 
 
 def test_the_choice_of_a_run_before_is_forgotten(job: JobLayout, monkeypatch) -> None:
     monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
-    open_mpi.choose(["mpirun -mca a b x"], job, ["n0"])
-    assert open_mpi.choose(["mpirun -n 2 x"], job, ["n0"]) == []
-    assert open_mpi.environment(job, "/venv/bin/python") == {}
+    open_mpi.chosen(plan("mpirun -mca a b x"), job)
+    assert open_mpi.chosen(plan("mpirun -n 2 x"), job) == plan("mpirun -n 2 x")
+    assert not job.bin.exists()
 
 
 def test_hosts_have_room_for_every_node_and_every_core() -> None:
-    assert open_mpi.host_file(["a", "b"], 4) == "localhost slots=4\n"
-    assert open_mpi.host_file(["a", "b", "c"], 2) == "localhost slots=3\n"
+    assert open_mpi.host_file(2, 4) == "localhost slots=4\n"
+    assert open_mpi.host_file(3, 2) == "localhost slots=3\n"
 
 
 @pytest.mark.slow

@@ -15,14 +15,15 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from batchai_magics.backends.node import rank
+from batchai_magics.backends.node import programs, rank
 from batchai_magics.backends.node.rank import SPAN, STAMP, Stream, rank_of_launcher, write_all
+from batchai_magics.launch.plan import VERSION, Limits, LogFile, Node, Output, Plan, Process
 from tests.world import until
 
 
 def stream(folder: Path, number: int = 0, *, is_shared: bool = True) -> Stream:
-    files = (str(folder / name) for name in ("out", "spans", "times"))
-    return Stream(*files, number, is_shared=is_shared, grace_s=0.05)
+    log = LogFile(str(folder / "out"), str(folder / "spans") if is_shared else "", str(folder / "times"))
+    return Stream(log, number, grace_s=0.05)
 
 
 def written(folder: Path) -> bytes:
@@ -150,7 +151,7 @@ def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, monkey
 
 
 def test_without_a_file_of_times_none_is_noted(tmp_path: Path) -> None:
-    out = Stream(str(tmp_path / "out"), "", "", 0, is_shared=False, grace_s=0.05)
+    out = Stream(LogFile(str(tmp_path / "out")), 0, grace_s=0.05)
     out.feed(b"line\n")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -195,29 +196,28 @@ def test_every_byte_that_is_taken_starts_the_grace_anew(monkeypatch) -> None:
 # -- the program ---------------------------------------------------------------
 
 
-def plan(folder: Path, *commands: str, is_shared: bool = False, **fields: object) -> Path:
+def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Output | None = None) -> Path:
     """The plan of processes on one node."""
     (folder / "exits").mkdir()
-    node = {"id": "node-0", "env": {"WHO": "node", "BOTH": "node"}, "cwd": str(folder), "tmp": "/the/tmp"}
-    processes = [{"node": 0, "command": command, "env": {"BOTH": "process"}} for command in commands]
-    body = {
-        "guid": "the-guid",
-        "is_shared": is_shared,
-        "disk_grace_s": 0.05,
-        "exits": str(folder / "exits"),
-        "nodes": [node],
-        "processes": processes,
-        **{name: str(folder / name) for name in ("stdout", "stderr")},
-        **{f"{name}_{kind}": "" for name in ("stdout", "stderr") for kind in ("spans", "times")},
-        **fields,
-    }
-    file = folder / "plan.json"
-    file.write_text(json.dumps(body))
-    return file
+    env = {"WHO": "node", "BOTH": "node"}
+    made = Plan(
+        guid="the-guid",
+        nodes=(Node("node-0", str(folder), "/the/tmp", env),),
+        processes=tuple(
+            Process(rank, 0, command, env={"BOTH": "process"}, output=own)
+            for rank, command in enumerate(commands)
+        ),
+        output=Output(stdout or LogFile(str(folder / "stdout")), LogFile(str(folder / "stderr"))),
+        exits=str(folder / "exits"),
+        python=sys.executable,
+        limits=Limits(disk_grace_s=0.05),
+    )
+    made.write(str(folder / "plan.json"))
+    return folder / "plan.json"
 
 
-def start(plan_file: Path, *index: str, **env: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-I", "-S", rank.__file__, str(plan_file), *index], env=env)
+def start(plan_file: Path, *index: str, program: str = rank.__file__, **env: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-I", "-S", program, str(plan_file), *index], env=env, cwd="/")
 
 
 def exit_of(folder: Path, index: int = 0) -> dict[str, object]:
@@ -283,20 +283,38 @@ def test_a_process_ends_when_its_ranks_program_is_killed(tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_a_process_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:
-    file = plan(tmp_path, "echo lost; sleep 1000", stdout="/dev/full")
+    file = plan(tmp_path, "echo lost; sleep 1000", stdout=LogFile("/dev/full"))
     assert start(file, "0").wait() == rank.EX_IOERR
     assert not list((tmp_path / "exits").iterdir())
 
 
 @pytest.mark.slow
-def test_a_process_of_several_has_its_own_files_where_the_plan_says_so(tmp_path: Path) -> None:
-    file = plan(tmp_path, "echo out; echo err >&2", stdout_times=str(tmp_path / "times"))
-    body = json.loads(file.read_text())
-    body["processes"][0] |= {"stdout": str(tmp_path / "own")}
-    file.write_text(json.dumps(body))
+def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Path) -> None:
+    own = Output(LogFile(str(tmp_path / "own-out")), LogFile(str(tmp_path / "own-err")))
+    file = plan(tmp_path, "echo out; echo err >&2", own=own)
     assert start(file, "0").wait() == 0
-    assert ((tmp_path / "own").read_text(), (tmp_path / "stderr").read_text()) == ("out\n", "err\n")
-    assert not (tmp_path / "times").exists()  # they are those of the job's own file
+    assert [(tmp_path / name).read_text() for name in ("own-out", "own-err")] == ["out\n", "err\n"]
+    assert not (tmp_path / "stdout").exists()
+
+
+@pytest.mark.slow
+def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
+    programs.copy_to(tmp_path / "elsewhere")
+    file = plan(tmp_path, "echo far away; exit 3")
+    child = start(file, "0", program=str(tmp_path / "elsewhere" / "rank.py"))
+    assert child.wait() == 3
+    assert (tmp_path / "stdout").read_text() == "far away\n"
+    assert exit_of(tmp_path)["exit_code"] == 3
+
+
+@pytest.mark.slow
+def test_a_plan_of_another_version_stops_a_rank_with_the_reason(tmp_path: Path) -> None:
+    file = plan(tmp_path, "true")
+    file.write_text(file.read_text().replace(f'"version": {VERSION}', '"version": 99'))
+    argv = [sys.executable, "-I", "-S", rank.__file__, str(file), "0"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"version 99, and this program reads version {VERSION}" in done.stderr
 
 
 def started(folder: Path) -> int:

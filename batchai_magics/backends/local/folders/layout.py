@@ -56,6 +56,10 @@ class Layout:
         """A node's own folder."""
         return self.cluster(guid) / "nodes" / node
 
+    def setup(self, guid: str, node: str) -> Path:
+        """The Plan of what a node mounts and runs before it takes jobs; only there when it does."""
+        return self.node(guid, node) / "setup.json"
+
     def job(self, guid: str) -> JobLayout:
         """A job's own files."""
         return JobLayout(self.jobs / guid)
@@ -69,8 +73,18 @@ class JobLayout:
 
     @property
     def plan(self) -> Path:
-        """What the supervisor starts (JSON)."""
+        """The Plan of the job's processes."""
         return self.root / "plan.json"
+
+    @property
+    def preparation(self) -> Path:
+        """The Plan of the job's preparation; only there when it has one."""
+        return self.root / "preparation.json"
+
+    @property
+    def preparation_exits(self) -> Path:
+        """One small file for every node that has been prepared."""
+        return self.root / "preparation-exits"
 
     @property
     def mounts(self) -> Path:

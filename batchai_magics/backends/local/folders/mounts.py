@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT, Layout
 from batchai_magics.errors import Problem, SpecError
+from batchai_magics.launch.planning import mount_commands
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.storage import (
@@ -47,19 +48,13 @@ def _exported(layout: Layout, server: FileServerMount) -> Path:
     return folder / (server.source_directory or "").strip("/").removeprefix("data").strip("/")
 
 
-def commands(volumes: MountVolumes | None) -> list[dict[str, str]]:
-    """The mount command of each unmanaged file system, and its path below the mount root."""
-    found = (volumes.unmanaged_file_systems if volumes else None) or ()
-    return [{"command": item.mount_command, "path": item.relative_mount_path} for item in found]
-
-
 def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
     """The same, with the default share and container at their usual places, unless they are taken."""
     usual = {
         DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
         CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
     }
-    taken = {item["path"].strip("/").partition("/")[0] for item in commands(volumes)}
+    taken = {mount.path.strip("/").partition("/")[0] for mount in mount_commands(volumes)}
     free = {relative: folder for relative, folder in usual.items() if relative not in taken}
     return {**free, **targets(layout, volumes)}
 

@@ -14,7 +14,7 @@ import shlex
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.local import elevation
@@ -23,6 +23,7 @@ from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN
 from batchai_magics.backends.local.watch import process
+from batchai_magics.launch.plan import Mount
 
 TICK_S = 0.05
 PATIENCE_S = 30.0
@@ -53,19 +54,17 @@ def problem(place: Path, code: int, words: str) -> str:
     return ""
 
 
-def mount_for_node(
-    store: Store, layout: Layout, node: sqlite3.Row, wanted: Sequence[Mapping[str, str]]
-) -> str:
+def mount_for_node(store: Store, layout: Layout, node: sqlite3.Row, wanted: Sequence[Mount]) -> str:
     """Mounts what a cluster's node (`id`, `guid`) wants and is not mounted yet; gives what went wrong."""
     guid, root = node["guid"], layout.mounts(node["guid"])
     if not layout.cluster(guid).exists():
         return ""
     with _alone(layout.cluster(guid)):
-        for item in wanted:
-            place = root / item["path"]
+        for mount in wanted:
+            place = root / mount.path
             if not _is_there(store, f"{_HELD} AND node.id = ?", guid, node["id"]):
                 return ""  # sent away meanwhile: nobody would unmount it
-            told = "" if is_mounted(place) else _mount(item["command"], place, root, guid)
+            told = "" if is_mounted(place) else _mount(mount.command, place, root, guid)
             if told:
                 return told
     return ""

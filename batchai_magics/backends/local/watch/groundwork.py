@@ -6,13 +6,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from batchai_magics.backends.local import registry
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import JobLayout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome import Outcome, failed_with
+from batchai_magics.launch.plan import Directory, Need, Plan
 
 PREPARATION_FAILED = "JobPreparationFailed"
 CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image that could not be had
@@ -34,21 +34,21 @@ class Tool:
         return failed_with(self.code, told, **self.details) if told else None
 
 
-def tools(plan: dict[str, Any], job: JobLayout, *, password: str) -> Generator[Tool]:
+def tools(plan: Plan, job: JobLayout, *, password: str) -> Generator[Tool]:
     """The programs that the job needs run, each to be ended before the next; close it if not all are."""
-    pull = plan["pull"]
+    pull = plan.containers.pull
     if pull:
-        image = pull["image"]
-        with registry.signed_in(job.registry, image, username=pull["username"], password=password) as env:
-            argv = [*plan["engine"], "pull", image]
+        image = pull.image
+        with registry.signed_in(job.registry, image, username=pull.username, password=password) as env:
+            argv = [*plan.containers.engine, "pull", image]
             yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, image), {"imageName": image})
-    for item in plan["mounts"]:
-        place = job.mounts / item["path"]
+    for mount in plan.mounts:
+        place = job.mounts / mount.path
         if unmanaged.is_mounted(place):  # by a run of this job that was cut off
             continue
         place.mkdir(parents=True, exist_ok=True)
-        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(job.mounts), process.MARK: unmanaged.mark(plan["guid"])}
-        line = unmanaged.mount_line(item["command"], place)
+        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(job.mounts), process.MARK: unmanaged.mark(plan.guid)}
+        line = unmanaged.mount_line(mount.command, place)
         yield Tool(line, env, PREPARATION_FAILED, partial(unmanaged.problem, place))
 
 
@@ -57,22 +57,23 @@ def _pull_problem(image: str, code: int, words: str) -> str:
     return f"The image {image} could not be pulled: {said or f'exit code {code}'}" if code else ""
 
 
-def directories(plan: dict[str, Any]) -> Outcome | None:
+def directories(plan: Plan) -> Outcome | None:
     """Makes the directories that are to be made; the job's end when one cannot be, or is not there."""
-    for node in plan["nodes"]:
-        for item in node["directories"]:
-            told = _directory_problem(Path(node["cwd"], item["path"]), item)
-            if told:
-                return failed_with(PREPARATION_FAILED, told)
+    for node in plan.nodes:
+        for directory in node.directories:
+            problem = _directory_problem(Path(node.folder, directory.path), directory)
+            if problem:
+                return failed_with(PREPARATION_FAILED, problem)
     return None
 
 
-def _directory_problem(place: Path, item: Mapping[str, str]) -> str:
-    named = f"The directory {place} (${item['variable']})"
-    if item["need"] == "find":
-        return "" if place.is_dir() else f"{named} is not there, and createNew is false"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        return f"{named} cannot be made: {error.strerror}"
+def _directory_problem(path: Path, directory: Directory) -> str:
+    named = f"The directory {path} (${directory.variable})"
+    if directory.need is Need.FIND:
+        return "" if path.is_dir() else f"{named} is not there, and createNew is false"
+    if directory.need is Need.MAKE:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            return f"{named} cannot be made: {error.strerror}"
     return ""

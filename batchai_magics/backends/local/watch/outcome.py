@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.launch.plan import Plan, Role
+
 FULL_BYTES = 1 << 20  # less free space than this: the disk is full
 
 Ranks = tuple[dict[str, Any], ...]  # JSON of models.resources.RankExit, first failure first
@@ -37,31 +39,29 @@ class Outcome:
         reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
         return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "")
 
-    def with_ranks(self, exits: Path, plan: dict[str, Any]) -> Outcome:
+    def with_ranks(self, exits: Path, plan: Plan) -> Outcome:
         """The same, with what became of each process."""
         return replace(self, ranks=_ranks(exits, plan))
 
 
-def of_ranks(
-    exits: Path, plan: dict[str, Any], by_themselves: Collection[int], *, launcher_code: int
-) -> Outcome:
+def of_ranks(exits: Path, plan: Plan, by_themselves: Collection[int], *, launcher_code: int) -> Outcome:
     """The outcome of a job's processes: the first failure of one that ended by itself decides."""
     ranks = _ranks(exits, plan)
     workers = _workers(ranks, plan)
     if all(rank["exit_code"] == 0 for rank in workers):
         return Outcome(0, ranks=ranks)
     if ranks[0]["exit_code"] and ranks[0]["rank"] in by_themselves:
-        return replace(_failed(ranks[0], plan["notes"]), ranks=ranks)
-    if _is_full(plan["stdout"]):
+        return replace(_failed(ranks[0], plan.notes), ranks=ranks)
+    if _is_full(plan.output.stdout.path):
         error = _error("DiskFull", "The disk that holds the job's output is full")
         return Outcome(None, (error,), ranks)
     silent = [rank["rank"] for rank in workers if rank["rank"] not in by_themselves]
     return replace(_disappeared(silent, launcher_code), ranks=ranks)
 
 
-def _workers(ranks: Ranks, plan: dict[str, Any]) -> Ranks:
+def _workers(ranks: Ranks, plan: Plan) -> Ranks:
     """All but parameter servers: those are ended when the others are done, and how does not count."""
-    return tuple(rank for rank in ranks if plan["processes"][rank["rank"]]["role"] != "ps")
+    return tuple(rank for rank in ranks if plan.processes[rank["rank"]].role is not Role.PARAMETER_SERVER)
 
 
 def _disappeared(silent: Sequence[int], launcher_code: int) -> Outcome:
@@ -107,17 +107,19 @@ def _failed(rank: dict[str, Any], notes: Sequence[str]) -> Outcome:
     return Outcome(code, (_error("JobFailed", "Job failed with non-zero exit code", details),))
 
 
-def _ranks(exits: Path, plan: dict[str, Any]) -> Ranks:
+def _ranks(exits: Path, plan: Plan) -> Ranks:
     """Every process, failures first and in the order in which they happened."""
-    found = {}
-    for file in exits.iterdir():
-        if file.suffix != ".part":
-            body = json.loads(file.read_text(encoding="utf-8"))
-            found[body["rank"]] = body
-    for index, process in enumerate(plan["processes"]):
-        node = plan["nodes"][process["node"]]["id"]
-        found.setdefault(index, {"rank": index, "node": node, "exit_code": None, "ended": None})
-    return tuple(sorted(found.values(), key=_failure_order))
+    ranks = {body["rank"]: body for body in exits_in(exits)}
+    for process in plan.processes:
+        missing = {"rank": process.rank, "node": plan.node_of(process).id, "exit_code": None, "ended": None}
+        ranks.setdefault(process.rank, missing)
+    return tuple(sorted(ranks.values(), key=_failure_order))
+
+
+def exits_in(folder: Path) -> list[dict[str, Any]]:
+    """What each process that has ended left: its `rank`, `node`, `exit_code`, and when it `ended`."""
+    files = [file for file in folder.iterdir() if file.suffix != ".part"]
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
 def _failure_order(rank: dict[str, Any]) -> tuple[bool, float, int]:

@@ -14,6 +14,7 @@ from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.local.watch.setup_plan import plan_of_setup
+from batchai_magics.launch.planning import mount_commands
 from batchai_magics.models.cluster import ClusterSpec
 
 QUERY = (
@@ -40,7 +41,7 @@ def _prepare(
     (layout.node(row["guid"], row["id"]) / "tmp").mkdir(parents=True, exist_ok=True)
     mounts.link(layout, layout.mounts(row["guid"]), volumes)
     has_task = spec.node_setup is not None and spec.node_setup.setup_task is not None
-    if not (has_task or mounts.commands(volumes)):
+    if not (has_task or mount_commands(volumes)):
         settle(store, row["id"], "")
     elif not row["preparer"]:
         return _start(store, layout, row, secrets)

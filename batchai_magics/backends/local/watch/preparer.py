@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process, step
 from batchai_magics.backends.local.watch.preparation import QUERY, settle
-
-RANK = str(Path(__file__).parents[2] / "node" / "rank.py")
+from batchai_magics.backends.node.programs import RANK
+from batchai_magics.launch.plan import Plan
 
 
 def main() -> None:
@@ -26,23 +25,24 @@ def main() -> None:
         row = db.execute(f"{QUERY} AND node.id = ?", (node,)).fetchone()
     if row is None:  # sent away meanwhile
         return
-    plan_file = layout.node(row["guid"], node) / "setup.json"
-    plan: dict[str, Any] = json.loads(plan_file.read_text(encoding="utf-8"))
-    problem = unmanaged.mount_for_node(store, layout, row, plan["mounts"])
-    if plan["processes"] and not problem:
+    plan_file = layout.setup(row["guid"], node)
+    plan = Plan.read(str(plan_file))
+    problem = unmanaged.mount_for_node(store, layout, row, plan.mounts)
+    if plan.processes and not problem:
         problem = _run_task(plan_file, plan, secrets)
     settle(store, node, problem)
     step.settle(store, layout)
 
 
-def _run_task(plan_file: Path, plan: dict[str, Any], secrets: dict[str, str]) -> str:
+def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:
     """Runs the setup task; gives why the node cannot be used when it failed."""
-    if plan["warning"]:
-        with Path(plan["stderr"]).open("a", encoding="utf-8") as log:
-            log.write(f"warning: {plan['warning']}\n")
+    stderr = plan.output.stderr.path
+    for note in plan.notes:
+        with Path(stderr).open("a", encoding="utf-8") as log:
+            log.write(f"warning: {note}\n")
     env = {**detached.clean_environment(sys.executable), **secrets}
     code = subprocess.run(
-        [sys.executable, "-I", "-S", RANK, str(plan_file), "0"], env=env, check=False
+        [plan.python, "-I", "-S", RANK, str(plan_file), "0"], env=env, check=False
     ).returncode
-    process.end(lambda: process.marked(plan["guid"]))
-    return f"The setup task ended with exit code {code}; its output is in {plan['stderr']}" if code else ""
+    process.end(lambda: process.marked(plan.guid))
+    return f"The setup task ended with exit code {code}; its output is in {stderr}" if code else ""

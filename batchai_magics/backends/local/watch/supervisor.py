@@ -14,9 +14,9 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
 
@@ -29,13 +29,15 @@ from batchai_magics.backends.local.watch import groundwork, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.outcome import (
     Outcome,
+    exits_in,
     failed_with,
     of_preparation,
     of_ranks,
     stopped,
 )
+from batchai_magics.backends.node.programs import RANK
+from batchai_magics.launch.plan import Launcher, Plan, Process, Role
 
-RANK = str(Path(__file__).parents[2] / "node" / "rank.py")
 TICK_S = 0.1
 HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
 ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
@@ -54,11 +56,11 @@ class Supervisor:
     def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> None:
         self._verdicts = verdicts
         self._layout = layout
-        self._plan: dict[str, Any] = json.loads(layout.plan.read_text(encoding="utf-8"))
+        self._plan = Plan.read(str(layout.plan))
         self._env = {**os.environ, **MPI_ENV, **secrets.variables}
         self._password = secrets.registry_password
-        self._log = ExecutionLog(self._plan["execution_logs"])
-        self._deadline = time.monotonic() + self._plan["max_wall_s"]
+        self._log = ExecutionLog(self._plan.execution_logs)
+        self._deadline = time.monotonic() + self._plan.limits.wall_s
         self._children: list[subprocess.Popen[bytes]] = []
         self._wakeup = process.wake_on_signals()
 
@@ -69,7 +71,7 @@ class Supervisor:
         finally:
             self._end_all()
             self._remove_containers()
-            if self._plan["mounts"]:
+            if self._plan.mounts:
                 unmanaged.unmount(self._layout.root)
         self._log.write(outcome.sentence)
         return outcome
@@ -87,9 +89,9 @@ class Supervisor:
         with log.open("wb") as output:
             child = self._popen(tool.argv, {**os.environ, **tool.env}, output)
         self._children = [child]
-        interrupted = self._watch(Path(self._plan["exits"]))
+        interrupted = self._watch(Path(self._plan.exits))
         if interrupted:
-            process.kill(lambda: process.marked(unmanaged.mark(self._plan["guid"])))
+            process.kill(lambda: process.marked(unmanaged.mark(self._plan.guid)))
             return interrupted
         words = log.read_text(encoding="utf-8", errors="replace")
         for line in words.splitlines():
@@ -97,23 +99,23 @@ class Supervisor:
         return tool.outcome(child.wait(), words)
 
     def _prepare(self) -> Outcome | None:
-        if not self._plan["preparation"]:
+        plan_file = self._layout.preparation
+        if not plan_file.exists():
             return None
         self._log.write("job preparation started")
-        plan_file = self._layout.plan.with_name("preparation.json")
-        plan = json.loads(plan_file.read_text(encoding="utf-8"))
-        self._children = [self._start_one(plan_file, i) for i in range(len(plan["processes"]))]
-        interrupted = self._watch(Path(plan["exits"]))
+        plan = Plan.read(str(plan_file))
+        self._children = [self._start_one(plan_file, process) for process in plan.processes]
+        interrupted = self._watch(Path(plan.exits))
         codes = [child.poll() for child in self._children]
         return interrupted or of_preparation([code for code in codes if code is not None])
 
     def _run_ranks(self) -> Outcome:
         self._announce()
-        is_mpi = self._plan["launcher"] == "mpi"
+        is_mpi = self._plan.launcher is Launcher.MPI
         self._children = [self._start_mpi()] if is_mpi else self._start_each()
-        exits = Path(self._plan["exits"])
+        exits = Path(self._plan.exits)
         interrupted = self._watch(exits)
-        by_themselves = {rank for rank, _ in _exit_codes(exits)}
+        by_themselves = {body["rank"] for body in exits_in(exits)}
         self._end_all()
         if interrupted:
             return interrupted.with_ranks(exits, self._plan)
@@ -121,30 +123,30 @@ class Supervisor:
         return of_ranks(exits, self._plan, by_themselves, launcher_code=launcher_code)
 
     def _announce(self) -> None:
-        for note in self._plan["notes"]:
+        for note in self._plan.notes:
             self._log.write(f"warning: {note}")
-        count = len(self._plan["processes"])
-        self._log.write(f"starting {count} process(es) on {len(self._plan['nodes'])} node(s)")
+        count = len(self._plan.processes)
+        self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
 
     def _remove_containers(self) -> None:
-        for command in self._plan["removals"]:
+        for command in self._plan.containers.removals:
             subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
     def _start_each(self) -> list[subprocess.Popen[bytes]]:
-        return [self._start_one(self._layout.plan, i) for i in range(len(self._plan["processes"]))]
+        return [self._start_one(self._layout.plan, process) for process in self._plan.processes]
 
-    def _start_one(self, plan: Path, index: int) -> subprocess.Popen[bytes]:
-        argv = [self._plan["python"], "-I", "-S", RANK, str(plan), str(index)]
+    def _start_one(self, plan: Path, process: Process) -> subprocess.Popen[bytes]:
+        argv = [self._plan.python, "-I", "-S", RANK, str(plan), str(process.rank)]
         return self._popen(argv, self._env, self._log.file)
 
     def _start_mpi(self) -> subprocess.Popen[bytes]:
         plan = self._plan
-        where = ["-hosts", ",".join(node["id"] for node in plan["nodes"]), "-ppn", str(plan["per_node"])]
+        where = ["-hosts", ",".join(node.id for node in plan.nodes), "-ppn", str(plan.processes_per_node)]
         # Containers do not inherit the descriptor that ranks speak to mpiexec over: they get a port.
-        port = ["-pmi-port"] if plan["engine"] else []
+        port = ["-pmi-port"] if plan.containers.engine else []
         how = [*port, "-launcher", "fork", "-iface", self._env["FI_TCP_IFACE"], "-localhost", "127.0.0.1"]
-        command = [plan["python"], "-I", "-S", RANK, str(self._layout.plan)]
-        argv = [plan["mpiexec"], *how, *where, "-n", str(len(plan["processes"])), *command]
+        command = [plan.python, "-I", "-S", RANK, str(self._layout.plan)]
+        argv = [plan.mpiexec, *how, *where, "-n", str(len(plan.processes)), *command]
         return self._popen(argv, self._env, self._log.file)
 
     def _popen(
@@ -168,7 +170,7 @@ class Supervisor:
                 return stopped(reason)
             if time.monotonic() > self._deadline:
                 return failed_with(
-                    "JobMaxWallClockTimeReached", f"The job ran longer than {self._plan['max_wall']}"
+                    "JobMaxWallClockTimeReached", f"The job ran longer than {self._plan.limits.wall}"
                 )
             if self._is_over(exits):
                 self._let_end()
@@ -177,11 +179,14 @@ class Supervisor:
 
     def _is_over(self, exits: Path) -> bool:
         """Whether a process has failed, or only parameter servers are left."""
-        ended = dict(_exit_codes(exits))
-        if any(ended.values()):
+        codes = {body["rank"]: body["exit_code"] for body in exits_in(exits)}
+        if any(codes.values()):
             return True
-        roles = {i: p["role"] for i, p in enumerate(self._plan["processes"])}
-        return "ps" in roles.values() and all(i in ended for i, role in roles.items() if role != "ps")
+        servers = [process.role is Role.PARAMETER_SERVER for process in self._plan.processes]
+        return any(servers) and all(
+            is_server or process.rank in codes
+            for process, is_server in zip(self._plan.processes, servers, strict=True)
+        )
 
     def _let_end(self) -> None:
         deadline = time.monotonic() + ENDING_S
@@ -190,7 +195,7 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """Ends the job's processes kindly, then everything below this process surely."""
-        guid = self._plan["guid"]
+        guid = self._plan.guid
         process.end(lambda: process.marked(guid))
         process.kill(lambda: [*process.marked(guid), *self._descendants()])
         for child in self._children:
@@ -198,7 +203,7 @@ class Supervisor:
 
     def _descendants(self) -> list[psutil.Process]:
         """All below this process, but for what serves its mounts: that ends by itself, unmounted."""
-        serving = process.marked(unmanaged.mark(self._plan["guid"])) if self._plan["mounts"] else []
+        serving = process.marked(unmanaged.mark(self._plan.guid)) if self._plan.mounts else []
         return [child for child in psutil.Process().children(recursive=True) if child not in serving]
 
 
@@ -242,13 +247,6 @@ def _wait_for_nodes(verdicts: Verdicts, job: JobLayout) -> bool:
             return True
         time.sleep(HOLD_S if not verdicts.is_assigned() else 0.01)
     return False
-
-
-def _exit_codes(exits: Path) -> Iterator[tuple[int, int]]:
-    for file in exits.iterdir():
-        if file.suffix != ".part":
-            body = json.loads(file.read_text(encoding="utf-8"))
-            yield body["rank"], body["exit_code"]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,13 +15,20 @@ from batchai_magics.backends.local.watch.outcome import (
     of_ranks,
     stopped,
 )
+from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process, Role
 
 
-def plan(folder: Path, *roles: str, notes: tuple[str, ...] = ()) -> dict[str, Any]:
+def plan(folder: Path, *roles: str, notes: tuple[str, ...] = ()) -> Plan:
     """A plan of processes on two nodes, every other one on the second."""
-    processes = [{"node": index % 2, "role": role} for index, role in enumerate(roles)]
-    nodes = [{"id": "n0"}, {"id": "n1"}]
-    return {"processes": processes, "nodes": nodes, "notes": notes, "stdout": str(folder / "stdout.txt")}
+    return Plan(
+        guid="g",
+        nodes=tuple(Node(f"n{number}", "/", "/tmp", {}) for number in range(2)),
+        processes=tuple(Process(rank, rank % 2, "x", Role(role)) for rank, role in enumerate(roles)),
+        output=Output(*(LogFile(str(folder / name)) for name in ("stdout.txt", "stderr.txt"))),
+        exits=str(folder),
+        python="python",
+        notes=notes,
+    )
 
 
 def leave(folder: Path, rank: int, code: int, ended: float = 1.0) -> None:

@@ -10,8 +10,7 @@ import pytest
 
 @pytest.mark.slow
 def test_a_supervisor_starts_without_the_models_which_take_long() -> None:
-    code = (
-        "import sys; from batchai_magics.backends.local import supervisor; print('pydantic' in sys.modules)"
-    )
+    module = "batchai_magics.backends.local.watch.supervisor"
+    code = f"import sys, {module}; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -1,0 +1,47 @@
+"""What a plan is made from beside the description: the job's nodes, and the site that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from batchai_magics.launch.plan import LogFile, Output
+
+NO_RECORDS = Output(LogFile(""), LogFile(""))
+
+
+@dataclass(frozen=True)
+class NodeShare:
+    """A node as a job sees it: its name and address, its GPUs and cores, and its own paths."""
+
+    id: str
+    gpu_count: int
+    mount_root: str
+    job_mount_root: str
+    temp: str
+    address: str = ""  # where the other nodes reach its processes
+    tmpdir: str = ""
+    devices: tuple[int, ...] = ()  # GPUs of the machine that belong to the node
+    core_count: int = 1  # cores of the machine that belong to it
+
+
+@dataclass(frozen=True)
+class JobSite:
+    """What all nodes of a job share: folders, interpreters, and free TCP ports (one a process).
+
+    `records` is where its ranks record who wrote what, and when, as `Output` says of both streams.
+    """
+
+    stdouterr: str
+    shared_temp: str
+    host_file: str
+    output_segment: str
+    python: str  # runs the job's scripts
+    python_wrapper: str = ""  # runs a script so that an error in one rank ends the job
+    ports: tuple[int, ...] = ()
+    guid: str = ""
+    rank_python: str = ""  # runs the ranks' program
+    exits: str = ""
+    preparation_exits: str = ""
+    records: Output = NO_RECORDS
+    thread_count: str = ""  # of each process; its share of the node's cores when that is not given
+    disk_grace_s: float = 60.0
