@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from batchai_magics.errors import UsageError
+from batchai_magics.metrics.reading.expressions import Expression, Match, compile_expression, lines_found
 from batchai_magics.metrics.reading.lines import Block, lines_of
 from batchai_magics.metrics.reading.prefixes import PREFIX, rank_of
 from batchai_magics.metrics.reading.view import View
@@ -31,14 +31,15 @@ class Patterns:
 
     def cut(self, block: Block) -> Iterator[Part]:
         """A block's lines, parted where a pattern begins or ceases to find something."""
+        patterns = self._compiled.values()
+        found = {place for pattern in patterns for place in lines_found(pattern.expression, block.data)}
         begin, is_found = 0, False
         for line in lines_of(block):
-            is_next = any(pattern.search(line.data.rstrip(b"\n")) for pattern in self._compiled.values())
             place = line.offset - block.offset
-            if is_next != is_found and place > begin:
+            if (place in found) != is_found and place > begin:
                 yield Part(Block(block.data[begin:place], block.offset + begin), is_found)
                 begin = place
-            is_found = is_next
+            is_found = place in found
         yield Part(Block(block.data[begin:], block.offset + begin), is_found)
 
     def records(self, view: View, *, without: Collection[str] = ()) -> Iterator[PatternRecord]:
@@ -47,36 +48,40 @@ class Patterns:
         rank = rank_of(PREFIX.match(line)) if view.rank is None else view.rank
         end, wall_time = view.end_offset(0), view.wall_time(len(line))
         for name, pattern in self._compiled.items():
-            for match in pattern.finditer(line) if name not in without else ():
-                value, step = _found(match)
+            for match in pattern.expression.finditer(line) if name not in without else ():
+                value, step = pattern.value(match), pattern.step(match)
                 if value is not None:
                     yield PatternRecord(name, value, step, rank, end, wall_time)
 
 
-def _compile(name: str, regex: str) -> re.Pattern[bytes]:
-    try:
-        pattern = re.compile(regex.encode())
-    except (re.error, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"--metric {name}: {regex!r} is no regular expression: {error}",
-            hint=r"Write it as Python's re takes it, for example loss='loss: (\d+\.\d+)'.",
-        ) from error
-    if not pattern.groups:
+class _Pattern(NamedTuple):
+    """An expression, and the numbers of the groups that tell the value and the step."""
+
+    expression: Expression
+    value_groups: Sequence[int]  # the first one that took part tells it
+    step_group: int | None
+
+    def value(self, match: Match) -> float | None:
+        """None where that is no number."""
+        texts = (match[group] for group in self.value_groups)
+        return _number(next((text for text in texts if text is not None), None))
+
+    def step(self, match: Match) -> int | None:
+        """None where that is no whole number, or no group tells it."""
+        step = None if self.step_group is None else _number(match[self.step_group])
+        return int(step) if step is not None and step.is_integer() else None
+
+
+def _compile(name: str, regex: str) -> _Pattern:
+    expression = compile_expression(regex, option=f"--metric {name}")
+    if not expression.groups:
         raise UsageError(
             f"--metric {name}: {regex!r} has no group, so it does not say which number is meant",
             hint=r"Put the number in round brackets, for example loss='loss: (\d+\.\d+)'.",
         )
-    return pattern
-
-
-def _found(match: re.Match[bytes]) -> tuple[float | None, int | None]:
-    """The value of a match, None if that is no number, and its step if the pattern has a group `step`."""
-    groups = match.groupdict()
-    step_index = match.re.groupindex.get("step")
-    unnamed = (match[i] for i in range(1, match.re.groups + 1) if i != step_index)
-    first = next((text for text in unnamed if text is not None), None)
-    step = _number(groups.get("step"))
-    return _number(groups.get("value", first)), int(step) if step is not None and step.is_integer() else None
+    value, step = expression.groupindex.get(b"value"), expression.groupindex.get(b"step")
+    unnamed = [group for group in range(1, expression.groups + 1) if group != step]
+    return _Pattern(expression, [value] if value else unnamed, step)
 
 
 def _number(text: bytes | None) -> float | None:

@@ -8,10 +8,9 @@ from array import array
 from collections.abc import Callable
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.errors import UsageError
+from batchai_magics.metrics.reading.expressions import Expression, compile_expression, lines_found
 from batchai_magics.widgets.job.rank_lines import Read, is_of
 from batchai_magics.widgets.job.rank_tags import spans_of
-from batchai_magics.widgets.job.steady_pattern import SteadyPattern, is_risky
 
 PIECE_BYTES = 1 << 20
 SLICE_S = 0.2
@@ -28,19 +27,14 @@ _ESCAPES = re.compile(rb"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 def pattern_of(query: str, *, is_regex: bool) -> Pattern:
     """What the page's search box says, as a pattern; capitals count only in plain text that has some.
 
-    Raises UsageError for what is no regular expression, or could take forever.
+    Raises UsageError for what is no expression that can be searched in linear time.
     """
-    source = query if is_regex else re.escape(query)
-    has_upper = not is_regex and query != query.lower()
-    try:
-        if is_regex and is_risky(source.encode()):
-            return SteadyPattern(source.encode())
-        return re.compile(source.encode(), re.MULTILINE | (0 if has_upper else re.IGNORECASE))
-    except (re.error, RecursionError, OverflowError) as error:
-        raise UsageError(f"no valid expression: {error}") from error
+    if is_regex:
+        return compile_expression(query, option="search", ignores_case=True)
+    return re.compile(re.escape(query.encode()), re.IGNORECASE if query == query.lower() else 0)
 
 
-Pattern = re.Pattern[bytes] | SteadyPattern
+Pattern = re.Pattern[bytes] | Expression
 
 
 class Search:
@@ -99,29 +93,11 @@ class Search:
     def _matches(self, data: bytes) -> list[int]:
         """Where the matching lines of whole lines start."""
         pattern = self._pattern
-        if isinstance(pattern, SteadyPattern):
-            return _lines_where(pattern.is_in, data)
         # Colours and overwritten progress lines are not what the reader sees: such text is cleaned first. One
         # that matches nothing, too, has to be asked line by line: that is no match here.
         if b"\x1b" in data or b"\r" in data or pattern.search(b""):
-            return _lines_where(lambda line: any(match.group() for match in pattern.finditer(line)), data)
-        found: list[int] = []
-        match = pattern.search(data)
-        while match:
-            start = data.rfind(b"\n", 0, match.start()) + 1
-            end = data.find(b"\n", match.start())
-            end = len(data) if end < 0 else end
-            if start >= len(data):
-                break
-            # A match over several lines is none; what it began with may still be one.
-            if match.end() > end:
-                match = pattern.search(data[start:end])
-            if match:
-                found.append(start)
-            if end + 1 >= len(data):
-                break
-            match = pattern.search(data, end + 1)
-        return found
+            return _lines_where(lambda line: any(match[0] for match in pattern.finditer(line)), data)
+        return list(lines_found(pattern, data))
 
 
 def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:

@@ -112,7 +112,7 @@ def test_a_search_stops_when_its_time_is_over():
     assert (search.scanned, search.is_complete) == (1 << 20, False)
 
 
-@pytest.mark.parametrize("query", ["(", r"(a+)+\1", "a{99999999999}"])
+@pytest.mark.parametrize("query", ["(", r"(a+)+\1", "a{9999}"])
 def test_an_expression_that_cannot_work_is_refused(query):
     with pytest.raises(UsageError, match="no valid expression"):
         pattern_of(query, is_regex=True)
