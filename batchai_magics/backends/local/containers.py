@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.local import registry
+from batchai_magics.backends.node import registry
 from batchai_magics.launch.plan import Containers, Launcher, Plan, Process, Pull
 from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec

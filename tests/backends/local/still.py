@@ -17,7 +17,7 @@ from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import record
 from batchai_magics.backends.local.watch import detached, preparation, scheduler
-from batchai_magics.backends.local.watch.outcome import failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.local import registry
+from batchai_magics.backends.node import registry
 from batchai_magics.errors import CapabilityError, SpecError
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.states import ExecutionState

@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.local import elevation
 from batchai_magics.backends.local.folders import node_folders, trees
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN
 from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.node import elevation
 from batchai_magics.launch.plan import Mount
 
 TICK_S = 0.05

@@ -25,7 +25,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN, record
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.outcome import failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.errors import ConflictError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_name

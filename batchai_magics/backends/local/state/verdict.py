@@ -9,7 +9,7 @@ import time
 
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.outcome import Outcome
+from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.errors import StorageError
 
 OPEN_STATES = ("queued", "running", "terminating")

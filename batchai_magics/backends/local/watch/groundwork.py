@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from batchai_magics.backends.local import registry
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import JobLayout
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.outcome import Outcome, failed_with
+from batchai_magics.backends.node import registry
+from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.launch.plan import Directory, Need, Plan
 
 PREPARATION_FAILED = "JobPreparationFailed"

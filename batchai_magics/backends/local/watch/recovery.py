@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from batchai_magics.backends.local import registry
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN, record
 from batchai_magics.backends.local.watch import process, scheduler
-from batchai_magics.backends.local.watch.outcome import Outcome, failed_with, stopped
+from batchai_magics.backends.node import registry
+from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
 
 
 def recover(store: Store, layout: Layout) -> bool:

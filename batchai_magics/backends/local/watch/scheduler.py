@@ -16,7 +16,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import record
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.outcome import failed_with
+from batchai_magics.backends.node.outcome import failed_with
 
 
 def step(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:

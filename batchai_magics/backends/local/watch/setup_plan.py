@@ -6,9 +6,9 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from batchai_magics.backends.local import elevation
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.node import elevation
 from batchai_magics.launch.directories import expand
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 from batchai_magics.launch.planning import mount_commands

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN, record
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.outcome import stopped
+from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.errors import ConflictError
 from batchai_magics.models.ids import ResourceId
 

@@ -21,13 +21,13 @@ from typing import IO
 import psutil
 
 from batchai_magics.backends.local.folders import shared_memory, unmanaged
-from batchai_magics.backends.local.folders.execution_log import ExecutionLog
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import Verdicts
 from batchai_magics.backends.local.watch import groundwork, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.outcome import (
+from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.outcome import (
     Outcome,
     exits_in,
     failed_with,

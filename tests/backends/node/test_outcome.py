@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.watch import outcome
-from batchai_magics.backends.local.watch.outcome import (
+from batchai_magics.backends.node import outcome
+from batchai_magics.backends.node.outcome import (
     Outcome,
     failed_with,
     of_preparation,
