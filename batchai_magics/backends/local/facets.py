@@ -10,7 +10,7 @@ from batchai_magics.backends.local.folders import mounts, outputs
 from batchai_magics.backends.local.state import nodes, usage
 from batchai_magics.backends.local.state.accounts import LocalGroups
 from batchai_magics.backends.local.watch import execution, stopping
-from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.backends.service import refusals
 from batchai_magics.models.cluster import VmPriority
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster
@@ -29,7 +29,7 @@ class NodeCommands:
         """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
         backend = self._backend
         if node_id not in [node.id for node in backend.nodes(id)]:
-            raise NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
+            raise refusals.node_not_found(node_id)
         return execution.run(backend.layout, nodes.cluster_guid(backend.store, node_id), node_id, command)
 
 
@@ -44,9 +44,7 @@ class Preemption:
         backend = self._backend
         found = backend.show(cluster)
         if not isinstance(found, Cluster) or found.spec.vm_priority is not VmPriority.LOW_PRIORITY:
-            text = f"{found.id.name} is no lowpriority cluster: nothing takes its nodes away"
-            hint = "Create one with --vm-priority lowpriority."
-            raise ConflictError(text, code="NotLowPriority", hint=hint)
+            raise refusals.not_low_priority(found.id)
         stopping.wake(backend.store, nodes.preempt(backend.store, found.id, node_id))
         backend.settle(force=True)
 
@@ -63,10 +61,7 @@ class SetupLogs:
         assert isinstance(found, Cluster)
         setup = found.spec.node_setup
         if not (setup and setup.setup_task):
-            raise ServiceError(
-                "List files is supported only for clusters with startup task configure to store its output on"
-                " Azure File Share or Azure Blob Container"
-            )
+            raise refusals.no_setup_logs()
         return outputs.listing(mounts.setup_logs(self._backend.layout, found.spec), path)
 
 

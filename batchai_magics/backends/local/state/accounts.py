@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from batchai_magics.backends.base import ResourceGroup, StorageAccount
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.errors import ConflictError, NotFoundError, Problem, SpecError
+from batchai_magics.backends.service import refusals
+from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.ids import GROUP
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
@@ -36,8 +37,7 @@ class LocalAccounts:
         with self._store.write() as db:
             row = db.execute("SELECT * FROM account WHERE name = ?", (name,)).fetchone()
             if row and row["group_name"].lower() != group.lower():
-                text = f"The storage account named {name} is already taken."
-                raise ConflictError(text, code="StorageAccountAlreadyTaken", hint="Choose another name.")
+                raise refusals.account_taken(name)
             if not row:
                 ensure_group(db, group, location)
                 values = (name, group, location, sku, new_key(), new_key())
@@ -78,10 +78,7 @@ class LocalAccounts:
             row: sqlite3.Row | None = db.execute("SELECT * FROM account WHERE name = ?", (name,)).fetchone()
             names = [known for (known,) in db.execute("SELECT name FROM account ORDER BY name")]
         if row is None:
-            hint = f"There are: {', '.join(names)}." if names else "There is none yet."
-            raise NotFoundError(
-                f'Cannot find "{name}" storage account.', code="StorageAccountNotFound", hint=hint
-            )
+            raise refusals.account_not_found(name, names)
         return row
 
 
@@ -109,7 +106,7 @@ class LocalGroups:
         with self._store.read() as db:
             row = db.execute("SELECT * FROM resource_group WHERE key = ?", (name.lower(),)).fetchone()
         if row is None:
-            raise NotFoundError(f"Resource group '{name}' could not be found.", code="ResourceGroupNotFound")
+            raise refusals.group_not_found(name)
         return _group(row)
 
     def list(self) -> Sequence[ResourceGroup]:

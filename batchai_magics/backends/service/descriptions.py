@@ -1,0 +1,44 @@
+"""Descriptions as a backend keeps them: what the service adds, what is written down, how they are known."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import ResourceId
+
+
+def kept_text(spec: Spec) -> str:
+    """The description as it is kept: wire JSON without secrets."""
+    if isinstance(spec, WorkspaceSpec):
+        return json.dumps({"location": spec.location})
+    return "{}" if isinstance(spec, ExperimentSpec) else json.dumps(spec.to_wire())
+
+
+def fingerprint(spec: Spec) -> str:
+    """A digest to know a description again by, without its secrets: a digest of them could be guessed."""
+    if isinstance(spec, WorkspaceSpec | ExperimentSpec):
+        return ""
+    data = json.dumps(spec.to_wire(), sort_keys=True).encode()
+    return hashlib.sha256(data).hexdigest()
+
+
+def output_segment(job: ResourceId, guid: str) -> str:
+    """The path below the output prefix that belongs to one run of a job, as the service wrote it."""
+    return f"{_scope(job)}/experiments/{job.experiment}/jobs/{job.name}/{guid}"
+
+
+def with_setup_suffix(spec: ClusterSpec, cluster: ResourceId, guid: str) -> ClusterSpec:
+    """The description with the path that the service adds for the logs of a setup task, if there is one."""
+    setup = spec.node_setup
+    if not (setup and setup.setup_task):
+        return spec
+    suffix = f"{_scope(cluster)}/clusters/{cluster.name}/{guid}"
+    task = setup.setup_task.model_copy(update={"std_out_err_path_suffix": suffix})
+    return spec.model_copy(update={"node_setup": setup.model_copy(update={"setup_task": task})})
+
+
+def _scope(id: ResourceId) -> str:
+    return f"{id.subscription}/{id.group}/workspaces/{id.workspace}"

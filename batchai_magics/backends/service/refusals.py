@@ -1,0 +1,92 @@
+"""What the service says when it refuses: every error made here, so that all backends say it alike.
+
+The words, the codes and their odd grammar are those of the recordings; hints are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchai_magics.errors import ConflictError, NotFoundError, Problem, ServiceError, SpecError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import STDOUTERR
+
+
+def not_found(id: ResourceId, names: Sequence[str] = ()) -> NotFoundError:
+    """There is no such resource; `names` are some that there are in its place."""
+    text = f"The specified {id.kind.noun} {id.name} is not found"
+    return NotFoundError(text, code=f"{id.kind.code}NotFound", hint=_known(names))
+
+
+def node_not_found(node_id: str) -> NotFoundError:
+    """There is no such node."""
+    return NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
+
+
+def output_directory_not_found(directory_id: str, known: Sequence[str]) -> NotFoundError:
+    """The job has no such output directory; `known` are the ids of those that it has."""
+    hint = f"This job has: {', '.join([STDOUTERR, *known])}."
+    return _no_directory(directory_id, hint)
+
+
+def output_directory_not_here(directory_id: str, path: str) -> NotFoundError:
+    """The output directory is at `path` on the job's nodes, and on no share that could be looked into."""
+    return _no_directory(directory_id, f"It is at {path} on the job's nodes.")
+
+
+def group_not_found(name: str) -> NotFoundError:
+    """There is no such resource group."""
+    return NotFoundError(f"Resource group '{name}' could not be found.", code="ResourceGroupNotFound")
+
+
+def account_not_found(name: str, names: Sequence[str] = ()) -> NotFoundError:
+    """There is no such storage account; `names` are those that there are."""
+    text = f'Cannot find "{name}" storage account.'
+    return NotFoundError(text, code="StorageAccountNotFound", hint=_known(names) or "There is none yet.")
+
+
+def already_exists(id: ResourceId) -> ConflictError:
+    """Something different has that id."""
+    if id.kind is Kind.JOB:
+        text = "A job with given name, experiment, workspace and resource group already exists."
+        return ConflictError(
+            f"{text} It is a different job.", code="JobAlreadyExists", hint=f"Name: {id.name}"
+        )
+    text = f'"{id.name}" already exists in "{id.group}" resource group under {id.workspace} resource group.'
+    return ConflictError(text, code=f"{id.kind.code}AlreadyExists", hint="Show it, or delete it first.")
+
+
+def account_taken(name: str) -> ConflictError:
+    """A storage account of another group has that name."""
+    text = f"The storage account named {name} is already taken."
+    return ConflictError(text, code="StorageAccountAlreadyTaken", hint="Choose another name.")
+
+
+def not_low_priority(cluster: ResourceId) -> ConflictError:
+    """Nothing takes the nodes of that cluster away."""
+    text = f"{cluster.name} is no lowpriority cluster: nothing takes its nodes away"
+    return ConflictError(text, code="NotLowPriority", hint="Create one with --vm-priority lowpriority.")
+
+
+def no_setup_logs() -> ServiceError:
+    """The cluster has no setup task, and so no files of one."""
+    return ServiceError(
+        "List files is supported only for clusters with startup task configure to store its output on"
+        " Azure File Share or Azure Blob Container"
+    )
+
+
+def too_many_nodes(count: int, cluster: ResourceId, most: int) -> SpecError:
+    """A job asks for more nodes than its cluster will ever have."""
+    fix = f"ask for at most {most}, or run `%batchai cluster resize -n {cluster.name} -t {count}`"
+    text = f"{count} nodes are asked for, and cluster {cluster.name} has {most}"
+    return SpecError([Problem("properties.nodeCount", text, fix)])
+
+
+def _no_directory(directory_id: str, hint: str) -> NotFoundError:
+    text = f"The specified outputDirectoryId {directory_id} is not present on a mount root"
+    return NotFoundError(text, code="OutputDirectoryNotFound", hint=hint)
+
+
+def _known(names: Sequence[str]) -> str:
+    return f"There are: {', '.join(names)}." if names else ""

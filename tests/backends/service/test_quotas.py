@@ -1,0 +1,58 @@
+"""Cores are counted by family and priority, and refused beyond the quota, not at it."""
+
+import pytest
+
+from batchai_magics.backends.service.quotas import FAMILIES, MOST_CLUSTERS, Nodes, check, family, usages
+from batchai_magics.errors import ConflictError
+
+CLUSTERS = [
+    Nodes("STANDARD_NC6", 2),
+    Nodes("Standard_D2", 3),
+    Nodes("Standard_NC12", 1, is_low_priority=True),
+]
+
+
+def used(clusters):
+    return {usage.name: usage.current for usage in usages(clusters, 100)}
+
+
+def test_clusters_and_cores_are_counted_by_family_and_priority():
+    counted = used(CLUSTERS)
+    assert counted["Clusters"] == 3
+    assert counted["Total Cluster Dedicated Regional vCPUs"] == 2 * 6 + 3 * 2
+    assert counted["Standard NC Family Cluster Dedicated vCPUs"] == 12
+    assert counted["Standard D Family Cluster Dedicated vCPUs"] == 6
+    assert counted["Total Cluster LowPriority Regional vCPUs"] == 12
+    assert counted["Standard NC Family Cluster LowPriority vCPUs"] == 12
+    assert counted["Standard ND Family Cluster Dedicated vCPUs"] == 0
+
+
+def test_the_list_is_that_of_the_service():
+    listed = usages([], 100)
+    assert len(listed) == 1 + 2 * (1 + len(FAMILIES)) == 17
+    assert (listed[0].name, listed[0].limit) == ("Clusters", MOST_CLUSTERS)
+    assert {usage.limit for usage in listed[1:]} == {100}
+    assert listed[9].localized_name == "Total Cluster Low Priority Regional vCPUs"
+
+
+def test_as_many_cores_as_the_quota_are_given_and_not_one_more():
+    check(Nodes("Standard_NC6", 1), CLUSTERS, 36)
+    with pytest.raises(ConflictError) as caught:
+        check(Nodes("Standard_NC6", 1), CLUSTERS, 35)
+    assert caught.value.code == "OperationNotAllowed"
+    assert "Maximum allowed: 35, Current in use: 30, Additional requested: 6." in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("vm_size", "name"),
+    [
+        ("standard_nc6", "NC"),
+        ("Standard_NC6s_v2", "NCv2"),
+        ("Standard_NC24rs_v3", "NCv3"),
+        ("Standard_ND6s", "ND"),
+        ("Standard_D2_v2", "Dv2"),
+        ("Standard_NV6", "NV"),
+    ],
+)
+def test_a_family_is_the_letters_and_the_version(vm_size, name):
+    assert family(vm_size) == name
