@@ -10,6 +10,7 @@ from typing import Any
 
 from batchai_magics.errors import UsageError
 from batchai_magics.models.times import duration
+from batchai_magics.options.expressions import compile_expression
 
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
@@ -129,12 +130,7 @@ def patterns_of(texts: list[str] | None) -> dict[str, str]:
     """The regular expressions of `--metric NAME=REGEX` by name; UsageError for one that is none."""
     pairs = _pairs("--metric", texts, "NAME=REGEX")
     for name, pattern in pairs.items():
-        _checked(
-            f"--metric {name}",
-            pattern,
-            re.compile,
-            "the pattern finds one number, as in loss=loss: ([0-9.]+)",
-        )
+        compile_expression(pattern, option=f"--metric {name}")
     return pairs
 
 
@@ -143,7 +139,7 @@ def _checked(option: str, text: str, check: Callable[[str], Any], hint: str) -> 
         if check(text):
             return text
         raise ValueError("it must be longer than no time at all")
-    except (ValueError, re.error) as error:
+    except ValueError as error:
         raise UsageError(f"{option}: {error}", hint=hint) from None
 
 

@@ -75,8 +75,13 @@ def test_a_secret_that_is_not_there_is_named():
 
 
 def test_a_broken_pattern_is_named():
-    with pytest.raises(UsageError, match=r"--metric loss: .*unterminated"):
+    with pytest.raises(UsageError, match=r"--metric loss: .*missing \)"):
         values("--metric", "loss=(")
+
+
+def test_a_pattern_that_could_not_be_searched_is_refused_before_anything_is_submitted():
+    with pytest.raises(UsageError, match=r"--metric loss: .*invalid perl operator"):
+        values("--metric", "loss=(?<=loss: )(.*)")
 
 
 @pytest.mark.parametrize("name", ["1a", "a b", "for", "", "a.b"])

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics.reading.expressions import Expression, Match, compile_expression, lines_found
 from batchai_magics.metrics.reading.lines import Block, lines_of
 from batchai_magics.metrics.reading.prefixes import PREFIX, rank_of
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import PatternRecord
+from batchai_magics.options.expressions import Expression, Match, compile_expression, lines_found
 
 
 class Part(NamedTuple):

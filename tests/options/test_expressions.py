@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import read_metrics
-from batchai_magics.metrics.reading.expressions import compile_expression, lines_found
+from batchai_magics.options.expressions import compile_expression, lines_found
 
 ATOMS = st.sampled_from(
     ["a", "b", "[ab]", "[^a]", ".", r"\w", r"\b", r"\B", "^", "$", r"\d", "", "B", r"\A", r"\."]
