@@ -1,4 +1,4 @@
-"""How a job ran: its times, its exit code, why it failed, and what became of each of its processes."""
+"""How a job ran: its times, its exit code, why it failed, what became of each process, what it wrote."""
 
 from __future__ import annotations
 
@@ -97,3 +97,19 @@ class RankExit:
             exit_code=answer.optional_number("exitCode"),
             ended=answer.optional_time("endTime"),
         )
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file or folder that a job wrote; `path` is relative to its output directory, with `/`."""
+
+    path: str
+    is_directory: bool
+    size_bytes: int
+    modified: datetime | None = None
+    download_url: str | None = None  # where a browser or curl gets it; None for a folder
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rsplit("/", 1)[-1]

@@ -42,15 +42,13 @@ from batchai_magics.backends.base.values import (
     CommandOutput,
     ExperimentSpec,
     FileRef,
-    OutputFile,
-    ResourceGroup,
     Span,
     Spec,
-    StorageAccount,
-    Usage,
     WorkspaceSpec,
     Written,
 )
+from batchai_magics.models.execution import OutputFile
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 __all__ = [
     "ACCOUNTS",

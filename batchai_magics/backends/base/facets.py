@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import CommandOutput, OutputFile, Usage
+from batchai_magics.backends.base.values import CommandOutput
 from batchai_magics.errors import CapabilityError
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.subscription import Usage
 
 AnyFacet = TypeVar("AnyFacet")
 

@@ -11,10 +11,10 @@ from batchai_magics.backends.base.values import (
     Capabilities,
     Chunk,
     FileRef,
-    OutputFile,
     Spec,
 )
 from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import Node, Resource

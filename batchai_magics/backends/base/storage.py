@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from batchai_magics.backends.base.values import ResourceGroup, StorageAccount
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
 
 @dataclass(frozen=True)

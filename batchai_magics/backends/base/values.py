@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from collections.abc import Generator
+from dataclasses import dataclass
 
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -26,22 +24,6 @@ class ExperimentSpec:
 
 
 Spec = WorkspaceSpec | ExperimentSpec | ClusterSpec | JobSpec | FileServerSpec
-
-
-@dataclass(frozen=True)
-class OutputFile:
-    """A file or folder that a job wrote; `path` is relative to its output directory, with `/`."""
-
-    path: str
-    is_directory: bool
-    size_bytes: int
-    modified: datetime | None = None
-    download_url: str | None = None  # where a browser or curl gets it; None for a folder
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rsplit("/", 1)[-1]
 
 
 @dataclass(frozen=True)
@@ -105,73 +87,6 @@ class Capabilities:
     unmanaged_mounts: bool = True
     key_vault: bool = True
     runs_here: bool = False  # jobs share this machine's interpreter and file system
-
-
-@dataclass(frozen=True)
-class ResourceGroup:
-    """A resource group: what holds workspaces and storage accounts, and takes them with it when deleted."""
-
-    subscription: str
-    name: str
-    location: str
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    def to_wire(self) -> dict[str, Any]:
-        """The JSON of Azure Resource Manager."""
-        return {
-            "id": f"/subscriptions/{self.subscription}/resourceGroups/{self.name}",
-            "location": self.location,
-            "name": self.name,
-            "properties": {"provisioningState": "Succeeded"},
-            "tags": dict(self.tags) or None,
-            "type": "Microsoft.Resources/resourceGroups",
-        }
-
-
-@dataclass(frozen=True)
-class StorageAccount:
-    """A storage account: what shares and containers belong to."""
-
-    subscription: str
-    group: str
-    name: str
-    location: str
-    sku: str = "Standard_LRS"
-    kind: str = "Storage"
-
-    def to_wire(self) -> dict[str, Any]:
-        """The JSON of Azure Resource Manager."""
-        group = f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
-        return {
-            "id": f"{group}/providers/Microsoft.Storage/storageAccounts/{self.name}",
-            "kind": self.kind,
-            "location": self.location,
-            "name": self.name,
-            "primaryLocation": self.location,
-            "provisioningState": "Succeeded",
-            "resourceGroup": self.group,
-            "sku": {"name": self.sku, "tier": self.sku.partition("_")[0]},
-            "type": "Microsoft.Storage/storageAccounts",
-        }
-
-
-@dataclass(frozen=True)
-class Usage:
-    """How much of a quota is used; `name` is the service's word, `localized_name` the one for people."""
-
-    name: str
-    localized_name: str
-    current: int
-    limit: int
-
-    def to_wire(self) -> dict[str, Any]:
-        """The service's JSON."""
-        return {
-            "unit": "Count",
-            "currentValue": self.current,
-            "limit": self.limit,
-            "name": {"value": self.name, "localizedValue": self.localized_name},
-        }
 
 
 @dataclass(frozen=True)
