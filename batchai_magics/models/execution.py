@@ -113,3 +113,25 @@ class OutputFile:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rsplit("/", 1)[-1]
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON, which has of a folder nothing but its name."""
+        if self.is_directory:
+            return {"name": self.name, "fileType": "directory"}
+        modified = {"lastModified": wire_time(self.modified)} if self.modified else {}
+        address = {"downloadUrl": self.download_url} if self.download_url else {}
+        properties = {**modified, "contentLength": self.size_bytes}
+        return {"name": self.name, "fileType": "file", **address, "properties": properties}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any], *, folder: str = "") -> OutputFile:
+        """Reads the service's JSON; `folder` is what was listed, relative to the output directory."""
+        answer = Answer.of(data, "the file")
+        properties = answer.object("properties")
+        return cls(
+            path="/".join(part for part in (folder.strip("/"), answer.text("name")) if part),
+            is_directory=answer.text("fileType", "file").lower() == "directory",
+            size_bytes=properties.number("contentLength", 0),
+            modified=properties.optional_time("lastModified"),
+            download_url=answer.text("downloadUrl") if answer.has("downloadUrl") else None,
+        )

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from batchai_magics.models.answer import Answer, unreadable
+
+_ID = re.compile(
+    r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)"
+    r"(?:/providers/Microsoft\.Storage/storageAccounts/(?P<account>[^/]+))?/?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,13 @@ class ResourceGroup:
             "tags": dict(self.tags) or None,
             "type": "Microsoft.Resources/resourceGroups",
         }
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> ResourceGroup:
+        """Reads the JSON of Azure Resource Manager."""
+        answer = Answer.of(data, "the resource group")
+        subscription, group, _ = _parts(answer)
+        return cls(subscription, group, answer.text("location", ""), answer.object("tags").fields)
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,20 @@ class StorageAccount:
             "type": "Microsoft.Storage/storageAccounts",
         }
 
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> StorageAccount:
+        """Reads the JSON of Azure Resource Manager."""
+        answer = Answer.of(data, "the storage account")
+        subscription, group, name = _parts(answer)
+        return cls(
+            subscription=subscription,
+            group=group,
+            name=name,
+            location=answer.text("location", ""),
+            sku=answer.object("sku").text("name", "Standard_LRS"),
+            kind=answer.text("kind", "Storage"),
+        )
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -72,3 +102,23 @@ class Usage:
             "limit": self.limit,
             "name": {"value": self.name, "localizedValue": self.localized_name},
         }
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Usage:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the usage")
+        name = answer.object("name")
+        return cls(
+            name=name.text("value"),
+            localized_name=name.text("localizedValue", name.text("value")),
+            current=answer.number("currentValue"),
+            limit=answer.number("limit"),
+        )
+
+
+def _parts(answer: Answer) -> tuple[str, str, str]:
+    """Subscription, group and account (or an empty text) of the id."""
+    match = _ID.fullmatch(answer.text("id"))
+    if not match:
+        raise unreadable(f"{answer.path}.id", f"{answer.text('id')!r} is no id")
+    return match["subscription"], match["group"], match["account"] or ""

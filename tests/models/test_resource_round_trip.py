@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, UserAccountSettings
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, OutputFile, RankExit
 from batchai_magics.models.file_server import (
     CachingType,
     DataDisks,
@@ -24,6 +24,7 @@ from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from tests.models.test_round_trip import clusters, jobs, text
 
 name = st.from_regex(r"[-_A-Za-z0-9]{1,12}", fullmatch=True)
@@ -107,12 +108,29 @@ servers = st.builds(
     model(MountSettings, mount_point=text, public_ip=text, internal_ip=text),
 )
 
+file_name = text.filter(lambda value: "/" not in value)
+address = st.none() | text
+files = st.one_of(
+    st.builds(OutputFile, file_name, st.just(False), count, st.none() | moment, address),
+    st.builds(OutputFile, file_name, st.just(True), st.just(0)),
+)
+groups = st.builds(ResourceGroup, name, name, text, st.dictionaries(text, text, max_size=3))
+accounts = st.builds(StorageAccount, name, name, name, text, text, text)
+usages = st.builds(Usage, text, text, count, count)
+
 
 @given(
     st.one_of(
-        workspaces, experiments, shown_jobs, shown_clusters, servers, nodes, execution, rank, made, error
+        *(workspaces, experiments, shown_jobs, shown_clusters, servers, nodes, execution, rank, made, error),
+        *(files, groups, accounts, usages),
     )
 )
 def test_what_is_shown_is_read_again(resource):
     wire = json.loads(json.dumps(resource.to_wire()))
     assert type(resource).from_wire(wire) == resource
+
+
+@given(files, name)
+def test_a_file_is_read_with_the_folder_that_was_listed(file, folder):
+    inside = OutputFile.from_wire(file.to_wire(), folder=folder)
+    assert (inside.path, inside.name) == (f"{folder}/{file.path}", file.name)

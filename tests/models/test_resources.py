@@ -9,13 +9,14 @@ import pytest
 
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, OutputFile, RankExit
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from batchai_magics.models.toolkits import Toolkit
 from tests.models.samples import cluster_body, job_body
 
@@ -244,6 +245,39 @@ def test_what_a_node_does_and_for_which_job_survives_the_wire():
         "batchaiSince": "2018-06-06T20:59:39Z",
     }
     assert Node.from_wire(node.to_wire()) == node
+
+
+def test_a_file_and_a_folder_of_the_service_are_read():
+    file = {
+        "name": "stdout.txt",
+        "fileType": "file",
+        "downloadUrl": "https://acc.file.core.windows.net/s/stdout.txt?sig=x",
+        "properties": {"lastModified": "2018-06-06T20:59:39Z", "contentLength": 6},
+    }
+    read = OutputFile.from_wire(file, folder="logs/")
+    assert read == OutputFile("logs/stdout.txt", False, 6, CHANGED, file["downloadUrl"])
+    assert OutputFile.from_wire({"name": "afs", "fileType": "directory"}) == OutputFile("afs", True, 0)
+
+
+def test_a_usage_of_the_service_is_read():
+    name = {"value": "Total Cluster LowPriority Regional vCPUs"}
+    data = {"unit": "Count", "currentValue": 1, "limit": 20, "name": name}
+    assert Usage.from_wire(data) == Usage(name["value"], name["value"], 1, 20)
+
+
+def test_a_group_and_an_account_are_read_by_their_ids():
+    group = {"id": "/subscriptions/s/resourcegroups/g", "location": "eastus", "tags": None}
+    assert ResourceGroup.from_wire(group) == ResourceGroup("s", "g", "eastus")
+    id = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/acc"
+    account = {"id": id, "location": "eastus", "sku": {"name": "Premium_LRS"}, "kind": "StorageV2"}
+    assert StorageAccount.from_wire(account) == StorageAccount(
+        "s", "g", "acc", "eastus", "Premium_LRS", "StorageV2"
+    )
+
+
+def test_an_account_with_a_wrong_id_is_named():
+    with pytest.raises(ServiceError, match=r"the storage account\.id: 'x' is no id"):
+        StorageAccount.from_wire({"id": "x"})
 
 
 @pytest.mark.parametrize(
