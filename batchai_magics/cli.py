@@ -78,6 +78,7 @@ def _confirm(invocation: Invocation) -> None:
 
 def _carry_out(invocation: Invocation) -> int:
     from batchai_magics import config
+    from batchai_magics.backends.base.registry import load_settings
     from batchai_magics.commands.context import Context
     from batchai_magics.commands.handlers.use import is_choosing
     from batchai_magics.commands.run import run
@@ -85,7 +86,7 @@ def _carry_out(invocation: Invocation) -> int:
     if invocation.command.words == "use" and is_choosing(invocation.arguments):
         hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config.config_path()}."
         raise UsageError("`use` chooses for a notebook's session", hint=hint)
-    return _shown(run(invocation, Context(config.load())), invocation)
+    return _shown(run(invocation, Context(load_settings())), invocation)
 
 
 def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
@@ -116,12 +117,12 @@ def _tell(notes: Sequence[str]) -> None:
 
 def _keep(invocation: Invocation) -> None:
     """Writes the defaults of `configure` to the configuration file, for the lines to come."""
-    from batchai_magics import config
+    from batchai_magics.backends.base.registry import save_settings
     from batchai_magics.commands.azure.session import defaults_of
 
     chosen = defaults_of(invocation.arguments)
     if chosen:
-        config.save(chosen)
+        save_settings(chosen)
 
 
 def _follow(stream: Stream) -> int:

@@ -22,6 +22,7 @@ import psutil
 from row import Row
 
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, workspace_id
@@ -78,8 +79,9 @@ def rows() -> Iterator[Row]:
 def run(jobs: int, kills: int, seed: int = SEED) -> Count:
     """Submits the jobs, kills supervisors until so many are, waits for the end, and counts."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        settings = Settings(home=Path(folder) / "home", cluster_nodes=NODES)
-        backend = LocalBackend(settings.home)
+        home = Path(folder) / "home"
+        settings = Settings(sections={"local": LocalSettings(home=home)}, cluster_nodes=NODES)
+        backend = LocalBackend(home)
         ensure_defaults(backend, settings)
         began = time.perf_counter()
         names = [f"j{number:03}" for number in range(jobs)]
@@ -89,7 +91,7 @@ def run(jobs: int, kills: int, seed: int = SEED) -> Count:
         ended = wait(backend, settings)
         seconds = time.perf_counter() - began
         ran = backend.storage.download(SHARE, "ran").decode().split()
-        left = wait_until_gone(settings.home)
+        left = wait_until_gone(home)
         backend.close()
     return count(names, ended, ran, seconds=seconds, kills=killed, left=left)
 

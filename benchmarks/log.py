@@ -12,9 +12,11 @@ from counting import page
 from row import Row, table
 
 from batchai_magics import widgets
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import open_backend, submit
+from batchai_magics.jobs.submit import submit
 
 LINES = 100_000
 SCRIPT = f"""
@@ -31,7 +33,7 @@ for tick in range(100):
 def rows() -> Iterator[Row]:
     """Messages, bytes and memory, each against the log as it is."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        settings = Settings(home=Path(home))
+        settings = Settings(sections={"local": LocalSettings(home=Path(home))})
         request = parse("log --toolkit custom", SCRIPT, settings=settings)
         job = submit(open_backend(settings), request, settings).job
         widgets.show(job, ui="widget")

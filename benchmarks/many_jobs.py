@@ -19,9 +19,11 @@ import submitit
 from row import Row, table
 
 from batchai_magics.backends.base import ExperimentSpec
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import open_backend, submit, workspace_id
+from batchai_magics.jobs.submit import submit, workspace_id
 from batchai_magics.models.ids import Kind
 
 EXPERIMENTS, JOBS = 100, 10  # listed
@@ -46,11 +48,11 @@ def rows() -> Iterator[Row]:
 
 def listed(place: Path) -> float:
     """Seconds to list every job of every experiment, right after opening the backend."""
-    settings = Settings(home=place / "home")
+    settings = Settings(sections={"local": LocalSettings(home=place / "home")})
     backend = open_backend(settings)
     job = submit(backend, parse("first", "1", settings=settings), settings).job.wait()
     workspace = workspace_id(settings)
-    with sqlite3.connect(settings.home / "state.db") as db:
+    with sqlite3.connect(place / "home" / "state.db") as db:
         db.row_factory = sqlite3.Row
         kept = dict(db.execute("SELECT * FROM resource WHERE key = ?", (job.id.key,)).fetchone())
         ran = dict(db.execute("SELECT * FROM job").fetchone())
@@ -92,7 +94,7 @@ def read(place: Path) -> float:
 
 def queued(home: Path) -> float:
     """Seconds from the first submission to the end of the last job."""
-    settings = Settings(home=home, cluster_nodes=NODES)
+    settings = Settings(sections={"local": LocalSettings(home=home)}, cluster_nodes=NODES)
     backend = open_backend(settings)
     began = time.perf_counter()
     jobs = [

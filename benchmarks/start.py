@@ -16,9 +16,11 @@ from statistics import median
 import submitit
 from row import Row, table
 
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import open_backend, submit
+from batchai_magics.jobs.submit import submit
 
 RUNS = 5
 SCRIPT = "import time; print(time.time())"
@@ -45,7 +47,7 @@ def typical(start: Callable[[], float]) -> float:
 
 def job_in(home: Path) -> Callable[[], float]:
     """A job of 2 nodes and 4 processes on the local backend."""
-    settings = Settings(home=home)
+    settings = Settings(sections={"local": LocalSettings(home=home)})
     backend = open_backend(settings)
 
     def start() -> float:

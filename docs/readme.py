@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
+from typing import Any
 
+from batchai_magics.backends.base.registry import BACKENDS
 from batchai_magics.cell.options import OPTIONS
 from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.config import Settings, general, variable
 from batchai_magics.options.option import Option
 
 README = Path(__file__).parent.parent / "README.md"
@@ -20,7 +24,7 @@ def main() -> None:
 
 def updated(text: str) -> str:
     """The README with its tables as they must be."""
-    for name, table in {"options": options(), "commands": commands()}.items():
+    for name, table in {"options": options(), "commands": commands(), "settings": settings()}.items():
         part = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
         text = part.sub(lambda match, table=table: match[1] + table + match[2], text)
     return text
@@ -37,6 +41,20 @@ def options() -> str:
 def commands() -> str:
     """Every command."""
     return _table(("command", "does"), ((f"`{command.words}`", command.summary) for command in COMMANDS))
+
+
+def settings() -> str:
+    """Every setting: the general ones, then each backend's own."""
+    rows = [_setting(item, "") for item in general()]
+    for name in BACKENDS.ours:
+        rows += [_setting(item, name) for item in fields(BACKENDS.own_settings(name) or Settings)]
+    return _table(("setting", "variable", "default", "is"), rows)
+
+
+def _setting(item: Field[Any], backend: str) -> tuple[str, ...]:
+    default = "" if item.default in ("", MISSING) else f"`{item.default}`"
+    full_name = f"{backend}.{item.name}" if backend else item.name
+    return f"`{full_name}`", f"`{variable(item.name, backend)}`", default, item.metadata["help"]
 
 
 def _meaning(option: Option) -> str:

@@ -15,9 +15,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from batchai_magics import config
+from batchai_magics.backends.base.registry import load_settings, open_backend
 from batchai_magics.jobs.handle import Job
-from batchai_magics.jobs.submit import find, open_backend
+from batchai_magics.jobs.submit import find
 
 QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
 JOB = "quickstart"
@@ -78,7 +78,7 @@ def speeds() -> str:
 
 def _job() -> Job:
     """The handle again, in another process than the one that submitted: the name is enough."""
-    settings = config.load()
+    settings = load_settings()
     return find(open_backend(settings), JOB, settings)
 
 

@@ -3,7 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.config import Settings, load, save
+from batchai_magics.backends.base.registry import load_settings as load
+from batchai_magics.backends.base.registry import save_settings as save
+from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.config import Settings, general
 from batchai_magics.errors import UsageError
 
 
@@ -21,7 +24,7 @@ def refused(file, text="", **env):
 
 def test_without_file_and_environment_there_are_defaults(file):
     settings = load({}, path=file)
-    assert settings == Settings()
+    assert settings == Settings(sections={"local": LocalSettings()})
     assert (settings.backend, settings.cluster_nodes, settings.ui) == ("local", 2, "auto")
 
 
@@ -36,12 +39,52 @@ def test_the_environment_names_the_file(file):
     assert load({"BATCHAI_CONFIG": str(file)}).workspace == "mine"
 
 
-@pytest.mark.parametrize("item", fields(Settings), ids=lambda item: item.name)
+@pytest.mark.parametrize("item", general(), ids=lambda item: item.name)
 def test_every_setting_has_its_variable(item, file):
     choices = {"backend": "local", "ui": "html"}
     value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
     settings = load({f"BATCHAI_{item.name.upper()}": value}, path=file)
     assert str(getattr(settings, item.name)) == value
+
+
+@pytest.mark.parametrize("item", fields(LocalSettings), ids=lambda item: item.name)
+@pytest.mark.parametrize("prefix", ["BATCHAI_", "BATCHAI_LOCAL_"])
+def test_every_setting_of_the_local_backend_has_its_variables(item, prefix, file):
+    value = "7" if isinstance(item.default, int | float) else "/some/thing"
+    settings = load({f"{prefix}{item.name.upper()}": value}, path=file)
+    assert str(getattr(settings.own(LocalSettings), item.name)).removesuffix(".0") == value
+
+
+def test_a_backends_settings_stand_below_its_name(file):
+    file.write_text("local:\n  core_quota: 5\n  disk_grace_s: 0.5\n")
+    own = load({}, path=file).own(LocalSettings)
+    assert (own.core_quota, own.disk_grace_s, own.idle_s) == (5, 0.5, 300)
+
+
+def test_what_stood_among_the_general_settings_is_still_read(file):
+    file.write_text("core_quota: 5\nidle_s: 6\nlocal:\n  idle_s: 7\n")
+    assert load({}, path=file).own(LocalSettings).core_quota == 5
+    assert load({}, path=file).own(LocalSettings).idle_s == 7
+    assert load({"BATCHAI_IDLE_S": "8"}, path=file).own(LocalSettings).idle_s == 8
+    assert (
+        load({"BATCHAI_IDLE_S": "8", "BATCHAI_LOCAL_IDLE_S": "9"}, path=file).own(LocalSettings).idle_s == 9
+    )
+
+
+def test_a_bad_setting_of_a_backend_is_named_with_where_it_stands(file):
+    assert f"setting local.idle_s in {file}" in refused(file, "local:\n  idle_s: many")
+    told = refused(file, BATCHAI_LOCAL_DISK_GRACE_S="-1")
+    assert "setting local.disk_grace_s (BATCHAI_LOCAL_DISK_GRACE_S): '-1' is no number of at least 0" in told
+
+
+def test_an_unknown_setting_of_a_backend_gets_a_guess(file):
+    assert "local: unknown setting 'cor_quota'\ndid you mean \"core_quota\"?" in refused(
+        file, "local:\n  cor_quota: 5"
+    )
+
+
+def test_a_section_holds_settings(file):
+    assert "unknown setting 'local'" in refused(file, "local: 3")
 
 
 def test_an_empty_variable_is_not_given(file):
@@ -50,8 +93,8 @@ def test_an_empty_variable_is_not_given(file):
 
 def test_the_home_is_absolute_and_knows_the_tilde(file, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert load({"BATCHAI_HOME": "here"}, path=file).home == tmp_path / "here"
-    assert load({"BATCHAI_HOME": "~/x"}, path=file).home == Path.home() / "x"
+    assert load({"BATCHAI_HOME": "here"}, path=file).own(LocalSettings).home == tmp_path / "here"
+    assert load({"BATCHAI_HOME": "~/x"}, path=file).own(LocalSettings).home == Path.home() / "x"
 
 
 @pytest.mark.parametrize("count", ["two", "0", "-1", "1.5", "٣", "²"])
@@ -78,7 +121,7 @@ def test_choices_are_taken_in_any_letter_case(file):
 
 def test_an_unknown_setting_gets_a_guess(file):
     assert "unknown setting 'workspce'\ndid you mean \"workspace\"?" in refused(file, "workspce: x")
-    assert "known settings: backend, home" in refused(file, "zzz: x")
+    assert "known settings: backend, subscription" in refused(file, "zzz: x")
 
 
 @pytest.mark.parametrize("text", ["- a", "just text", "3"])

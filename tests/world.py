@@ -14,6 +14,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
@@ -29,7 +30,8 @@ class World:
     """A backend with its defaults made, and short ways to run jobs on it."""
 
     def __init__(self, home: Path, *, limits: Limits | None = None) -> None:
-        self.settings = Settings(home=home)
+        self.home = home
+        self.settings = Settings(sections={"local": LocalSettings(home=home)})
         self.backend = LocalBackend(home, limits=limits)
         ensure_defaults(self.backend, self.settings)
         self.workspace = workspace_id(self.settings)
@@ -66,7 +68,7 @@ class World:
                 with contextlib.suppress(BatchAIError):
                     self.backend.terminate(resource.id)
                     Job(self.backend, resource.id).wait(PATIENCE_S)
-        until(lambda: not self.backend.reap() and not below(self.settings.home))
+        until(lambda: not self.backend.reap() and not below(self.home))
         self.backend.close()
 
 

@@ -30,7 +30,7 @@ class Context:
     @cached_property
     def backend(self) -> Backend:
         """The backend, opened when it is first needed."""
-        from batchai_magics.jobs.submit import open_backend
+        from batchai_magics.backends.base.registry import open_backend
 
         return open_backend(self.settings)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import STORAGE, Backend, ExperimentSpec, WorkspaceSpec
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
-from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, UsageError, did_you_mean
+from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings, UserAccountSettings
 from batchai_magics.models.ids import Kind, ResourceId
@@ -24,14 +22,6 @@ class Submitted:
 
     job: Job
     is_new: bool
-
-
-def open_backend(settings: Settings) -> Backend:
-    """The backend that the settings name."""
-    if settings.backend not in _BACKENDS:
-        guess = did_you_mean(settings.backend, _BACKENDS) or f"There is: {', '.join(_BACKENDS)}."
-        raise UsageError(f"there is no backend {settings.backend!r}", hint=guess)
-    return _BACKENDS[settings.backend](settings)
 
 
 def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
@@ -125,17 +115,3 @@ def _next_run(name: str, runs: list[str]) -> str:
 
 def _jobs(backend: Backend, experiment: ResourceId) -> list[Job]:
     return [Job(backend, item.id) for item in backend.list(experiment, Kind.JOB)]
-
-
-def _open_local(settings: Settings) -> Backend:
-    if sys.platform == "win32":
-        hint = "Use it in WSL, or on Linux or macOS."
-        raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
-    from batchai_magics.backends.local.backend import LocalBackend
-    from batchai_magics.backends.local.state.cluster_rows import Limits
-
-    limits = Limits(settings.core_quota, settings.idle_s, settings.container_command)
-    return LocalBackend(settings.home, limits=limits)
-
-
-_BACKENDS: dict[str, Callable[[Settings], Backend]] = {"local": _open_local}

@@ -23,7 +23,6 @@ _NEEDED = (
     "commands.parsing.completion",
     "commands.parsing.az",
     "jobs.submit",
-    "backends.local.backend",
 )
 
 
@@ -39,6 +38,9 @@ def _import_needed() -> None:
     with contextlib.suppress(Exception):  # whatever is wrong, the line that needs it tells
         for name in _NEEDED:
             importlib.import_module(f"batchai_magics.{name}")
+        from batchai_magics.backends.base.registry import import_backend
+
+        import_backend()
 
 
 def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:

@@ -84,10 +84,10 @@ class BatchAIMagics(Magics):
         """The settings and the backend of this session."""
         with self._choosing:  # TAB asks from a thread of its own
             if self._chosen is None:
-                from batchai_magics import config
+                from batchai_magics.backends.base.registry import load_settings
                 from batchai_magics.commands.context import Context
 
-                self._chosen = Context(config.load())
+                self._chosen = Context(load_settings())
             return self._chosen
 
     def show(self, job: Job) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,25 @@ class Live(enum.Enum):
     PATH = "path"  # a file of this machine
 
 
+class Later(Collection[str]):
+    """Choices that are looked up whenever they are needed, not when the table of options is made."""
+
+    def __init__(self, look_up: Callable[[], Collection[str]]) -> None:
+        self._look_up = look_up
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._look_up()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._look_up())
+
+    def __len__(self) -> int:
+        return len(self._look_up())
+
+    def __bool__(self) -> bool:
+        return True  # without looking up
+
+
 @dataclass(frozen=True)
 class Option:
     """One option, or (without dashes) one positional word. `metavar` is what a help text calls its value."""
@@ -43,7 +63,7 @@ class Option:
     metavar: str = ""
     takes: Takes = Takes.TEXT
     is_required: bool = False
-    choices: tuple[str, ...] = ()
+    choices: Collection[str] = ()
     completes: Live = Live.NOTHING
     default: Any = None
     least: int | None = None  # the smallest number that makes sense

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -83,7 +83,7 @@ def _whole_number(text: str, *, least: int | None) -> int:
     return number
 
 
-def _one_of(text: str, *, choices: tuple[str, ...]) -> str:
+def _one_of(text: str, *, choices: Collection[str]) -> str:
     """The choice that is meant, written in whatever case."""
     choice = next((choice for choice in choices if choice.lower() == text.lower()), None)
     if choice is None:

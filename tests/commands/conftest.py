@@ -2,6 +2,7 @@ import shlex
 
 import pytest
 
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.progress import carry_out
 from batchai_magics.commands.parsing.parse import parse
@@ -17,10 +18,11 @@ ANYWHERE = ResourceId("0", "any", "any")
 
 @pytest.fixture
 def context(tmp_path):
-    context = Context(Settings(home=tmp_path / "home", cluster_vm_size="Standard_D2"))
+    sections = {"local": LocalSettings(home=tmp_path / "home")}
+    context = Context(Settings(sections=sections, cluster_vm_size="Standard_D2"))
     yield context
     if "backend" in vars(context):
-        until(lambda: not below(context.settings.home))
+        until(lambda: not below(context.backend.layout.home))
         list(context.backend.list(ANYWHERE, Kind.WORKSPACE))  # reaps the supervisors
         context.backend.close()
 

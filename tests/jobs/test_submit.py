@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
-from batchai_magics.jobs.submit import ensure_defaults, find, next_run, open_backend, submit, workspace_id
+from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit, workspace_id
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
@@ -170,7 +172,7 @@ def test_a_job_that_is_not_there_lists_no_guess_when_none_is_near(tmp_path):
 
 
 def test_the_quota_is_that_of_the_settings(tmp_path):
-    settings = Settings(home=tmp_path / "home", core_quota=3)
+    settings = Settings(sections={"local": LocalSettings(home=tmp_path / "home", core_quota=3)})
     backend = open_backend(settings)
     with pytest.raises(ConflictError, match="Maximum allowed: 3"):
         ensure_defaults(backend, settings)  # two nodes with two cores each
@@ -178,7 +180,7 @@ def test_the_quota_is_that_of_the_settings(tmp_path):
 
 
 def test_the_idle_time_is_that_of_the_settings(tmp_path):
-    backend = open_backend(Settings(home=tmp_path / "home", idle_s=7))
+    backend = open_backend(Settings(sections={"local": LocalSettings(home=tmp_path / "home", idle_s=7)}))
     assert backend.limits.idle_s == 7
     backend.close()
 

@@ -30,10 +30,10 @@ class Steady:
 
     def __init__(self, world, name, line):
         self.name = name
-        self.flag = Path(world.settings.home) / f"{name}.end"
+        self.flag = Path(world.home) / f"{name}.end"
         self.job = world.submit(f"{name} {line}", SCRIPT.format(flag=self.flag))
         self._logs = f"shares/**/jobs/{name}/*/stdouterr/stdout.txt"
-        self.log = until(lambda: next(world.settings.home.glob(self._logs), None))
+        self.log = until(lambda: next(world.home.glob(self._logs), None))
         self.waits_for(1)
 
     def waits_for(self, size):

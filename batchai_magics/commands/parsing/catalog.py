@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from batchai_magics.commands.parsing import shared_options as o
 from batchai_magics.commands.parsing.rows import azure, cluster, files, job, storage, workspace
 from batchai_magics.commands.parsing.tree import OUTPUTS, Command
-from batchai_magics.options.option import Live, Option, Takes
+from batchai_magics.options.option import Later, Live, Option, Takes
 
 GROUPS = {
     "": "Distributed training jobs, in the words of Azure Batch AI.",
@@ -38,7 +40,15 @@ _OVER = Option(
     default="step",
 )
 _SIDE_BY_SIDE = (o.GROUP, o.WORKSPACE, o.EXPERIMENT, _RUNS, _PLOT)
-_BACKEND = Option(("--backend",), "Where jobs run.", choices=("local",))
+
+
+def _backends() -> Collection[str]:
+    from batchai_magics.backends.base.registry import BACKENDS
+
+    return BACKENDS
+
+
+_BACKEND = Option(("--backend",), "Where jobs run.", choices=Later(_backends))
 
 COMMANDS = (
     *workspace.COMMANDS,

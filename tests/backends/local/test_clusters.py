@@ -35,7 +35,7 @@ def make(world: World, command: str, **fields: object) -> Cluster:
 def test_a_setup_task_gets_its_secrets_and_no_file_does(world: World) -> None:
     cluster = make(world, "test ${#TOKEN} -eq 9", secrets=[{"name": "TOKEN", "value": "hush-hush"}])
     until(lambda: world.backend.show(cluster.id).node_states.idle_node_count == 1)
-    assert not holders(world.settings.home, "hush-hush")
+    assert not holders(world.home, "hush-hush")
 
 
 def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:

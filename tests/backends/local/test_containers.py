@@ -80,7 +80,7 @@ def test_a_terminated_container_is_gone(boxes: World, podman: str) -> None:
     job.wait(PATIENCE_S)
     left = subprocess.run([*podman.split(), "ps", "-aq"], capture_output=True, text=True, check=True).stdout
     assert left == ""
-    until(lambda: not below(boxes.settings.home))
+    until(lambda: not below(boxes.home))
 
 
 @pytest.mark.slow

@@ -41,11 +41,7 @@ def test_a_node_that_leaves_takes_its_setup_and_its_folder_with_it(world: World)
     (leaves,) = set(ids) - {stays}
     assert process.marked(stays)
     assert not process.marked(leaves)
-    until(
-        lambda: (
-            {path.name for path in world.settings.home.glob("clusters/*/nodes/tvm-*")} & set(ids) == {stays}
-        )
-    )
+    until(lambda: {path.name for path in world.home.glob("clusters/*/nodes/tvm-*")} & set(ids) == {stays})
     resize(world, cluster, 0)
     assert not process.marked(stays)
 
@@ -56,11 +52,11 @@ def test_a_deleted_cluster_ends_its_setup(world: World) -> None:
     until(lambda: process.marked(node.id))
     world.backend.delete(cluster.id)
     assert not process.marked(node.id)
-    until(lambda: not below(world.settings.home))
+    until(lambda: not below(world.home))
 
 
 def test_a_node_that_idled_away_leaves_no_folder(world: World) -> None:
     cluster = make(world, 2, "true")
     until(lambda: world.backend.show(cluster.id).node_states.idle_node_count == 2)
     resize(world, cluster, 0)
-    until(lambda: len(list(world.settings.home.glob("clusters/*/nodes/tvm-*"))) == 2)  # the default cluster's
+    until(lambda: len(list(world.home.glob("clusters/*/nodes/tvm-*"))) == 2)  # the default cluster's

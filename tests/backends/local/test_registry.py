@@ -89,9 +89,9 @@ def test_a_private_image_is_pulled_with_its_credentials(boxes: World, served: Re
     job = submit(boxes, "cat /in-the-image; env", containerSettings=served.settings()).wait(PATIENCE_S)
     assert job.state is ExecutionState.SUCCEEDED, job.log(file="execution.log")
     assert job.log().startswith("yes\n")
-    assert holders(boxes.settings.home, "team/ours")
-    assert not holders(boxes.settings.home, PASSWORD)  # nor any variable of the job, which it printed
-    assert not list(boxes.settings.home.rglob("config.json"))
+    assert holders(boxes.home, "team/ours")
+    assert not holders(boxes.home, PASSWORD)  # nor any variable of the job, which it printed
+    assert not list(boxes.home.rglob("config.json"))
     shown = json.dumps(job.show().to_wire())
     assert (USER in shown, PASSWORD in shown, PASSWORD in repr(job.show())) == (True, False, False)
 
@@ -103,7 +103,7 @@ def test_a_wrong_password_fails_the_job_by_the_services_code(boxes: World, serve
     (error,) = job.show().execution.errors
     assert (error.code, error.details[0].value) == ("FailedStartingContainer", served.image)
     assert "could not be pulled" in error.message
-    assert not holders(boxes.settings.home, "guessed-it")
+    assert not holders(boxes.home, "guessed-it")
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_a_job_that_waits_keeps_the_password_in_memory_alone(boxes: World, serve
     until(lambda: boxes.supervisor(job).is_running())
     words = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
     assert not [line for line in words if PASSWORD in line]
-    assert not holders(boxes.settings.home, PASSWORD)
+    assert not holders(boxes.home, PASSWORD)
     boxes.backend.close()  # what submitted it goes away; another process gives it its nodes
     resize(boxes, 1)
     assert job.wait(PATIENCE_S).log() == "yes\n", job.log(file="execution.log")

@@ -33,7 +33,7 @@ def test_a_link_that_leads_elsewhere_is_refused_before_anything_goes_up(
 
 def test_no_link_of_a_share_leads_out(do, context, tmp_path):
     (tmp_path / "secret").write_text("geheim")
-    share = context.settings.home / "shares/acc/data"
+    share = context.backend.layout.home / "shares/acc/data"
     (share / "link").symlink_to(tmp_path / "secret")
     (share / "folder").symlink_to(tmp_path)
     (share / "nowhere").symlink_to(tmp_path / "missing")

@@ -131,7 +131,7 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
     monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
     stored.storage.upload("data", {"other": BIG[::-1]})
     for name in ("big", "other"):
-        os.utime(context.settings.home / "shares/local/data" / name, (1, 1))
+        os.utime(context.backend.layout.home / "shares/local/data" / name, (1, 1))
     begin_download(stored, here)
     list(transfer.download(stored, [Copy(here, "other", 10)]))
     assert here.read_bytes() == BIG[::-1]
@@ -175,7 +175,7 @@ def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
     steps = transfer.download(stored, [Copy(here, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": BIG[::-1]})
-    os.utime(context.settings.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
+    os.utime(context.backend.layout.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
     with pytest.raises(StorageError, match="changed while it was read"):
         list(steps)
     assert list(here.parent.iterdir()) == []
@@ -214,7 +214,7 @@ def test_a_transfer_that_was_killed_goes_on(place, here, context, way):
         here.write_bytes(data)
     else:
         place.storage.upload("data", {"big": data})
-    argv = [sys.executable, "-c", KILLED, way, context.settings.home / "shares", here]
+    argv = [sys.executable, "-c", KILLED, way, context.backend.layout.home / "shares", here]
     assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
     assert here.exists() is (way == "upload")
     assert (place.find("big") is None) is (way == "upload")

@@ -56,14 +56,14 @@ def test_a_command_that_nobody_reads_any_more_is_ended_with_all_that_it_started(
     parts = do("cluster node exec -c one --exec 'setsid sleep 1000 & echo up; sleep 1000'").parts
     assert next(parts).data == b"up\n"
     parts.close()
-    assert not below(context.settings.home)
+    assert not below(context.backend.layout.home)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("one")
 def test_a_command_may_leave_something_running_on_purpose(do, context):
     assert output(do("cluster node exec -c one --exec 'sleep 1000 >/dev/null 2>&1 & echo $!'").parts)
-    (left,) = below(context.settings.home)
+    (left,) = below(context.backend.layout.home)
     left.kill()
 
 

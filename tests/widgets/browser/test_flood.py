@@ -29,7 +29,7 @@ def test_a_flood_is_shown_without_a_long_task_and_read_line_by_line(lab, chrome,
     assert len(tasks) > 20  # the trace has seen the view at work
     assert [task for task in tasks if task.cpu_ms > LONG_TASK_MS] == []
     job.wait(PATIENCE_S)
-    log = next(real_world.settings.home.glob("shares/**/jobs/flood/*/stdouterr/stdout.txt"))
+    log = next(real_world.home.glob("shares/**/jobs/flood/*/stdouterr/stdout.txt"))
     assert len(lines_of(log)) == 100_000
     assert missing(lab.page, log) == {}
     assert lab.errors == []

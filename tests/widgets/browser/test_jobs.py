@@ -146,5 +146,5 @@ def test_an_ended_job_with_much_output_is_read_from_its_first_line(lab, real_wor
     lab.run(0)
     lab.run(1)
     lab.page.locator(".ba-row", has_text="line 029999").wait_for()
-    log = next(real_world.settings.home.glob("shares/**/jobs/bulk/*/stdouterr/stdout.txt"))
+    log = next(real_world.home.glob("shares/**/jobs/bulk/*/stdouterr/stdout.txt"))
     assert missing(lab.page, log) == {}

@@ -9,9 +9,11 @@ import socket
 import sqlite3
 from pathlib import Path
 
+from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.backends.local import containers, devices, open_mpi
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.programs import RUN_SCRIPT
 from batchai_magics.errors import CapabilityError
@@ -22,7 +24,6 @@ from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
 
-DISK_GRACE_S = 60.0
 LOOPBACK = "127.0.0.1"  # where all nodes of this machine reach each other, and nobody else does
 
 
@@ -104,7 +105,7 @@ def _site(row: sqlite3.Row, job: JobLayout, segment: str, spec: JobSpec) -> JobS
         preparation_exits=str(job.preparation_exits),
         records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
         thread_count=os.environ.get("OMP_NUM_THREADS", ""),
-        disk_grace_s=float(os.environ.get("BATCHAI_DISK_GRACE_S", DISK_GRACE_S)),
+        disk_grace_s=load_settings().own(LocalSettings).disk_grace_s,
     )
 
 

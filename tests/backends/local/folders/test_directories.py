@@ -45,7 +45,7 @@ def test_an_output_directory_is_made_for_the_job_alone(world: World, asked: dict
     job = run(world, "echo x > $AZ_BATCHAI_OUTPUT_MODEL/x", outputDirectories=[output(**asked)])
     assert job.state is ExecutionState.SUCCEEDED, job.log(file="stderr.txt")
     assert [file.name for file in world.backend.files(job.id, "MODEL")] == ["x"]
-    (place,) = world.settings.home.rglob("kept/x")
+    (place,) = world.home.rglob("kept/x")
     assert job.show().output_path_segment + "/outputs/kept/x" in str(place)
 
 
@@ -121,6 +121,6 @@ def a_setup_task_of_somebody(folder: Path) -> None:
     cluster = world.workspace.child(Kind.CLUSTER, "c")
     world.backend.create(cluster, ClusterSpec.from_wire({"properties": properties}))
     until(lambda: world.backend.show(cluster).node_states.idle_node_count == 1)
-    logs = [next(world.settings.home.rglob(f"{name}-tvm-*.txt")) for name in ("stdout", "stderr")]
+    logs = [next(world.home.rglob(f"{name}-tvm-*.txt")) for name in ("stdout", "stderr")]
     tell([log.read_text() for log in logs])
     world.close()

@@ -56,7 +56,7 @@ def run(world: World, command: str, *, cluster: str = "c", name: str = "j", **fi
 
 
 def mounted(world: World) -> int:
-    return len(trees.mount_points(world.settings.home))
+    return len(trees.mount_points(world.home))
 
 
 # -- of clusters ---------------------------------------------------------------
@@ -90,7 +90,7 @@ def a_cluster_with_a_folder_of_the_machine(folder: Path) -> None:
     (log, *_) = [
         file for file in world.backend.setup_logs.files(cluster.id) if file.name.startswith("stdout")
     ]
-    (at,) = world.settings.home.rglob(log.name)
+    (at,) = world.home.rglob(log.name)
     tell(at.read_text())
     tell(idle(world, cluster), mounted(world))
     resize(world, cluster, 0)

@@ -95,4 +95,4 @@ def test_random_kills_lose_no_job(world: World) -> None:
             assert job.execution.errors[0].code in ("JobSupervisorLost", "JobLaunchFailed"), job.execution
     assert kills >= 50
     assert world.backend.show(world.cluster).node_states.idle_node_count == NODES
-    until(lambda: not below(world.settings.home))
+    until(lambda: not below(world.home))

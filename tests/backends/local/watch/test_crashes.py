@@ -30,9 +30,11 @@ SUBMIT = """
 import sys
 from pathlib import Path
 from batchai_magics import cell
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import open_backend, submit
-settings = Settings(home=Path(sys.argv[1]))
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.jobs.submit import submit
+settings = Settings(sections={"local": LocalSettings(home=Path(sys.argv[1]))})
 for line in sys.argv[3:]:
     submit(open_backend(settings), cell.parse(line, sys.argv[2], settings=settings), settings)
 print("submitted", flush=True)
@@ -42,7 +44,7 @@ sys.stdin.read()
 
 def kernel(world: World, body: str, *lines: str) -> subprocess.Popen[str]:
     """A process of its own that submits cells and then waits, as a notebook's kernel does."""
-    argv = [sys.executable, "-c", SUBMIT, str(world.settings.home), body, *lines]
+    argv = [sys.executable, "-c", SUBMIT, str(world.home), body, *lines]
     return subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -81,14 +83,14 @@ def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: W
     world.supervisor(job).kill()
     until(lambda: job.is_done)
     assert job.show().execution.errors[0].code == "JobSupervisorLost"
-    until(lambda: not below(world.settings.home))
+    until(lambda: not below(world.home))
     assert world.backend.show(world.cluster).node_states.idle_node_count == 2
 
 
 def test_processes_end_with_their_supervisor_even_if_nobody_looks(world: World) -> None:
     job = up(world)
     world.supervisor(job).kill()
-    until(lambda: not below(world.settings.home))
+    until(lambda: not below(world.home))
 
 
 def test_the_next_job_runs_after_a_supervisor_was_killed(world: World) -> None:
@@ -148,7 +150,7 @@ def test_secrets_of_a_waiting_job_reach_it_and_no_file(world: World, monkeypatch
     waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
     first.cancel()
     assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
-    assert not holders(world.settings.home, "hush-hush")
+    assert not holders(world.home, "hush-hush")
 
 
 def test_no_command_line_shows_a_secret(world: World, monkeypatch) -> None:

@@ -88,7 +88,7 @@ def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(world: W
 
 def test_a_record_of_times_that_is_missing_leaves_them_unknown(world: World) -> None:
     job = world.run("j", "print('step=1 loss=0.5')")
-    for path in world.settings.home.rglob("stdout.times"):
+    for path in world.home.rglob("stdout.times"):
         path.unlink()
     assert job.metrics(tidy=True)["wall_time"].isna().all()
 
@@ -253,7 +253,7 @@ def test_what_a_finished_script_left_running_is_ended(world: World) -> None:
 def test_nothing_is_left_after_many_jobs(world: World) -> None:
     for number in range(3):
         world.run(f"j{number} --nodes 2 --processes 4", RANK + "print(rank)")
-    until(lambda: not below(world.settings.home))
+    until(lambda: not below(world.home))
 
 
 def _lives(pid: int) -> bool:

@@ -43,7 +43,7 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     spawn = scheduler.spawn
 
     def slow(store, layout, row, *, secrets):
-        other = LocalBackend(world.settings.home)  # another process looks in between
+        other = LocalBackend(world.home)  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
         other.settle(force=True)
         other.close()

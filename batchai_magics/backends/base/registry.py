@@ -1,0 +1,115 @@
+"""The one list of backends: ours, and those that other packages bring.
+
+A package brings a backend by an entry point of the group `batchai_magics.backends`: its name is that of the
+backend, its value a module with what `Opening` says. Nothing is imported before the backend is needed, and
+other packages are looked through only when a name is asked for that is not ours, or all are.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from batchai_magics import config
+from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, UsageError, did_you_mean
+
+GROUP = "batchai_magics.backends"
+_OURS = {"local": "batchai_magics.backends.local.opening"}
+
+
+class Opening(Protocol):
+    """What the module of a backend has."""
+
+    IMPLEMENTED_IN: str  # the module that `open_backend` imports
+    OWN_SETTINGS: type[Any] | None  # a frozen dataclass, every field with a default: see config.Backends
+
+    def open_backend(self, settings: Settings) -> Backend:
+        """The backend as the settings want it."""
+
+
+class Registry:
+    """The names of all backends, in any letter case, and what lies behind each."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name.lower() in _OURS or name.lower() in _brought())
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _OURS
+        yield from (name for name in _brought() if name not in _OURS)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # without looking through other packages
+
+    @property
+    def ours(self) -> Collection[str]:
+        """Those of this package."""
+        return _OURS
+
+    def own_settings(self, name: str) -> type[Any] | None:
+        """The type of a backend's own settings."""
+        return self.opening(name).OWN_SETTINGS
+
+    def opening(self, name: str) -> Opening:
+        """The module of a backend; UsageError for a name that no backend has."""
+        if name not in self:
+            guess = did_you_mean(name, self) or f"There is: {', '.join(self)}."
+            raise UsageError(f"there is no backend {name!r}", hint=guess)
+        module = _OURS.get(name.lower()) or _brought()[name.lower()]
+        try:
+            return cast("Opening", importlib.import_module(module))
+        except ImportError as error:
+            text = f"the {name} backend cannot be loaded: {error}"
+            hint = f"Install what {module} needs."
+            raise CapabilityError(text, code="NotSupported", hint=hint) from error
+
+
+BACKENDS = Registry()
+
+
+def open_backend(settings: Settings) -> Backend:
+    """The backend that the settings name."""
+    return BACKENDS.opening(settings.backend).open_backend(settings)
+
+
+def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = None) -> Settings:
+    """The settings of this process, those of its backends among them."""
+    return config.load(env, path=path, backends=BACKENDS)
+
+
+def choose(settings: Settings, backend: str) -> Settings:
+    """The settings with another backend, and with that one's own as this process has them."""
+    loaded = load_settings({**os.environ, config.variable("backend"): backend})
+    return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
+
+
+def import_backend() -> None:
+    """Imports what the backend of this process's settings needs, before it is needed."""
+    importlib.import_module(BACKENDS.opening(load_settings().backend).IMPLEMENTED_IN)
+
+
+def save_settings(values: Mapping[str, Any], env: Mapping[str, str] | None = None) -> Path:
+    """Writes general settings to the file that `load_settings` reads, and gives its path."""
+    return config.save(values, env, backends=BACKENDS)
+
+
+def _brought() -> Mapping[str, str]:
+    return _installed(tuple(sys.path))
+
+
+@functools.lru_cache(maxsize=1)
+def _installed(path: tuple[str, ...]) -> Mapping[str, str]:
+    """The backends of other packages: name → module. It takes some milliseconds to look."""
+    from importlib.metadata import entry_points
+
+    return {point.name.lower(): point.module for point in entry_points(group=GROUP)}
