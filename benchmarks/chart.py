@@ -19,7 +19,7 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import workspace_id
 from batchai_magics.metrics.record import StepRecord
 from batchai_magics.models.ids import Kind
-from batchai_magics.widgets.job.feed import Feed
+from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.view import JobView
 
 UPDATES = 40
@@ -44,7 +44,7 @@ def cpu_ms(update: Callable[[Sequence[StepRecord]], None], count: int) -> float:
 
 def live_view() -> Callable[[Sequence[StepRecord]], None]:
     """Appends the records to a live view and sends what its page lacks."""
-    settings, feed = Settings(), Feed()
+    settings, feed = Settings(), JobFeed()
     id = workspace_id(settings).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "chart")
     view = JobView(Job(open_backend(settings), id), feed, view_id="chart", work=lambda task: task())
     page.say_ready()

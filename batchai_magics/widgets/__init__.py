@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.widgets.boards.showing import Subject
+    from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
-    from batchai_magics.widgets.core.shown import Source
-    from batchai_magics.widgets.job.feed import Feed
+    from batchai_magics.widgets.job.feed import JobFeed
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -35,13 +35,13 @@ def show(job: Job, *, ui: str = "auto") -> None:
         _show_text(job)
         return
     from batchai_magics.widgets.core import display
-    from batchai_magics.widgets.job.showing import LiveShowing, Showing
+    from batchai_magics.widgets.job.showing import JobCard, LiveJob
 
     feed = _publisher().feed(job.id.key, lambda: _open(job))
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
-        showing = Showing(job, feed)
+        showing = JobCard(job, feed)
     else:
-        showing = LiveShowing(job, feed, work=_publisher().do, is_kept=ui == "widget")
+        showing = LiveJob(job, feed, work=_publisher().do, is_kept=ui == "widget")
     showing.open()
     _publisher().add(showing)
 
@@ -79,11 +79,11 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
 
     tier = "text" if is_text(ui) else ui
     if value.is_running and display.has_frontend():
-        from batchai_magics.widgets.comparison import board as comparison_board
+        from batchai_magics.widgets.comparison import showing as comparisons
 
-        comparison_board.show(value, _publisher(), ui=tier)
+        comparisons.show(value, _publisher(), ui=tier)
     else:
-        from batchai_magics.widgets.comparison.still import show_still
+        from batchai_magics.widgets.comparison.picture import show_still
 
         show_still(value, ui=tier)
 
@@ -116,24 +116,24 @@ def _publisher() -> Publisher:
     return Publisher().start()
 
 
-def _open(job: Job) -> tuple[Source, Feed]:
+def _open(job: Job) -> tuple[Source, JobFeed]:
     """A job's events from the start, and a feed that knows its state as it is now."""
     from batchai_magics.follow import Follower, StateChanged
-    from batchai_magics.widgets.job.feed import Feed
+    from batchai_magics.widgets.job.feed import JobFeed
 
-    feed = Feed(processes=_process_count(job))
+    feed = JobFeed(processes=_process_count(job))
     feed.take(StateChanged(job.show()))
     return Follower(job.backend, job.id, patterns=job.patterns), feed
 
 
 def _open_inside(job: Job) -> str:
     """A job's live view inside another one: the id of its model."""
-    from batchai_magics.widgets.job.opened import OpenedJob
+    from batchai_magics.widgets.job.showing import InnerJob
 
     publisher = _publisher()
-    opened = OpenedJob(job, publisher.feed(job.id.key, lambda: _open(job)), work=publisher.do)
-    publisher.add(opened)
-    return str(opened.view.model_id)
+    inner = InnerJob(job, publisher.feed(job.id.key, lambda: _open(job)), work=publisher.do)
+    publisher.add(inner)
+    return str(inner.view.model_id)
 
 
 def _show_text(job: Job) -> None:

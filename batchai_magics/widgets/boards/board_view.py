@@ -5,44 +5,20 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import anywidget
 import traitlets
 
-from batchai_magics.widgets.core import bundle
-from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core import frontend
+from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.core.feed import BoardFeed
 from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
-from batchai_magics.widgets.core.shown import Known
-from batchai_magics.widgets.job.batch import OVERHEAD_BYTES
+from batchai_magics.widgets.core.showing import Clock
 
 ROW_BYTES = 220
 
 Work = Callable[[Callable[[], None]], None]
-Clock = Callable[[], float]
-
-
-class BoardFeed(Known, Protocol):
-    """What a board shows."""
-
-    version: int
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether nothing happens and nothing is about to."""
-
-    @property
-    def way_back(self) -> str:
-        """The command that shows it again."""
-
-    def facts(self) -> dict[str, Any]:
-        """What its head shows."""
-
-    def rows(self) -> list[dict[str, Any]]:
-        """What it lists."""
-
-    def bundle(self) -> Bundle:
-        """It as a still picture."""
 
 
 class BoardView(anywidget.AnyWidget):
@@ -61,7 +37,7 @@ class BoardView(anywidget.AnyWidget):
     facts = traitlets.Dict().tag(sync=True)
     rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
 
-    def __init__(self, feed: BoardFeed, *, view_id: str, work: Work, clock: Clock) -> None:
+    def __init__(self, feed: BoardFeed[Any], *, view_id: str, work: Work, clock: Clock) -> None:
         self._feed = feed
         self._work = work
         self._lock = threading.Lock()
@@ -74,8 +50,8 @@ class BoardView(anywidget.AnyWidget):
         self.is_heard = False  # a page has said hello
         self.is_gone = False  # the page has taken the view out
         super().__init__(
-            _esm=bundle.script(self.script),
-            _css=bundle.style(self.script),
+            _esm=frontend.script(self.script),
+            _css=frontend.style(self.script),
             view_id=view_id,
             facts=feed.facts(),
             rows=feed.rows(),

@@ -13,6 +13,7 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.feed import BoardFeed
 
 LONGEST_S = 2.0  # between two looks while nothing happens
 
@@ -47,33 +48,20 @@ class ClusterSource:
         return [seen]
 
 
-class ClusterFeed:
+class ClusterFeed(BoardFeed[ClusterSeen]):
     """A cluster's latest state and nodes. `version` grows with every change."""
 
     noun = "cluster"
 
     def __init__(self, id: ResourceId) -> None:
+        super().__init__()
         self.id = id
         self.cluster: Cluster | None = None
         self.nodes: tuple[Node, ...] = ()
-        self.problem = ""
-        self.is_over = False
-        self.version = 0
 
     def take(self, event: ClusterSeen) -> None:
         """Takes the cluster as it is now."""
         self.cluster, self.nodes = event.cluster, event.nodes
-        self.version += 1
-
-    def complain(self, problem: str) -> None:
-        """Says why nothing new comes; an empty text takes it back."""
-        if problem != self.problem:
-            self.problem = problem
-            self.version += 1
-
-    def end(self) -> None:
-        """The cluster is gone."""
-        self.is_over = True
         self.version += 1
 
     @property
@@ -90,7 +78,7 @@ class ClusterFeed:
         return f"%batchai cluster show -n {self.id.name}"
 
     def facts(self) -> dict[str, Any]:
-        """What the head of the view shows (`ClusterFacts` in frontend/board_types.d.ts)."""
+        """What the head of the view shows (`ClusterFacts` in frontend/boards/messages.d.ts)."""
         if self.cluster is None:
             return {"name": self.id.name, "problem": self.problem}
         cluster, spec, current = self.cluster, self.cluster.spec, self.cluster.node_states.total
@@ -110,7 +98,7 @@ class ClusterFeed:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """The nodes (`NodeRow` in frontend/board_types.d.ts)."""
+        """The nodes (`NodeRow` in frontend/boards/messages.d.ts)."""
         return [
             {
                 "id": node.id,

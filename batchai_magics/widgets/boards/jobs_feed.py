@@ -12,8 +12,9 @@ from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.widgets.boards.cluster_feed import milliseconds
+from batchai_magics.widgets.boards.rates import RateReader
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.job.rates import RateReader
+from batchai_magics.widgets.core.feed import BoardFeed
 
 LONGEST_S = 4.0  # between two looks while nothing happens
 MOST_ROWS = 200  # the newest ones are shown
@@ -61,10 +62,10 @@ class JobsSource:
 
     def _jobs(self) -> tuple[JobResource, ...]:
         try:
-            found = self._backend.list(self._experiment, Kind.JOB)
+            listed = self._backend.list(self._experiment, Kind.JOB)
         except NotFoundError:
             return ()
-        return tuple(job for job in reversed(found) if isinstance(job, JobResource))
+        return tuple(job for job in reversed(listed) if isinstance(job, JobResource))
 
     def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesSeen]:
         """Reads a few logs in one look, in turn."""
@@ -83,19 +84,17 @@ class JobsSource:
         return [seen for seen in news if seen]
 
 
-class JobsFeed:
+class JobsFeed(BoardFeed[JobsSeen | RatesSeen]):
     """An experiment's latest jobs and their images/sec. `version` grows when a job changes."""
 
     noun = "experiment"
 
     def __init__(self, experiment: ResourceId) -> None:
+        super().__init__()
         self.id = experiment
         self.jobs: tuple[JobResource, ...] = ()
         self.rates: dict[str, list[float]] = {}
         self.rate_versions: dict[str, int] = {}
-        self.problem = ""
-        self.is_over = False
-        self.version = 0
 
     def take(self, event: JobsSeen | RatesSeen) -> None:
         """Takes what is new."""
@@ -106,17 +105,6 @@ class JobsFeed:
         self.jobs = event.jobs
         names = {job.id.name for job in self.jobs}
         self.rates = {name: values for name, values in self.rates.items() if name in names}
-        self.version += 1
-
-    def complain(self, problem: str) -> None:
-        """Says why nothing new comes; an empty text takes it back."""
-        if problem != self.problem:
-            self.problem = problem
-            self.version += 1
-
-    def end(self) -> None:
-        """Nothing will come any more."""
-        self.is_over = True
         self.version += 1
 
     def job(self, name: str) -> ResourceId | None:
@@ -134,11 +122,11 @@ class JobsFeed:
         return f"%batchai job list -e {self.id.name} -w {self.id.workspace}"
 
     def facts(self) -> dict[str, Any]:
-        """What the head of the view shows (`JobsFacts` in frontend/board_types.d.ts)."""
+        """What the head of the view shows (`JobsFacts` in frontend/boards/messages.d.ts)."""
         return {"name": self.id.name, "total": len(self.jobs), "problem": self.problem}
 
     def rows(self) -> list[dict[str, Any]]:
-        """The newest jobs (`JobRow` in frontend/board_types.d.ts)."""
+        """The newest jobs (`JobRow` in frontend/boards/messages.d.ts)."""
         return [_row(job) for job in self.jobs[:MOST_ROWS]]
 
     def bundle(self) -> Bundle:

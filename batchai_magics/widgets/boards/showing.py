@@ -88,12 +88,12 @@ def _view(
 ) -> BoardView:
     view_id = uuid.uuid4().hex
     if isinstance(feed, ClusterFeed):
-        from batchai_magics.widgets.boards.cluster_view import ClusterView
+        from batchai_magics.widgets.boards.live_views import ClusterView
 
         return ClusterView(subject.backend, feed, view_id=view_id, work=publisher.do, clock=publisher.clock)
-    from batchai_magics.widgets.boards.jobs_view import JobsView
+    from batchai_magics.widgets.boards.live_views import JobsView
 
-    def opened(id: ResourceId) -> str:
+    def open_one(id: ResourceId) -> str:
         return open_job(Job(subject.backend, id))
 
-    return JobsView(feed, view_id=view_id, work=publisher.do, clock=publisher.clock, open_job=opened)
+    return JobsView(feed, view_id=view_id, work=publisher.do, clock=publisher.clock, open_job=open_one)

@@ -16,16 +16,16 @@ from batchai_magics.metrics.runs.curve import Curve
 from batchai_magics.metrics.runs.overlay import Overlay, overlay
 from batchai_magics.metrics.runs.scalability import scaling_so_far, workers
 from batchai_magics.metrics.runs.sources import Run
-from batchai_magics.widgets.comparison.source import DELETED, Looked, News, RunGrew, RunMoved
-from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.job.still import picture_of
+from batchai_magics.widgets.comparison.event_source import DELETED, Looked, News, RunGrew, RunMoved
+from batchai_magics.widgets.core.display import Bundle, figure
+from batchai_magics.widgets.core.feed import BoardFeed
 
 COST_SHARE = 0.05  # of the time may go into reading the numbers again
 LOG = "log"  # the state of a run that is no job
 ENDED = (LOG, DELETED, "succeeded", "failed")
 
 
-class ComparisonFeed:
+class ComparisonFeed(BoardFeed[News]):
     """The runs as they are now. `version` grows with every change; `lines` are what an overlay draws of them.
 
     `runs` and `lines` are brought up to date after a look at the jobs, unless that takes too long: then less
@@ -36,14 +36,12 @@ class ComparisonFeed:
     kind = "compare"
 
     def __init__(self, runs: Sequence[Run], *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self.runs = tuple(runs)
         self.jobs = {place: job for place, run in enumerate(runs) if (job := _job_of(run))}
         self.states = [_state_of(run) for run in runs]
         self.lines: list[Overlay] = [overlay(run) for run in runs]
         self.line_versions = [1] * len(runs)
-        self.problem = ""
-        self.is_over = False
-        self.version = 0
         self._clock = clock
         self._due_at = clock()
         self._records: dict[int, list[Record]] = {place: [] for place in self.jobs}
@@ -62,18 +60,11 @@ class ComparisonFeed:
         elif isinstance(event, Looked) and self._clock() >= self._due_at:
             self._sum_up()
 
-    def complain(self, problem: str) -> None:
-        """Says why nothing new comes; an empty text takes it back."""
-        if problem != self.problem:
-            self.problem = problem
-            self.version += 1
-
     def end(self) -> None:
         """All jobs have ended."""
-        self.is_over = True
         self._changed.update(self.jobs)  # they do not run any more
         self._sum_up()
-        self.version += 1
+        super().end()
 
     @property
     def is_at_rest(self) -> bool:
@@ -99,13 +90,13 @@ class ComparisonFeed:
         return Comparison(self.runs)
 
     def facts(self) -> dict[str, Any]:
-        """What the head of the view shows (`ComparisonFacts` in frontend/comparison_types.d.ts)."""
+        """What the head of the view shows (`ComparisonFacts` in frontend/comparison/messages.d.ts)."""
         going = sum(state not in ENDED for state in self.states)
         return {"kind": self.kind, "jobs": len(self.jobs), "going": going, "problem": self.problem}
 
     def rows(self) -> list[dict[str, Any]]:
-        """The runs (`RunRow` in frontend/comparison_types.d.ts)."""
-        told = Comparison(self.runs).rows()
+        """The runs (`RunRow` in frontend/comparison/messages.d.ts)."""
+        rows = Comparison(self.runs).rows()
         return [
             {
                 **{name: finite(row[name]) for name in _ROW},
@@ -113,20 +104,20 @@ class ComparisonFeed:
                 "state": state,
                 "workers": workers(run) if run.summary.ranks or run.summary.device_count else None,
             }
-            for run, row, state in zip(self.runs, told, self.states, strict=True)
+            for run, row, state in zip(self.runs, rows, self.states, strict=True)
         ]
 
     def bundle(self) -> Bundle:
         """The table as HTML and text."""
         value = self.value
-        told = self._sentence()
-        text = f"{value!r}\n{told}" if told else repr(value)
-        return {"text/html": f"{value._repr_html_()}{html.escape(told)}", "text/plain": text}
+        ends = self._sentence()
+        text = f"{value!r}\n{ends}" if ends else repr(value)
+        return {"text/html": f"{value._repr_html_()}{html.escape(ends)}", "text/plain": text}
 
     def chart(self) -> Bundle:
         """The figure as a PNG with a text twin."""
         names = ", ".join(run.name for run in self.runs)
-        return picture_of(self.value.plot(), f"Chart of {names}")
+        return figure(self.value.plot(), f"Chart of {names}")
 
     def _sentence(self) -> str:
         """Which jobs did not succeed, or go on."""

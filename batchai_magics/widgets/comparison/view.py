@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.metrics.runs.overlay import Overlay
-from batchai_magics.widgets.boards.board_view import BoardView, Clock, Work
+from batchai_magics.widgets.boards.board_view import BoardView, Work
 from batchai_magics.widgets.comparison.feed import ComparisonFeed, finite
+from batchai_magics.widgets.core.showing import Clock
 
 MOST_POINTS = 400  # of a line: more than a chart has pixels to tell apart
 
@@ -42,7 +43,7 @@ def columns(lines: Overlay) -> dict[str, Any]:
     def column(values: Mapping[int, float]) -> list[float | None]:
         return [finite(values.get(step)) for step in steps]
 
-    over = {name: column(found) for name, found in lines.places.items() if found}
+    over = {name: column(places) for name, places in lines.places.items() if places}
     return {"rates": column(lines.rates), "losses": column(lines.losses), "over": over}
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 WINDOW_S = 1.0
 MESSAGES_PER_S = 10
 BYTES_PER_S = 400_000
+OVERHEAD_BYTES = 400  # of a message beside its buffers
 
 
 class Budget:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import html
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Bundle = Mapping[str, str]
 
+EMPTY: Bundle = {"text/html": "", "text/plain": ""}
+MAX_PNG_BYTES = 120_000
 HELLO_S = 20.0  # that a page may take to show a view, until it says hello
 
 
@@ -42,3 +50,27 @@ def is_asked_by_page() -> bool:
     kernel = getattr(get_ipython(), "kernel", None)
     parent = kernel.get_parent("shell") if kernel else {}
     return "cellId" in (parent.get("metadata") or {})
+
+
+def hidden_by(view_id: str, bundle: Bundle) -> Bundle:
+    """A picture that a live view of that id hides, and that hides what is left of it where it cannot live.
+
+    A notebook saved while the view was live names a model that is no more when it is opened again. There
+    JupyterLab writes an error, without any element: what stands before the picture and has none is not shown.
+    """
+    if "text/html" not in bundle:
+        return bundle
+    mark = f'data-batchai-snapshot="{html.escape(view_id)}"'
+    lost = f".jp-OutputArea-child:has(+ .jp-OutputArea-child [{mark}]):not(:has(.jp-OutputArea-output *))"
+    style = f"<style>{lost} {{ display: none; }}</style>"
+    return {**bundle, "text/html": f"<div {mark}>{style}{bundle['text/html']}</div>"}
+
+
+def figure(ax: Axes, text: str) -> Bundle:
+    """The figure that an Axes belongs to, as a PNG of bounded size, and what it says in words."""
+    from batchai_magics.metrics import figure_png
+
+    png = figure_png(ax)
+    if len(png) > MAX_PNG_BYTES:
+        png = figure_png(ax, dpi=60)
+    return {"image/png": base64.b64encode(png).decode(), "text/plain": text}

@@ -12,7 +12,8 @@ from typing import Any, TypeVar, cast
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import GROWTH, LONGEST_S
 from batchai_magics.widgets.core.budget import Budget
-from batchai_magics.widgets.core.shown import Known, Shown, Source
+from batchai_magics.widgets.core.feed import Feed, Source
+from batchai_magics.widgets.core.showing import Showing
 
 _log = logging.getLogger(__name__)
 
@@ -21,13 +22,13 @@ ASLEEP_S = 2.0  # between two rounds while nobody looks
 FROZEN_KEPT = 16  # views that are published again when a page comes back
 GONE_KEPT = 16  # views without a page, which may be opened again
 
-AnyKnown = TypeVar("AnyKnown", bound=Known)
+AnyFeed = TypeVar("AnyFeed", bound=Feed[Any])
 
 
 class Watch:
     """One thing that is watched: its source and its feed, however many views it has."""
 
-    def __init__(self, source: Source, feed: Known, *, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, source: Source, feed: Feed[Any], *, longest_s: float = LONGEST_S) -> None:
         self.source = source
         self.feed = feed
         self.is_seen = False  # a view was added that shows it
@@ -72,8 +73,8 @@ class Publisher:
         self._budget = budget or Budget(clock)
         self._changed = threading.Condition()
         self._watches: dict[str, Watch] = {}
-        self._showings: list[Shown] = []
-        self._frozen: list[Shown] = []
+        self._showings: list[Showing] = []
+        self._frozen: list[Showing] = []
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closed = False
 
@@ -85,8 +86,8 @@ class Publisher:
         return self
 
     def feed(
-        self, key: str, make: Callable[[], tuple[Source, AnyKnown]], *, longest_s: float = LONGEST_S
-    ) -> AnyKnown:
+        self, key: str, make: Callable[[], tuple[Source, AnyFeed]], *, longest_s: float = LONGEST_S
+    ) -> AnyFeed:
         """The feed of a thing: the one that its views share, or a new one.
 
         While nothing happens, the source is asked every `longest_s` seconds.
@@ -94,21 +95,21 @@ class Publisher:
         with self._changed:
             if key not in self._watches:
                 self._watches[key] = Watch(*make(), longest_s=longest_s)
-            return cast("AnyKnown", self._watches[key].feed)
+            return cast("AnyFeed", self._watches[key].feed)
 
-    def add(self, showing: Shown) -> None:
+    def add(self, showing: Showing) -> None:
         """Keeps a view up to date from now on."""
         with self._changed:
             self._showings.append(showing)
             for watch in self._watches.values():
-                watch.is_seen = watch.is_seen or watch.feed is showing.known
+                watch.is_seen = watch.is_seen or watch.feed is showing.feed
             self._changed.notify_all()
 
     def do(self, task: Callable[[], None]) -> None:
         """Runs a task soon, where it may block, then looks at once what there is to send."""
         self._tasks.put(task)
 
-    def showings(self, key: str | None = None) -> list[Shown]:
+    def showings(self, key: str | None = None) -> list[Showing]:
         """The views that are not frozen: of one thing, or all."""
         with self._changed:
             return [s for s in self._showings if key is None or s.key == key]
@@ -123,7 +124,7 @@ class Publisher:
         now = self.clock()
         with self._changed:
             watches, showings, frozen = list(self._watches.values()), list(self._showings), list(self._frozen)
-        awake = {id(showing.known) for showing in showings if not showing.is_asleep}
+        awake = {id(showing.feed) for showing in showings if not showing.is_asleep}
         for watch in watches:
             if id(watch.feed) in awake or not watch.is_seen:
                 watch.poll(now)
@@ -147,11 +148,11 @@ class Publisher:
         for showing in showings:
             showing.close()
 
-    def _send(self, showings: list[Shown]) -> None:
+    def _send(self, showings: list[Showing]) -> None:
         """One message for each view in turn, until nobody has any or the budget is spent."""
         waiting = showings
         while waiting:
-            served: list[Shown] = []
+            served: list[Showing] = []
             for showing in waiting:
                 limit = self._budget.left_bytes
                 if not limit:
@@ -163,7 +164,7 @@ class Publisher:
                     served.append(showing)
             waiting = served
 
-    def _put_behind(self, served: list[Shown]) -> None:
+    def _put_behind(self, served: list[Showing]) -> None:
         """Lets those that got nothing be the first of the next round."""
         with self._changed:
             self._showings.sort(key=lambda showing: showing in served)
@@ -171,13 +172,13 @@ class Publisher:
     def _sort_out(self) -> None:
         """Puts frozen views aside and forgets what nobody looks at."""
         _close_oldest([showing for showing in self._showings if showing.is_gone], GONE_KEPT)
-        live: list[Shown] = []
-        frozen: list[Shown] = []
+        live: list[Showing] = []
+        frozen: list[Showing] = []
         for showing in [*self._frozen, *self._showings]:
             (frozen if showing.is_frozen else live).append(showing)
         self._showings = live
         self._frozen = _close_oldest([showing for showing in frozen if not showing.is_closed], FROZEN_KEPT)
-        used = {id(showing.known) for showing in self._showings}
+        used = {id(showing.feed) for showing in self._showings}
         self._watches = {
             key: watch for key, watch in self._watches.items() if id(watch.feed) in used or not watch.is_seen
         }
@@ -208,18 +209,18 @@ def _load_parser() -> None:
     Parser().feed(b"\n")
 
 
-def _close_oldest(showings: list[Shown], kept: int) -> list[Shown]:
+def _close_oldest(showings: list[Showing], kept: int) -> list[Showing]:
     """Closes all but the newest ones, and gives those."""
     for old in showings[:-kept]:
         old.close()
     return showings[-kept:]
 
 
-def _tried(showing: Shown, limit: int) -> int:
+def _tried(showing: Showing, limit: int) -> int:
     try:
         return showing.send_next(limit)
     except Exception as error:  # noqa: BLE001  # one view that cannot be drawn must not end the others
         _log.debug("a live view failed", exc_info=True)
-        showing.known.complain(f"The live view stopped: {error}")
+        showing.feed.complain(f"The live view stopped: {error}")
         showing.is_frozen = True
         return 0

@@ -68,10 +68,10 @@ class Answers:
     def _lines(self, content: dict[str, Any]) -> Batch:
         file, rank = _file(self._job, content), int(content["rank"])
         offset, is_backward = int(content["offset"]), bool(content["backward"])
-        found = lines_of(self._reader(file), rank, offset, is_backward=is_backward)
+        lines = lines_of(self._reader(file), rank, offset, is_backward=is_backward)
         page = {"kind": "lines", "id": content["id"], "file": file.path, "rank": rank}
-        place = {"start": found.start, "end": found.end, "size": found.size}
-        return Batch({**page, **place}, [found.data, array("d", found.starts).tobytes()])
+        place = {"start": lines.start, "end": lines.end, "size": lines.size}
+        return Batch({**page, **place}, [lines.data, array("d", lines.starts).tobytes()])
 
     def _search(self, content: dict[str, Any]) -> Batch:
         """How many lines match so far, and those from the `first`-th on."""
@@ -80,8 +80,8 @@ class Answers:
         first = int(content.get("first", 0))
         if first < 0:  # the last ones
             first = max(0, len(search.hits) - HITS)
-        found = {"total": len(search.hits), "first": first, "complete": search.is_complete}
-        return _reply(content, found, search.hits[first : first + HITS].tobytes())
+        progress = {"total": len(search.hits), "first": first, "complete": search.is_complete}
+        return _reply(content, progress, search.hits[first : first + HITS].tobytes())
 
     def _search_of(self, content: dict[str, Any]) -> Search:
         file, rank = _file(self._job, content), content.get("rank")
@@ -102,9 +102,9 @@ class Answers:
         return _reply(content, {"offset": offset, "complete": search.is_complete})
 
     def _list(self, content: dict[str, Any]) -> Batch:
-        found = self._job.files(str(content["directory"]), str(content["path"]))
-        entries = [[file.name, file.is_directory, file.size_bytes] for file in found[:MOST_FILES]]
-        return _reply(content, {"entries": entries, "total": len(found)})
+        files = self._job.files(str(content["directory"]), str(content["path"]))
+        entries = [[file.name, file.is_directory, file.size_bytes] for file in files[:MOST_FILES]]
+        return _reply(content, {"entries": entries, "total": len(files)})
 
     def _failure(self, content: dict[str, Any]) -> Batch:
         def read(file: str, offset: int, limit: int) -> Chunk:
@@ -136,8 +136,8 @@ def answer(content: dict[str, Any], text: str) -> Batch:
     return Batch({"kind": "answer", "id": content.get("id", ""), "text": text})
 
 
-def _reply(content: dict[str, Any], found: dict[str, Any], *buffers: bytes) -> Batch:
-    return Batch({"kind": "reply", "id": content["id"], **found}, list(buffers))
+def _reply(content: dict[str, Any], parts: dict[str, Any], *buffers: bytes) -> Batch:
+    return Batch({"kind": "reply", "id": content["id"], **parts}, list(buffers))
 
 
 def _file(job: Job, content: dict[str, Any]) -> FileRef:

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.widgets.job.feed import Feed
+from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.points import POINT_BYTES, VALUE_BYTES
 from batchai_magics.widgets.job.tail import Tail
 
 LOG_BYTES = 1 << 15  # of one message while following
 REPLAY_BYTES = 1 << 17  # of the first one
-OVERHEAD_BYTES = 400  # of a message beside its buffers
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Cursor:
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
-    def has_all(self, feed: Feed) -> bool:
+    def has_all(self, feed: JobFeed) -> bool:
         """Whether nothing is left to be sent."""
         return (
             self._is_greeted
@@ -81,7 +81,7 @@ class Cursor:
             and all(not self._lacks(file, tail) for file, tail in feed.tails.items())
         )
 
-    def next_batch(self, feed: Feed, limit_bytes: int) -> Batch | None:
+    def next_batch(self, feed: JobFeed, limit_bytes: int) -> Batch | None:
         """The next message, at most about `limit_bytes` long; None if the view has all."""
         if self.has_all(feed) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
             return None
@@ -95,7 +95,7 @@ class Cursor:
         batch.content.update(seq=self.seq, complete=feed.is_over)
         return batch
 
-    def _add_points(self, batch: Batch, feed: Feed, limit_bytes: int) -> None:
+    def _add_points(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
         is_restarted = self._generation != feed.points.generation
         if is_restarted:
             self._generation, self._points, self._values = feed.points.generation, 0, {}
@@ -105,7 +105,7 @@ class Cursor:
             batch.buffers.extend(feed.points.columns(self._points, count))
             self._points += count
 
-    def _add_values(self, batch: Batch, feed: Feed, limit_bytes: int) -> None:
+    def _add_values(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
         parts = batch.content["values"] = []
         for name, values in feed.points.others.items():
             first = self._values.get(name, 0)
@@ -115,7 +115,7 @@ class Cursor:
                 batch.buffers.extend(values.columns(first, count))
                 self._values[name] = first + count
 
-    def _add_logs(self, batch: Batch, feed: Feed, limit_bytes: int) -> None:
+    def _add_logs(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
         parts = batch.content["logs"] = []
         for file, tail in feed.tails.items():
             limit = min(self._log_limit, limit_bytes - batch.size_bytes)

@@ -23,7 +23,7 @@ Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 
 def failure_of(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
-    """What the page shows of a failed job (`Failure` in frontend/types.d.ts); empty where nothing failed."""
+    """What the page shows of a failure (`Failure` in frontend/job/messages.d.ts); else empty."""
     failed = [rank for rank in job.ranks if rank.exit_code]
     if job.state is not ExecutionState.FAILED or (failed and not first_failure(job)):
         return {}
@@ -37,21 +37,21 @@ def failure_of(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dic
 def _words(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
     file, page = _last_words(rank.rank, read, is_alone=is_first)
     count = LINES if is_first else OTHER_LINES
-    kept = _shown(page)[-count:]
+    lines = _lines(page)[-count:]
     return {
         "rank": rank.rank,
         "node": rank.node,
         "exit_code": rank.exit_code,
         "file": file,
-        "offset": page.starts[-len(kept)] if kept else 0,
-        "lines": clean(tuple(text for text in kept)),
+        "offset": page.starts[-len(lines)] if lines else 0,
+        "lines": clean(tuple(text for text in lines)),
     }
 
 
 def _before(rank: int, read: Read) -> list[str]:
     """What a rank wrote last on stdout."""
     page = lines_of(lambda at, limit: read(LOGS[1], at, limit), rank, -1, is_backward=True)
-    return clean(tuple(_shown(page)[-BEFORE_LINES:]))
+    return clean(tuple(_lines(page)[-BEFORE_LINES:]))
 
 
 def _last_words(rank: int, read: Read, *, is_alone: bool) -> tuple[str, RankPage]:
@@ -68,11 +68,16 @@ def _preparation(read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
     logs = [file.path for file in files if "job_prep" in file.path and file.size_bytes]
     for log in sorted(logs, key=lambda name: not name.startswith("stderr")):
         page = tail_page(lambda at, limit, log=log: read(log, at, limit))  # type: ignore[misc]  # bound on purpose
-        kept = _shown(page)[-LINES:]
-        if kept:
-            return {"file": log, "offset": page.starts[-len(kept)], "lines": clean(tuple(kept)), "others": []}
+        lines = _lines(page)[-LINES:]
+        if lines:
+            return {
+                "file": log,
+                "offset": page.starts[-len(lines)],
+                "lines": clean(tuple(lines)),
+                "others": [],
+            }
     return {}
 
 
-def _shown(page: RankPage) -> list[str]:
+def _lines(page: RankPage) -> list[str]:
     return page.data.decode("utf-8", "replace").split("\n")[: len(page.starts)]

@@ -17,6 +17,7 @@ from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.times import duration
+from batchai_magics.widgets.core.feed import Feed
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
 
@@ -27,15 +28,16 @@ WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked f
 WARM_UP_POINTS = 50_000  # after which its end is taken as known
 
 
-class Feed:
+class JobFeed(Feed[Event]):
     """A job's latest state, node counts, log tails, records and chart points.
 
-    `version` grows with everything but log and points; `is_over` says that no event will come any more.
+    `version` grows with everything but log and points.
     """
 
     noun = "job"
 
     def __init__(self, *, processes: int = 0, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
         self.processes = processes
         self._clock = clock
         self.job: JobResource | None = None
@@ -46,9 +48,6 @@ class Feed:
         self.history: deque[list[int]] = deque(maxlen=HISTORY_LENGTH)
         self.warm_up: int | None = None  # the steps that warm-up took
         self._warm_up_due = 8
-        self.problem = ""
-        self.is_over = False
-        self.version = 0
 
     def take(self, event: Event) -> None:
         """Takes the next event of the job."""
@@ -67,17 +66,10 @@ class Feed:
             self.history.append([int(self._clock() * 1000), *counts_of(self).values()])
         self.version += 1
 
-    def complain(self, problem: str) -> None:
-        """Says why nothing new comes; an empty text takes it back."""
-        if problem != self.problem:
-            self.problem = problem
-            self.version += 1
-
     def end(self) -> None:
         """No event will come any more."""
-        self.is_over = True
         self._find_warm_up(is_last=True)
-        self.version += 1
+        super().end()
 
     @property
     def has_ranks(self) -> bool:
@@ -113,14 +105,14 @@ class Feed:
         if not count or count > WARM_UP_POINTS or (count < self._warm_up_due and not is_last):
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        found = summarize(self.records).warm_up_steps
-        if found != self.warm_up:
-            self.warm_up = found
+        warm_up = summarize(self.records).warm_up_steps
+        if warm_up != self.warm_up:
+            self.warm_up = warm_up
             self.version += 1
 
 
-def facts_of(feed: Feed) -> dict[str, Any]:
-    """What the head of the view shows (`Facts` in frontend/types.d.ts); empty while nothing is known."""
+def facts_of(feed: JobFeed) -> dict[str, Any]:
+    """What the head shows (`Facts` in frontend/job/messages.d.ts); empty while nothing is known."""
     job = feed.job
     if job is None:
         return {}
@@ -151,8 +143,8 @@ def facts_of(feed: Feed) -> dict[str, Any]:
     }
 
 
-def counts_of(feed: Feed) -> dict[str, int]:
-    """The node counts by state (`Counts` in frontend/types.d.ts)."""
+def counts_of(feed: JobFeed) -> dict[str, int]:
+    """The node counts by state (`Counts` in frontend/core/model.d.ts)."""
     if feed.counts is None:
         return {}
     return {state.value: feed.counts.of(state) for state in NodeState}

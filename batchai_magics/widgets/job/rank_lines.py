@@ -89,7 +89,7 @@ def _part(chunk: Chunk, first: int, last: int) -> Chunk:
 
 def _own(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
     """The lines of a piece that `rank` wrote, and their starts."""
-    found: list[bytes] = []
+    lines: list[bytes] = []
     starts: list[int] = []
     for span in spans_of(chunk):
         start, end = max(span.start, chunk.offset), min(span.end, chunk.end)
@@ -97,8 +97,8 @@ def _own(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
             continue
         data = chunk.data[start - chunk.offset : end - chunk.offset]
         starts += _line_starts(data, start)
-        found.append(data if data.endswith(b"\n") else data + b"\n")
-    return b"".join(found), starts
+        lines.append(data if data.endswith(b"\n") else data + b"\n")
+    return b"".join(lines), starts
 
 
 def _line_starts(data: bytes, offset: int) -> Iterator[int]:

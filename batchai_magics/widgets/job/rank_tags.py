@@ -26,20 +26,20 @@ def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
 
     A rank of -1 is nobody's. Empty where nothing is known; tags in the text itself are not looked at.
     """
-    found = array("i")
+    pairs = array("i")
     at = start
     for span in spans:
         first, last = max(span.start, start), min(span.end, end)
         if first >= last:
             continue
         if first > at:
-            found.extend((at - start, -1))
-        if not found or found[-1] != span.rank or first > at:
-            found.extend((first - start, span.rank))
+            pairs.extend((at - start, -1))
+        if not pairs or pairs[-1] != span.rank or first > at:
+            pairs.extend((first - start, span.rank))
         at = last
-    if found and at < end:
-        found.extend((at - start, -1))
-    return found.tobytes()
+    if pairs and at < end:
+        pairs.extend((at - start, -1))
+    return pairs.tobytes()
 
 
 def _tagged(chunk: Chunk) -> Iterator[Span]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from batchai_magics.widgets.core import bundle
+from batchai_magics.widgets.core import frontend
+from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.core.listening import Listening, main_loop
 from batchai_magics.widgets.core.pages import Pages
 from batchai_magics.widgets.job.answers import Answers, answer
-from batchai_magics.widgets.job.batch import OVERHEAD_BYTES, Batch, Cursor
-from batchai_magics.widgets.job.feed import Feed, counts_of, facts_of
+from batchai_magics.widgets.job.batch import Batch, Cursor
+from batchai_magics.widgets.job.feed import JobFeed, counts_of, facts_of
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
@@ -40,7 +41,7 @@ class JobView(anywidget.AnyWidget):
     history: traitlets.List[Any] = traitlets.List().tag(sync=True)
     files: traitlets.List[str] = traitlets.List().tag(sync=True)
 
-    def __init__(self, job: Job, feed: Feed, *, view_id: str, work: Work) -> None:
+    def __init__(self, job: Job, feed: JobFeed, *, view_id: str, work: Work) -> None:
         self._answers = Answers(job)
         self._listening = Listening(main_loop())
         self._feed = feed
@@ -58,8 +59,8 @@ class JobView(anywidget.AnyWidget):
         self.is_detached = False
         self.is_gone = False  # the page has taken the view out
         super().__init__(
-            _esm=bundle.script(),
-            _css=bundle.style(),
+            _esm=frontend.script(),
+            _css=frontend.style(),
             view_id=view_id,
             facts=facts_of(feed),
             counts=counts_of(feed),

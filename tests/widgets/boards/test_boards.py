@@ -71,12 +71,12 @@ def sent(page, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_live_view_comes_with_a_twin_for_the_saved_notebook(publisher, place, page, kind):
+def test_a_live_view_comes_with_a_snapshot_for_the_saved_notebook(publisher, place, page, kind):
     shown = opened(publisher, place, page, kind)
     assert WIDGET in page.shown[shown.id]
-    twin = page.shown[shown.second_id]
-    assert "resnet" in twin["text/plain"]
-    assert f'data-batchai-snapshot="{shown.id}"' in twin["text/html"]
+    snapshot = page.shown[shown.second_id]
+    assert "resnet" in snapshot["text/plain"]
+    assert f'data-batchai-snapshot="{shown.id}"' in snapshot["text/html"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -209,7 +209,7 @@ def test_a_deleted_cluster_ends_its_view_and_says_so(publisher, clock, place, pa
     place.nodes = lambda id: place.show(JOB)
     turns(publisher, clock, 2)
     assert shown.is_frozen
-    assert shown.known.problem == "The cluster was deleted."
+    assert shown.feed.problem == "The cluster was deleted."
 
 
 def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):

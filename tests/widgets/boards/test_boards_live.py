@@ -113,9 +113,9 @@ def test_the_saved_notebook_holds_a_picture_and_nothing_of_any_log(lab, setup_ce
     lab.page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
     saved = lab.save()
     for index, text in ((1, "ready"), (2, "third")):
-        twin = saved["cells"][index]["outputs"][1]["data"]
-        assert "<script" not in "".join(twin["text/html"])
-        assert text in "".join(twin["text/plain"]) or index == 1
+        snapshot = saved["cells"][index]["outputs"][1]["data"]
+        assert "<script" not in "".join(snapshot["text/html"])
+        assert text in "".join(snapshot["text/plain"]) or index == 1
     assert len(json.dumps(saved)) < 40_000
 
 

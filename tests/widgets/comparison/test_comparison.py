@@ -8,7 +8,7 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import compare, read_metrics, scaling
-from batchai_magics.widgets.comparison import board as comparison_board
+from batchai_magics.widgets.comparison import showing as comparisons
 from batchai_magics.widgets.comparison.view import MOST_POINTS, ComparisonView, columns
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.publisher import Publisher
@@ -50,7 +50,7 @@ def jobs(place, *names):
 
 
 def opened(publisher, place, page, kind="compare", *, ui="auto"):
-    comparison_board.show(WAYS[kind](jobs(place)), publisher, ui=ui)
+    comparisons.show(WAYS[kind](jobs(place)), publisher, ui=ui)
     shown = publisher.showings()[-1]
     if hasattr(shown, "view"):
         page.listen(shown.view)
@@ -71,9 +71,9 @@ def lines(page):
 def test_a_live_view_comes_with_a_table_for_the_saved_notebook(publisher, place, page, kind):
     shown = opened(publisher, place, page, kind)
     assert WIDGET in page.shown[shown.id]
-    twin = page.shown[shown.second_id]
-    assert f'data-batchai-snapshot="{shown.id}"' in twin["text/html"]
-    assert "image" not in json.dumps(list(twin))
+    snapshot = page.shown[shown.second_id]
+    assert f'data-batchai-snapshot="{shown.id}"' in snapshot["text/html"]
+    assert "image" not in json.dumps(list(snapshot))
 
 
 def test_the_lines_of_a_job_are_sent_when_they_grow_and_of_no_other(publisher, clock, place, page):
@@ -182,7 +182,7 @@ def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
     told = page.shown[shown.id]["text/plain"]
     assert "two: failed." in told
     assert "No images/sec: two." in told
-    assert not shown.known.value.is_running
+    assert not shown.feed.value.is_running
 
 
 def test_a_log_that_starts_again_voids_what_it_told(publisher, clock, place, page):
@@ -210,9 +210,9 @@ def test_logs_and_ended_jobs_stand_beside_running_ones(publisher, clock, place, 
     place.run("old", ExecutionState.SUCCEEDED, rates=[10, 20])
     log = read_metrics(step_line(10, 0, 33).encode())
     value = compare({"log": log, "old": jobs(place, "old")[0], "new": jobs(place, "one")[0]})
-    comparison_board.show(value, publisher, ui="html")
+    comparisons.show(value, publisher, ui="html")
     shown = publisher.showings()[-1]
-    assert shown.known.states == ["log", "succeeded", "running"]
+    assert shown.feed.states == ["log", "succeeded", "running"]
     end(place, "one")
     turns(publisher, clock, 3)
     assert shown.is_frozen
@@ -227,7 +227,7 @@ def test_no_text_of_any_log_is_in_the_widget(publisher, clock, place, page):
 
 
 def test_without_a_page_the_figure_comes_with_the_cell_in_which_the_jobs_end(publisher, clock, place, page):
-    comparison_board.show(compare(jobs(place)), publisher, ui="auto")
+    comparisons.show(compare(jobs(place)), publisher, ui="auto")
     shown = publisher.showings()[-1]
     shown.settle(lambda is_met: pytest.fail("nothing to wait for"))
     end(place)
@@ -246,7 +246,7 @@ def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place,
 
 def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     text = "".join(step_line(step, 0, 50 + step / 1000) for step in range(1, 10_001))
-    (run,) = comparison_board.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
+    (run,) = comparisons.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
     told = columns(run)
     assert {len(column) for column in (told["rates"], told["losses"], told["over"]["step"])} == {MOST_POINTS}
     assert told["over"]["step"][-1] == 10_000
@@ -255,7 +255,7 @@ def test_a_long_line_is_thinned_and_ends_where_the_run_is():
 
 def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, place, page):
     first, second = opened(publisher, place, page), opened(publisher, place, page)
-    assert first.known is second.known
+    assert first.feed is second.feed
     assert isinstance(first.view, ComparisonView)
     older, newer = opened(publisher, place, page, ui="html"), opened(publisher, place, page, ui="html")
     assert (older.is_closed, newer.is_closed) == (True, False)

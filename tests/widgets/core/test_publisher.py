@@ -6,12 +6,12 @@ from batchai_magics import widgets
 from batchai_magics.errors import BatchAIError, NotFoundError, UsageError
 from batchai_magics.follow import Follower, StateChanged
 from batchai_magics.jobs.handle import Job
-from batchai_magics.widgets.core import bundle, display
+from batchai_magics.widgets.core import display, frontend
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.publisher import FROZEN_KEPT, Publisher, Watch
-from batchai_magics.widgets.job.feed import Feed
-from batchai_magics.widgets.job.showing import LiveShowing, Showing
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.showing import JobCard, LiveJob
 from tests.threads import ended, ours
 from tests.widgets.scripted import FAILURE, JOB, ExecutionState, ScriptedBackend, resource, step_line
 
@@ -32,8 +32,8 @@ class Page:
         self.messages = []
         monkeypatch.setattr(display, "show", self.show)
         monkeypatch.setattr(display, "update", self.update)
-        monkeypatch.setattr(bundle, "script", lambda: "export default {}")
-        monkeypatch.setattr(bundle, "style", lambda: "")
+        monkeypatch.setattr(frontend, "script", lambda: "export default {}")
+        monkeypatch.setattr(frontend, "style", lambda: "")
 
     def show(self, data, display_id):
         self.shown[display_id] = dict(data)
@@ -74,8 +74,8 @@ def publisher(clock, budget):
 
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
-    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), Feed(processes=4)))
-    showing = LiveShowing(job, feed, work=lambda task: task(), clock=clock)
+    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed(processes=4)))
+    showing = LiveJob(job, feed, work=lambda task: task(), clock=clock)
     page.listen(showing.view)
     publisher.step()
     showing.open()
@@ -86,8 +86,8 @@ def live(publisher, backend, page, clock):
 def asking_page(monkeypatch):
     """A page that has asked for the cell, whatever the view's bundle is."""
     made = Page(monkeypatch)
-    monkeypatch.setattr(bundle, "script", lambda *name: "export default {}")
-    monkeypatch.setattr(bundle, "style", lambda *name: "")
+    monkeypatch.setattr(frontend, "script", lambda *name: "export default {}")
+    monkeypatch.setattr(frontend, "style", lambda *name: "")
     monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
     return made
 
@@ -126,7 +126,7 @@ def asked_within(source, watch, times):
 
 def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
     source = Scripted()
-    watch = Watch(source, Feed(), longest_s=2.0)
+    watch = Watch(source, JobFeed(), longest_s=2.0)
     assert asked_within(source, watch, [i / 10 for i in range(200)]) < 30
     quiet = asked_within(source, watch, [20 + i / 10 for i in range(20)])
     assert quiet == 1
@@ -139,21 +139,21 @@ def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
 def test_what_is_behind_is_asked_at_once():
     source = Scripted()
     source.is_behind = True
-    watch = Watch(source, Feed())
+    watch = Watch(source, JobFeed())
     assert asked_within(source, watch, [1.0, 1.0, 1.0]) == 3
 
 
 def test_what_is_over_is_not_asked_any_more():
     source = Scripted()
     source.is_over = True
-    watch = Watch(source, Feed())
+    watch = Watch(source, JobFeed())
     assert asked_within(source, watch, [1.0, 9.0, 99.0]) == 1
     assert watch.feed.is_over
 
 
 def test_a_trouble_that_has_passed_is_taken_back():
     source = Scripted()
-    watch = Watch(source, Feed())
+    watch = Watch(source, JobFeed())
     source.poll = lambda: (_ for _ in ()).throw(BatchAIError("no disk"))
     watch.poll(1.0)
     assert watch.feed.problem == "no disk"
@@ -164,7 +164,7 @@ def test_a_trouble_that_has_passed_is_taken_back():
 
 def test_a_thing_that_no_view_shows_yet_is_watched_all_the_same(publisher, clock):
     source = Scripted()
-    publisher.feed("job", lambda: (source, Feed()))
+    publisher.feed("job", lambda: (source, JobFeed()))
     turns(publisher, clock, 1)
     assert source.asked > 1
 
@@ -344,9 +344,9 @@ def test_a_view_that_cannot_be_drawn_does_not_end_the_others(publisher, backend,
 
 
 def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
-    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), Feed()))
+    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed()))
     publisher.step()
-    showing = Showing(Job(backend, JOB), feed, clock=clock)
+    showing = JobCard(Job(backend, JOB), feed, clock=clock)
     showing.open()
     publisher.add(showing)
     backend.write("hello\n")
@@ -371,7 +371,7 @@ def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
 def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
     before = ours()
     publisher = Publisher().start()
-    showing = Showing(Job(backend, JOB), Feed())
+    showing = JobCard(Job(backend, JOB), JobFeed())
     showing.send_next = lambda limit: publisher.close() or 0
     showing.open()
     publisher.add(showing)

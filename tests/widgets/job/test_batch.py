@@ -6,8 +6,9 @@ from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.batch import LOG_BYTES, OVERHEAD_BYTES, REPLAY_BYTES, Cursor
-from batchai_magics.widgets.job.feed import Feed, facts_of
+from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
+from batchai_magics.widgets.job.feed import JobFeed, facts_of
 from tests.widgets.scripted import FAILURE, JOB, resource
 
 BIG = 400_000
@@ -28,7 +29,7 @@ def points(feed, *steps):
 
 
 def test_batches_are_numbered_and_end_when_the_view_has_all():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     log(feed, "one\n")
     first = cursor.next_batch(feed, BIG)
     log(feed, "two\n")
@@ -39,7 +40,7 @@ def test_batches_are_numbered_and_end_when_the_view_has_all():
 
 
 def test_points_travel_as_columns():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     points(feed, 1, 10)
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 0}
@@ -50,7 +51,7 @@ def test_points_travel_as_columns():
 
 
 def test_a_view_that_says_what_it_has_gets_the_rest():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     points(feed, 1, 10)
     log(feed, "one\n")
     cursor.next_batch(feed, BIG)
@@ -62,7 +63,7 @@ def test_a_view_that_says_what_it_has_gets_the_rest():
 
 
 def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     points(feed, *range(50))
     for i in range(30_000):
         log(feed, f"line {i:06}\n")
@@ -76,7 +77,7 @@ def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
 
 
 def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     log(feed, "old\n", "other.txt")
     cursor.next_batch(feed, BIG)
     restart(feed, "new\n", "other.txt")
@@ -87,7 +88,7 @@ def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer()
 
 
 def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     restart(feed, "")
     points(feed, 1, 10)
     while cursor.next_batch(feed, BIG):
@@ -97,7 +98,7 @@ def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has()
 
 
 def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     log(feed, "one\n")
     feed.end()
     cursor.next_batch(feed, BIG)
@@ -107,7 +108,7 @@ def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
 
 
 def test_no_batch_is_longer_than_allowed_and_none_is_lost():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     points(feed, *range(5000))
     log(feed, "x" * 79 + "\n")
     sizes, sent = [], 0
@@ -119,7 +120,7 @@ def test_no_batch_is_longer_than_allowed_and_none_is_lost():
 
 
 def test_a_flood_is_skipped_with_a_count():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     log(feed, "first\n")
     cursor.next_batch(feed, BIG)
     log(feed, "".join(f"line {i:06}\n" for i in range(20_000)))
@@ -130,7 +131,7 @@ def test_a_flood_is_skipped_with_a_count():
 
 
 def test_the_end_is_told_once():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     log(feed, "one\n")
     cursor.next_batch(feed, BIG)
     feed.end()
@@ -139,7 +140,7 @@ def test_the_end_is_told_once():
 
 
 def test_the_head_says_what_failed_first():
-    feed = Feed(processes=4)
+    feed = JobFeed(processes=4)
     feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
     facts = facts_of(feed)
     assert facts["state"] == "failed"
@@ -148,7 +149,7 @@ def test_the_head_says_what_failed_first():
 
 
 def test_every_other_number_travels_under_its_name():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     found = (PatternRecord("lr", 0.5, 10, 1), PatternRecord("norm", 3.0, None, None))
     feed.take(MetricsSeen(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
     batch = cursor.next_batch(feed, BIG)
@@ -158,7 +159,7 @@ def test_every_other_number_travels_under_its_name():
 
 
 def test_another_number_alone_is_reason_enough_for_a_batch():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.5, 10, 1),)))
     cursor.next_batch(feed, BIG)
     feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.25, 20, 1),)))
@@ -166,14 +167,14 @@ def test_another_number_alone_is_reason_enough_for_a_batch():
 
 
 def test_nothing_is_sent_where_nothing_fits():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     points(feed, 1)
     assert cursor.next_batch(feed, OVERHEAD_BYTES) is None
     assert cursor.next_batch(feed, BIG).content["seq"] == 1
 
 
 def test_numbers_are_void_when_the_log_starts_again():
-    feed, cursor = Feed(), Cursor()
+    feed, cursor = JobFeed(), Cursor()
     points(feed, 1, 10)
     log(feed, "old\n")
     cursor.next_batch(feed, BIG)
@@ -187,28 +188,28 @@ def test_numbers_are_void_when_the_log_starts_again():
 
 def test_node_counts_are_remembered():
     times = iter([1.0, 2.0])
-    feed = Feed(clock=lambda: next(times))
+    feed = JobFeed(clock=lambda: next(times))
     feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2)))
     feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2)))
     assert list(feed.history) == [[1000, 2, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0]]
 
 
 def test_the_logs_that_are_looked_at_most_come_first():
-    feed = Feed()
+    feed = JobFeed()
     for file in ("a.log", "stderr.txt", "execution.log", "stdout.txt"):
         log(feed, "x\n", file)
     assert feed.files == ["stdout.txt", "stderr.txt", "execution.log", "a.log"]
 
 
 def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
-    feed = Feed()
+    feed = JobFeed()
     points(feed, 1, 10)
     restart(feed, "new\n", "stderr.txt")
     assert (len(feed.points), feed.points.generation) == (2, 0)
 
 
 def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
-    feed = Feed()
+    feed = JobFeed()
     log(feed, "a\n")
     before = feed.version
     feed.take(
@@ -220,7 +221,7 @@ def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
 
 def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
     feed, steps = (
-        Feed(),
+        JobFeed(),
         [StepRecord(step, 0, 10.0 if step < 3 else 100.0, 0, 3.0, 2.0) for step in range(30)],
     )
     feed.take(MetricsSeen(JOB, tuple(steps[:25])))
@@ -231,7 +232,7 @@ def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
 
 
 def test_the_same_trouble_is_told_once():
-    feed = Feed()
+    feed = JobFeed()
     feed.complain("no disk")
     version = feed.version
     feed.complain("no disk")

@@ -76,13 +76,13 @@ class ComparisonSource:
     def _look(self, place: int) -> list[News]:
         follower = self._followers[place]
         try:
-            return [item for event in follower.poll() for item in _told(place, event)]
+            return [item for event in follower.poll() for item in _news_of(place, event)]
         except NotFoundError:
             follower.is_over, follower.is_behind = True, False
             return [RunMoved(place, DELETED)]
 
 
-def _told(place: int, event: Event) -> list[News]:
+def _news_of(place: int, event: Event) -> list[News]:
     if isinstance(event, MetricsSeen):
         return [RunGrew(place, event.records)]
     if isinstance(event, StateChanged):

@@ -1,12 +1,12 @@
 from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import LogBytes, StateChanged
-from batchai_magics.widgets.job.feed import Feed
-from batchai_magics.widgets.job.still import card_of
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.picture import card_of
 from tests.widgets.scripted import FAILURE, JOB, ExecutionState, resource
 
 
 def feed_of(logs, *, spans=(), **how):
-    feed = Feed()
+    feed = JobFeed()
     feed.take(StateChanged(resource(ExecutionState.FAILED, **how)))
     for file, data in logs.items():
         feed.take(LogBytes(FileRef(JOB, file), Chunk(data, 0, len(data), True, spans)))

@@ -1,18 +1,45 @@
-"""The live view of an experiment's jobs: a table, and any job of it opened below."""
+"""The live views of a cluster, which can be resized, and of an experiment's jobs, which can be opened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from batchai_magics.backends.base import Backend
 from batchai_magics.errors import BatchAIError
+from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.widgets.boards.board_view import BoardView, Clock, Work, answer
+from batchai_magics.widgets.boards.board_view import BoardView, Work, answer
+from batchai_magics.widgets.boards.cluster_feed import ClusterFeed
 from batchai_magics.widgets.boards.jobs_feed import MOST_ROWS, JobsFeed
+from batchai_magics.widgets.core.showing import Clock
 
 RATES_AT_ONCE = 20
 
 Open = Callable[[ResourceId], str]
+
+
+class ClusterView(BoardView):
+    """Nodes as tiles; `scale` resizes the cluster or lets it scale by itself."""
+
+    script = "cluster_view"
+    requests = ("scale",)
+
+    def __init__(
+        self, backend: Backend, feed: ClusterFeed, *, view_id: str, work: Work, clock: Clock
+    ) -> None:
+        self._backend = backend
+        self._id = feed.id
+        super().__init__(feed, view_id=view_id, work=work, clock=clock)
+
+    def answer_scale(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Changes the cluster's scale to `content["settings"]`, which is `scaleSettings` of cluster.json."""
+        try:
+            patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})
+            self._backend.update(self._id, patch)
+        except BatchAIError as error:
+            return answer(content, str(error), is_done=False)
+        return answer(content, "")
 
 
 class JobsView(BoardView):
@@ -36,9 +63,9 @@ class JobsView(BoardView):
 
     def more(self, limit_bytes: int) -> dict[str, Any] | None:
         """The images/sec of a few jobs that the page does not have."""
-        shown = [job.id.name for job in self._jobs.jobs[:MOST_ROWS]]
+        names = [job.id.name for job in self._jobs.jobs[:MOST_ROWS]]
         versions = self._jobs.rate_versions
-        new = [name for name in shown if versions.get(name, 0) != self._sent.get(name, 0)][:RATES_AT_ONCE]
+        new = [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)][:RATES_AT_ONCE]
         if not new:
             return None
         self._sent.update({name: versions[name] for name in new})

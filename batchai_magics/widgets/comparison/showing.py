@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.widgets.boards.board import Board, LiveBoard
-from batchai_magics.widgets.boards.board_view import Clock
+from batchai_magics.widgets.comparison.event_source import LOOK_S, ComparisonSource
 from batchai_magics.widgets.comparison.feed import ComparisonFeed, ScalingFeed
-from batchai_magics.widgets.comparison.source import LOOK_S, ComparisonSource
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.showing import Wait
 
 if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher
-
-Wait = Callable[[Callable[[], bool]], bool]
 
 
 def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
@@ -42,62 +40,48 @@ def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
 class TextComparison(Board):
     """The table as text, replaced once by the final one."""
 
-    known: ComparisonFeed
-
-    def open(self) -> None:
-        """Shows the table as it stands."""
-        display.show(self._text(), self.id)
+    feed: ComparisonFeed
 
     def send_next(self, limit_bytes: int) -> int:
         """Replaces the table when all jobs have ended; returns the size in bytes."""
-        return self.freeze() if self.known.is_over else 0
+        return self.freeze() if self.feed.is_over else 0
 
     def settle(self, wait_for: Wait) -> None:
         """A cell has ended: the final table, if the jobs have."""
-        _settle(self, self.known, wait_for)
+        _settle(self, self.feed, wait_for)
 
-    def _freeze(self) -> int:
-        bundle = self._text()
-        display.update(bundle, self.id)
-        return len(bundle["text/plain"])
-
-    def _text(self) -> Bundle:
-        return {"text/plain": self.known.bundle()["text/plain"]}
+    def _picture(self) -> Bundle:
+        return {"text/plain": self.feed.bundle()["text/plain"]}
 
 
 class ComparisonBoard(Board):
     """The table and below it the figure, refreshed until all jobs have ended."""
 
-    known: ComparisonFeed
-
-    def __init__(self, key: str, feed: ComparisonFeed, *, clock: Clock) -> None:
-        super().__init__(key, feed, clock=clock)
-        self.second_id = f"{self.id}-second"
+    feed: ComparisonFeed
 
     def open(self) -> None:
         """Shows both beneath the running cell."""
         super().open()
-        display.show(self.known.chart(), self.second_id)
+        display.show(self.feed.chart(), self.second_id)
 
     def settle(self, wait_for: Wait) -> None:
         """A cell has ended: the final table and figure, if the jobs have."""
-        _settle(self, self.known, wait_for)
+        _settle(self, self.feed, wait_for)
 
     def _freeze(self) -> int:
-        return super()._freeze() + _show_chart(self.known, self.second_id)
+        return super()._freeze() + _show_chart(self.feed, self.second_id)
 
     def _is_over(self) -> bool:
-        return self.known.is_over
+        return self.feed.is_over
 
-    def _refresh(self, display_id: str, interval_s: float, limit_bytes: int) -> int:
-        sent = super()._refresh(display_id, interval_s, limit_bytes)
-        return sent and sent + _show_chart(self.known, self.second_id)
+    def _update(self, bundle: Bundle, display_id: str) -> int:
+        return super()._update(bundle, display_id) + _show_chart(self.feed, self.second_id)
 
 
 class LiveComparison(LiveBoard):
     """The live view, followed to the end of all jobs whether a page looks or not; then table and figure."""
 
-    known: ComparisonFeed
+    feed: ComparisonFeed
 
     @property
     def is_asleep(self) -> bool:
@@ -107,14 +91,14 @@ class LiveComparison(LiveBoard):
     def settle(self, wait_for: Wait) -> None:
         """A cell has ended: the final table and figure, if the jobs have and no page shows them live."""
         if not self.view.is_heard:
-            _settle(self, self.known, wait_for)
+            _settle(self, self.feed, wait_for)
 
     def _freeze(self) -> int:
         self.view.is_heard = False
-        return Board._freeze(self) + _show_chart(self.known, self.second_id)
+        return Board._freeze(self) + _show_chart(self.feed, self.second_id)
 
     def _is_over(self) -> bool:
-        return self.known.is_over
+        return self.feed.is_over
 
 
 def _live(key: str, feed: ComparisonFeed, publisher: Publisher) -> Board:

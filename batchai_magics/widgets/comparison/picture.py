@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.job.still import picture_of
 
 
 def show_still(value: Comparison | Scaling, *, ui: str) -> None:
@@ -14,7 +13,7 @@ def show_still(value: Comparison | Scaling, *, ui: str) -> None:
         return
     display.show({"text/html": value._repr_html_(), "text/plain": repr(value)}, "")
     names = ", ".join(run.name for run in value.runs)
-    display.show(picture_of(value.plot(), f"Chart of {names}"), "")
+    display.show(display.figure(value.plot(), f"Chart of {names}"), "")
 
 
 def _text(value: Comparison | Scaling) -> str:
