@@ -97,18 +97,20 @@ class Mount(NamedTuple):
     path: str
 
 
-class Pull(NamedTuple):
-    """An image that is pulled before anything starts, and as whom."""
+class Image(NamedTuple):
+    """A container's image as the description names it; without a username, anybody may pull it."""
 
-    image: str
-    username: str
+    name: str
+    server: str = ""
+    username: str = ""
+    shm_size: str = ""
 
 
 class Containers(NamedTuple):
-    """The command that runs containers (empty: none are used), what is pulled first, what removes all."""
+    """The image that the job asks for, the command that runs it (empty: none does), what removes all."""
 
+    image: Image | None = None
     engine: tuple[str, ...] = ()
-    pull: Pull | None = None
     removals: tuple[tuple[str, ...], ...] = ()
 
 
@@ -123,7 +125,8 @@ class Limits(NamedTuple):
 class Plan(NamedTuple):
     """What is started together: a node's setup task, a job's preparation, or a job's processes.
 
-    `python` runs the ranks' program, `exits` is the folder for one small file of each process that ended.
+    `python` runs the ranks' program, `exits` is the folder for one small file of each process that ended,
+    `secrets` are the names of the variables whose values only the supervisor's memory holds.
     """
 
     guid: str
@@ -137,6 +140,7 @@ class Plan(NamedTuple):
     limits: Limits = Limits()
     mounts: tuple[Mount, ...] = ()
     containers: Containers = Containers()
+    secrets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     execution_logs: tuple[str, ...] = ()
 

@@ -6,8 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from batchai_magics.launch.directories import directories, expand
 from batchai_magics.launch.nodes import JobSite, NodeShare
-from batchai_magics.launch.plan import Directory, Limits, LogFile, Mount, Node, Output, Plan, Process
+from batchai_magics.launch.plan import (
+    Containers,
+    Directory,
+    Image,
+    Limits,
+    LogFile,
+    Mount,
+    Node,
+    Output,
+    Plan,
+    Process,
+)
 from batchai_magics.launch.toolkits import TOPOLOGIES
+from batchai_magics.models.container import ContainerSettings
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.storage import MountVolumes
 from batchai_magics.models.times import duration
@@ -27,6 +39,8 @@ def plan(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         launcher=launcher,
         limits=Limits(wall, duration(wall).total_seconds(), site.disk_grace_s),
         mounts=mount_commands(spec.mount_volumes),
+        containers=Containers(_image(spec.container_settings) if spec.container_settings else None),
+        secrets=tuple(secret.name for secret in spec.secrets or ()),
         execution_logs=_execution_logs(site, nodes),
     )
 
@@ -58,6 +72,12 @@ def mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
     """The mount command of each unmanaged file system, and its path below the mount root."""
     systems = (volumes.unmanaged_file_systems if volumes else None) or ()
     return tuple(Mount(system.mount_command, system.relative_mount_path) for system in systems)
+
+
+def _image(settings: ContainerSettings) -> Image:
+    source = settings.image_source_registry
+    username = source.credentials.username if source.credentials else ""
+    return Image(source.image, source.server_url or "", username, settings.shm_size or "")
 
 
 def _node(spec: JobSpec, node: NodeShare, site: JobSite, threads: str) -> Node:

@@ -16,6 +16,7 @@ from batchai_magics.launch.plan import (
     VERSION,
     Containers,
     Directory,
+    Image,
     Launcher,
     Limits,
     LogFile,
@@ -26,7 +27,6 @@ from batchai_magics.launch.plan import (
     Plan,
     PlanError,
     Process,
-    Pull,
     Role,
 )
 
@@ -41,7 +41,7 @@ PROCESS = st.builds(
     Process, st.integers(0), st.integers(0), TEXT, st.sampled_from(Role), ENV, st.none() | OUTPUT
 )
 CONTAINERS = st.builds(
-    Containers, TEXTS, st.none() | st.builds(Pull, TEXT, TEXT), st.lists(TEXTS, max_size=2).map(tuple)
+    Containers, st.none() | st.builds(Image, *[TEXT] * 4), TEXTS, st.lists(TEXTS, max_size=2).map(tuple)
 )
 PLANS = st.builds(
     Plan,
@@ -56,6 +56,7 @@ PLANS = st.builds(
     limits=st.builds(Limits, TEXT, SECONDS, SECONDS),
     mounts=st.lists(st.builds(Mount, TEXT, TEXT), max_size=2).map(tuple),
     containers=CONTAINERS,
+    secrets=TEXTS,
     notes=TEXTS,
     execution_logs=TEXTS,
 )
@@ -109,7 +110,7 @@ def test_a_plan_that_names_no_version_is_refused() -> None:
         (("limits", "wall_s"), "1", "plan.limits.wall_s"),
         (("output", "stdout"), None, "plan.output.stdout"),
         (("output", "extra"), "x", "extra"),
-        (("containers", "pull"), [], "plan.containers.pull"),
+        (("containers", "image"), [], "plan.containers.image"),
     ],
 )
 def test_what_is_not_of_its_type_is_refused_by_its_name(path, value, told) -> None:

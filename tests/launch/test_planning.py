@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.launch.directories import expand
 from batchai_magics.launch.nodes import JobSite, NodeShare
-from batchai_magics.launch.plan import Directory, Launcher, LogFile, Need, Output, Role
+from batchai_magics.launch.plan import Directory, Image, Launcher, LogFile, Need, Output, Role
 from batchai_magics.launch.planning import plan, preparation
 from batchai_magics.launch.toolkits import block_placement, port_count, process_count
 from batchai_magics.models.job import JobSpec
@@ -385,3 +385,21 @@ def test_a_worker_count_on_one_node_asks_for_a_parameter_server() -> None:
     settings = {"pythonScriptFilePath": "t.py", "workerCount": 1}
     made = plan(spec(1, tensorFlowSettings=settings), shares(1), site())
     assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
+
+
+def test_a_plan_names_the_image_and_the_secrets_and_no_password() -> None:
+    source = {
+        "image": "tf:1",
+        "serverUrl": "me.azurecr.io",
+        "credentials": {"username": "u", "password": "hush"},
+    }
+    given = spec(
+        1,
+        customToolkitSettings={"commandLine": "x"},
+        containerSettings={"imageSourceRegistry": source, "shmSize": "1g"},
+        secrets=[{"name": "TOKEN", "value": "hush"}],
+    )
+    made = plan(given, shares(1), site())
+    assert made.containers.image == Image("tf:1", "me.azurecr.io", "u", "1g")
+    assert (made.containers.engine, made.secrets) == ((), ("TOKEN",))
+    assert "hush" not in made.to_json()

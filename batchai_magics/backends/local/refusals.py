@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from batchai_magics.backends.base import Spec
-from batchai_magics.backends.local import containers
+from batchai_magics.backends.node import containers
 from batchai_magics.errors import CapabilityError, Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec

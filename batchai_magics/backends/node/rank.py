@@ -29,6 +29,7 @@ else:  # a program: the Plan lies beside it, or where the package has it
 
     del sys.path[:2]
 
+MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
 SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
 STAMP = struct.Struct("<Qd")  # start, time: one of a `.times` file, of what stands from there on
 STAMP_S = 0.1  # so exact they are
@@ -149,7 +150,7 @@ def rank_of_launcher() -> str:
 def start(plan: Plan, process: Process) -> subprocess.Popen[bytes]:
     """Starts the process's shell command in its node's folder, in a process group of its own."""
     node = plan.node_of(process)
-    env = {**os.environ, **node.env, **process.env, "BATCHAI_JOB_GUID": plan.guid, "TMPDIR": node.tmpdir}
+    env = {**os.environ, **node.env, **process.env, MARK: plan.guid, "TMPDIR": node.tmpdir}
     return subprocess.Popen(
         ["/bin/bash", "-c", process.command],
         cwd=node.folder,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import containers
-from batchai_magics.models.container import ContainerSettings
+from batchai_magics.backends.node import containers
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE, submit
 from tests.world import PATIENCE_S, World, below, until
@@ -91,14 +89,3 @@ def test_without_an_engine_the_job_runs_on_the_host_and_says_so(world: World, mo
     assert f"warning: no docker, podman or apptainer works here: image {IMAGE}" in job.log(
         file="execution.log"
     )
-
-
-def test_shared_memory_and_private_registries_are_named_on_the_line() -> None:
-    wire = {"imageSourceRegistry": {"image": "tf:1", "serverUrl": "https://me.azurecr.io"}, "shmSize": "4g"}
-    settings = ContainerSettings.from_wire(wire)
-    box = containers.Box(("docker",), settings, "n", [Path("/data dir")], ["A"])
-    words = box.command("echo 'x y'")
-    assert words.startswith(
-        "exec docker run --rm --network=host --name=n --shm-size=4g '--volume=/data dir:/data dir'"
-    )
-    assert words.endswith("""--workdir="$PWD" me.azurecr.io/tf:1 /bin/bash -c 'echo '"'"'x y'"'"''""")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shlex
 import sqlite3
 import subprocess
 import time
@@ -22,36 +21,15 @@ from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import elevation
+from batchai_magics.backends.node import elevation, mounting
+from batchai_magics.backends.node.rank import MARK
 from batchai_magics.launch.plan import Mount
 
 TICK_S = 0.05
 PATIENCE_S = 30.0
-LONGEST_WORDS = 400
 _UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
 _HELD = "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster WHERE cluster.guid = ?"
 _RUNS = f"SELECT 1 FROM job WHERE guid = ? AND state IN {OPEN}"
-
-
-def mount_line(command: str, place: Path) -> list[str]:
-    """The program that mounts at `place`: the service added the path to the command by itself, too."""
-    return elevation.elevated(["/bin/bash", "-c", f"{command} {shlex.quote(str(place))}"])
-
-
-def mark(guid: str) -> str:
-    """What marks mount commands and the daemons that they leave, apart from the job's own processes."""
-    return f"{guid}/mounts"
-
-
-def problem(place: Path, code: int, words: str) -> str:
-    """Why a mount command did not mount, or an empty string when it did. The command may hold a password."""
-    if code:
-        said = " ".join(words.split())[:LONGEST_WORDS]
-        told = f"{said} (exit code {code})" if said else f"exit code {code}"
-        return f"{place.name} could not be mounted: {told}"
-    if not is_mounted(place):
-        return f"The mount command of {place.name} ended well, and nothing is mounted at {place}"
-    return ""
 
 
 def mount_for_node(store: Store, layout: Layout, node: sqlite3.Row, wanted: Sequence[Mount]) -> str:
@@ -61,35 +39,35 @@ def mount_for_node(store: Store, layout: Layout, node: sqlite3.Row, wanted: Sequ
         return ""
     with _alone(layout.cluster(guid)):
         for mount in wanted:
-            place = root / mount.path
+            path = root / mount.path
             if not _is_there(store, f"{_HELD} AND node.id = ?", guid, node["id"]):
                 return ""  # sent away meanwhile: nobody would unmount it
-            told = "" if is_mounted(place) else _mount(mount.command, place, root, guid)
-            if told:
-                return told
+            problem = "" if mounting.is_mounted(path) else _mount(mount.command, path, root, guid)
+            if problem:
+                return problem
     return ""
 
 
-def _mount(command: str, place: Path, root: Path, guid: str) -> str:
-    place.mkdir(parents=True, exist_ok=True)
+def _mount(command: str, path: Path, root: Path, guid: str) -> str:
+    path.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        mount_line(command, place),
-        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), process.MARK: mark(guid)},
+        mounting.mount_line(command, path),
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mounting.mark(guid)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
         preexec_fn=process.die_with_starter,
     )
-    words = (done.stderr or done.stdout).decode(errors="replace")
-    return problem(place, done.returncode, words)
+    words = (done.stderr or done.stdout).decode(errors="repath")
+    return mounting.problem(path, done.returncode, words)
 
 
 def sweep(store: Store, layout: Layout) -> None:
     """Unmounts what clusters without nodes and jobs that have ended left mounted."""
     for root, question in ((layout.clusters, _HELD), (layout.jobs, _RUNS)):
         inside = root.resolve()
-        places = [place for place in trees.mount_points(root) if place != inside]
-        for guid in {place.relative_to(inside).parts[0] for place in places}:
+        paths = [path for path in trees.mount_points(root) if path != inside]
+        for guid in {path.relative_to(inside).parts[0] for path in paths}:
             # Who holds the lock mounts right now, and sweeps when it has; or the folder is going.
             with contextlib.suppress(OSError), _alone(root / guid, wait=False):
                 if not _is_there(store, question, guid):
@@ -100,7 +78,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     """Deletes the folder of a cluster that is gone, once nothing is mounted in it any more."""
     folder = layout.cluster(guid)
     if folder.exists():
-        with _alone(folder, meanwhile=lambda: process.kill(lambda: process.marked(mark(guid)))):
+        with _alone(folder, meanwhile=lambda: process.kill(lambda: process.marked(mounting.mark(guid)))):
             for node in folder.glob("nodes/*"):
                 node_folders.clear(node)
             unmount(folder)
@@ -113,20 +91,15 @@ def remove_job(layout: Layout, guid: str) -> None:
     trees.remove(layout.job(guid).root)
 
 
-def is_mounted(place: Path) -> bool:
-    """Whether something is mounted exactly there."""
-    return place.resolve() in trees.mount_points(place)
-
-
 def unmount(root: Path) -> None:
     """Unmounts all below `root`. What is in use goes when its user lets go of it."""
-    for place in trees.mount_points(root):
-        any(_is_done_by(program, place) for program in _UNMOUNTERS)
+    for path in trees.mount_points(root):
+        any(_is_done_by(program, path) for program in _UNMOUNTERS)
 
 
-def _is_done_by(program: Sequence[str], place: Path) -> bool:
+def _is_done_by(program: Sequence[str], path: Path) -> bool:
     try:
-        line = elevation.elevated([*program, str(place)])
+        line = elevation.elevated([*program, str(path)])
         return not subprocess.run(
             line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S
         ).returncode

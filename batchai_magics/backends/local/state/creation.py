@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
-from batchai_magics.backends.local import containers, devices, refusals
+from batchai_magics.backends.local import devices, refusals
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import cluster_rows, job_rows
 from batchai_magics.backends.local.state.accounts import ensure_group
@@ -25,6 +25,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import OPEN, record
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.errors import ConflictError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec

@@ -15,6 +15,7 @@ from batchai_magics.backends.base import CommandBytes, CommandEnd, CommandOutput
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached import clean_environment
+from batchai_magics.backends.node.rank import MARK
 from batchai_magics.errors import NotFoundError
 
 _PIECE_BYTES = 1 << 16
@@ -44,7 +45,7 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
         **clean_environment(sys.executable),
         "AZ_BATCHAI_MOUNT_ROOT": str(layout.mounts(guid)),
         "TMPDIR": str(folder / "tmp"),
-        process.MARK: mark,
+        MARK: mark,
     }
     try:
         return subprocess.Popen(

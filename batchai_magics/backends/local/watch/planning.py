@@ -10,16 +10,17 @@ import sqlite3
 from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
-from batchai_magics.backends.local import containers, devices, open_mpi
+from batchai_magics.backends.local import devices
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.node import containers, open_mpi
 from batchai_magics.backends.node.programs import RUN_SCRIPT
 from batchai_magics.errors import CapabilityError
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
-from batchai_magics.launch.plan import Containers, Launcher, LogFile, Output, Plan
+from batchai_magics.launch.plan import Launcher, LogFile, Output, Plan
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
@@ -52,12 +53,12 @@ def write(store: Store, layout: Layout, row: sqlite3.Row) -> None:
     here = devices.machine()
     shares = [_node_share(layout, job, node, here) for node in nodes]
     site = _site(row, job, output_segment(ResourceId.parse(id), row["guid"]), spec)
-    plan = _on_this_machine(launch.plan(spec, shares, site), spec, job, row)
+    plan = _on_this_machine(launch.plan(spec, shares, site), job, row)
     prepared = launch.preparation(spec, plan, site)
     folders = (layout.home, Path(RUN_SCRIPT))
     if prepared:
-        containers.boxed(prepared, spec, folders).write(str(job.preparation))
-    containers.boxed(plan, spec, folders).write(str(job.plan))
+        containers.boxed(prepared, folders).write(str(job.preparation))
+    containers.boxed(plan, folders).write(str(job.plan))
 
 
 def _make_folders(layout: Layout, job: JobLayout, spec: JobSpec) -> None:
@@ -109,28 +110,16 @@ def _site(row: sqlite3.Row, job: JobLayout, segment: str, spec: JobSpec) -> JobS
     )
 
 
-def _on_this_machine(plan: Plan, spec: JobSpec, job: JobLayout, row: sqlite3.Row) -> Plan:
+def _on_this_machine(plan: Plan, job: JobLayout, row: sqlite3.Row) -> Plan:
     """The plan with the programs of this machine that run it; its log files are there from the start."""
     for log in plan.output:
         Path(log.path).touch()
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
-    engine = tuple(json.loads(row["engine"]))
-    plan = plan._replace(notes=tuple(notes(spec, plan.launcher, row)))
-    return open_mpi.chosen(plan, job)._replace(
+    plan = plan._replace(
         mpiexec=mpiexec(row["python"]) if plan.launcher is Launcher.MPI else "",
-        containers=Containers(engine),
+        containers=plan.containers._replace(engine=tuple(json.loads(row["engine"]))),
     )
-
-
-def notes(spec: JobSpec, launcher: Launcher, row: sqlite3.Row) -> list[str]:
-    """What is said once, because it is not as the description asks for."""
-    engine = json.loads(row["engine"])
-    if spec.container_settings and not engine:
-        image = spec.container_settings.image_source_registry.image
-        return [
-            f"no docker, podman or apptainer works here: image {image} is not used, the job runs on the host"
-        ]
-    return containers.notes(spec, launcher, engine)
+    return open_mpi.chosen(containers.noted(plan), programs=job.bin, hosts=job.host_file)
 
 
 def mpiexec(python: str) -> str:

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from batchai_magics.backends.node.rank import die_with_parent
+from batchai_magics.backends.node.rank import MARK, die_with_parent
 
-MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
 GRACE_S = 1.2  # between SIGTERM and SIGKILL: a job is gone within two seconds
 
 

@@ -24,8 +24,9 @@ from batchai_magics.backends.local.folders import shared_memory, unmanaged
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.state.verdict import Verdicts
-from batchai_magics.backends.local.watch import groundwork, process
+from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.node import mounting, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
     Outcome,
@@ -67,7 +68,7 @@ class Supervisor:
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and leaves none of them behind."""
         try:
-            outcome = self._lay_ground() or self._prepare() or self._run_ranks()
+            outcome = self._meet_requirements() or self._prepare() or self._run_ranks()
         finally:
             self._end_all()
             self._remove_containers()
@@ -76,22 +77,25 @@ class Supervisor:
         self._log.write(outcome.sentence)
         return outcome
 
-    def _lay_ground(self) -> Outcome | None:
+    def _meet_requirements(self) -> Outcome | None:
         """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
-        tools = groundwork.tools(self._plan, self._layout, password=self._password)
+        job = self._layout
+        tools = requirements.tools(
+            self._plan, sign_in=job.registry, mounts=job.mounts, password=self._password
+        )
         with contextlib.closing(tools):
             ends = (self._use(tool) for tool in tools)
             failed = next((end for end in ends if end), None)
-        return failed or groundwork.directories(self._plan)
+        return failed or requirements.directories(self._plan)
 
-    def _use(self, tool: groundwork.Tool) -> Outcome | None:
+    def _use(self, tool: requirements.Tool) -> Outcome | None:
         log = self._layout.tool_log
         with log.open("wb") as output:
             child = self._popen(tool.argv, {**os.environ, **tool.env}, output)
         self._children = [child]
         interrupted = self._watch(Path(self._plan.exits))
         if interrupted:
-            process.kill(lambda: process.marked(unmanaged.mark(self._plan.guid)))
+            process.kill(lambda: process.marked(mounting.mark(self._plan.guid)))
             return interrupted
         words = log.read_text(encoding="utf-8", errors="replace")
         for line in words.splitlines():
@@ -203,7 +207,7 @@ class Supervisor:
 
     def _descendants(self) -> list[psutil.Process]:
         """All below this process, but for what serves its mounts: that ends by itself, unmounted."""
-        serving = process.marked(unmanaged.mark(self._plan.guid)) if self._plan.mounts else []
+        serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
         return [child for child in psutil.Process().children(recursive=True) if child not in serving]
 
 

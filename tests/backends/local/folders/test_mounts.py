@@ -8,6 +8,7 @@ import pytest
 
 from batchai_magics.backends.local.folders import mounts, unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.node import mounting
 from batchai_magics.errors import SpecError
 from batchai_magics.models.storage import MountVolumes
 
@@ -107,16 +108,16 @@ def test_links_are_made_once_and_one_that_is_there_stays(tmp_path: Path) -> None
 
 def test_why_a_mount_command_failed_is_said_in_its_own_words_and_no_more(tmp_path: Path) -> None:
     place = tmp_path / "data"
-    assert unmanaged.problem(place, 32, "no\n such  server\n") == (
+    assert mounting.problem(place, 32, "no\n such  server\n") == (
         "data could not be mounted: no such server (exit code 32)"
     )
-    assert unmanaged.problem(place, 5, " ").endswith("mounted: exit code 5")
-    assert len(unmanaged.problem(place, 1, "x" * 9999)) < unmanaged.LONGEST_WORDS + 100
-    assert "nothing is mounted" in unmanaged.problem(place, 0, "")
+    assert mounting.problem(place, 5, " ").endswith("mounted: exit code 5")
+    assert len(mounting.problem(place, 1, "x" * 9999)) < mounting.LONGEST_WORDS + 100
+    assert "nothing is mounted" in mounting.problem(place, 0, "")
 
 
 def test_a_mount_path_with_blanks_stays_one_word() -> None:
-    assert unmanaged.mount_line("mount -t x", Path("/a b"))[-1] == "mount -t x '/a b'"
+    assert mounting.mount_line("mount -t x", Path("/a b"))[-1] == "mount -t x '/a b'"
 
 
 def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:

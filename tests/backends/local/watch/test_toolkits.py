@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.backends.local import open_mpi
+from batchai_magics.backends.node import open_mpi
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from batchai_magics.backends.local.folders import unmanaged
-from batchai_magics.backends.local.folders.layout import JobLayout
-from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import registry
+from batchai_magics.backends.node import mounting, registry
 from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.rank import MARK
 from batchai_magics.launch.plan import Directory, Need, Plan
 
 PREPARATION_FAILED = "JobPreparationFailed"
@@ -30,26 +28,29 @@ class Tool:
 
     def outcome(self, exit_code: int, words: str) -> Outcome | None:
         """The job's end when the program failed."""
-        told = self.problem(exit_code, words)
-        return failed_with(self.code, told, **self.details) if told else None
+        problem = self.problem(exit_code, words)
+        return failed_with(self.code, problem, **self.details) if problem else None
 
 
-def tools(plan: Plan, job: JobLayout, *, password: str) -> Generator[Tool]:
-    """The programs that the job needs run, each to be ended before the next; close it if not all are."""
-    pull = plan.containers.pull
-    if pull:
-        image = pull.image
-        with registry.signed_in(job.registry, image, username=pull.username, password=password) as env:
-            argv = [*plan.containers.engine, "pull", image]
-            yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, image), {"imageName": image})
+def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generator[Tool]:
+    """The programs that the job needs run, each to be ended before the next; close it if not all are.
+
+    `sign_in` is a folder for what the image's registry asks for, `mounts` the job's mount root.
+    """
+    image, engine, _ = plan.containers
+    if image and image.username and engine:
+        name = registry.image_name(image.server, image.name)
+        with registry.signed_in(sign_in, name, username=image.username, password=password) as env:
+            argv = [*engine, "pull", name]
+            yield Tool(argv, env, CONTAINER_FAILED, partial(_pull_problem, name), {"imageName": name})
     for mount in plan.mounts:
-        place = job.mounts / mount.path
-        if unmanaged.is_mounted(place):  # by a run of this job that was cut off
+        path = mounts / mount.path
+        if mounting.is_mounted(path):  # by a run of this job that was cut off
             continue
-        place.mkdir(parents=True, exist_ok=True)
-        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(job.mounts), process.MARK: unmanaged.mark(plan.guid)}
-        line = unmanaged.mount_line(mount.command, place)
-        yield Tool(line, env, PREPARATION_FAILED, partial(unmanaged.problem, place))
+        path.mkdir(parents=True, exist_ok=True)
+        env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mounting.mark(plan.guid)}
+        line = mounting.mount_line(mount.command, path)
+        yield Tool(line, env, PREPARATION_FAILED, partial(mounting.problem, path))
 
 
 def _pull_problem(image: str, code: int, words: str) -> str:

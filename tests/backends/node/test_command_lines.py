@@ -7,25 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import containers, open_mpi
-from batchai_magics.backends.local.containers import Box
-from batchai_magics.backends.local.folders.layout import JobLayout
-from batchai_magics.launch.plan import Containers, Launcher, LogFile, Node, Output, Plan, Process, Pull
-from batchai_magics.models.container import ContainerSettings
-from batchai_magics.models.job import JobSpec
+from batchai_magics.backends.node import containers, open_mpi
+from batchai_magics.backends.node.containers import Box
+from batchai_magics.launch.plan import Containers, Image, Launcher, LogFile, Node, Output, Plan, Process
+
+IMAGE = Image("tf:1", "https://me.azurecr.io", shm_size="1g")
 
 
-def settings(**fields: object) -> ContainerSettings:
-    source = {"image": "tf:1", "serverUrl": "https://me.azurecr.io"}
-    return ContainerSettings.from_wire({"imageSourceRegistry": source, **fields})
-
-
-def box(engine: str, *, is_rank: bool = False, **fields: object) -> Box:
-    return Box([engine], settings(**fields), "name", [Path("/home me")], ["COLOUR"], is_rank)
+def box(engine: str, image: Image = IMAGE, *, is_rank: bool = False) -> Box:
+    return Box((engine,), image, "name", [Path("/home me")], ["COLOUR"], is_rank)
 
 
 def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_word() -> None:
-    line = box("docker", shmSize="1g").command("echo 'a b'; exit 3")
+    line = box("docker").command("echo 'a b'; exit 3")
     assert line.startswith("exec docker run --rm --network=host --name=name --shm-size=1g ")
     assert "'--volume=/home me:/home me'" in line
     assert " --env=COLOUR " in line
@@ -34,10 +28,10 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
 
 
 def test_ranks_share_the_machines_memory_whatever_size_was_asked_for() -> None:
-    line = box("docker", is_rank=True, shmSize="1g").command("x")
+    line = box("docker", is_rank=True).command("x")
     assert "--ipc=host" in line
     assert "--shm-size" not in line
-    assert "--shm-size" not in box("docker").command("x")
+    assert "--shm-size" not in box("docker", Image("tf")).command("x")
 
 
 def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> None:
@@ -46,49 +40,32 @@ def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> No
         "exec /usr/bin/apptainer exec --bind '/home me' docker://me.azurecr.io/tf:1 /bin/bash -c x"
     )
     assert apptainer.removals == []
-    assert box("podman").removals == [["podman", "rm", "--force", "name"]]
-
-
-def test_only_an_image_with_a_user_is_pulled_before_the_job() -> None:
-    assert containers.pull(settings()) is None
-    source = {
-        "image": "tf:1",
-        "serverUrl": "me.azurecr.io",
-        "credentials": {"username": "u", "password": "p"},
-    }
-    private = ContainerSettings.from_wire({"imageSourceRegistry": source})
-    assert containers.pull(private) == Pull("me.azurecr.io/tf:1", "u")
+    assert box("podman").removals == [("podman", "rm", "--force", "name")]
 
 
 @pytest.mark.parametrize(
-    ("launcher", "engine", "size", "count"),
+    ("launcher", "engine", "size", "note"),
     [
-        (Launcher.MPI, ["docker"], "1g", 1),
-        (Launcher.DIRECT, ["docker"], "1g", 0),
-        (Launcher.MPI, [], "1g", 0),
-        (Launcher.MPI, ["docker"], None, 0),
+        (Launcher.MPI, ("docker",), "1g", "shmSize is not used"),
+        (Launcher.DIRECT, ("docker",), "1g", ""),
+        (Launcher.MPI, (), "1g", "image tf is not used, the job runs on the host"),
+        (Launcher.MPI, ("docker",), "", ""),
     ],
 )
-def test_a_size_of_memory_that_is_not_used_is_said_to_be(launcher, engine, size, count) -> None:
-    image = spec("tf", **({"shmSize": size} if size else {}))
-    assert len(containers.notes(image, launcher, engine)) == count
+def test_what_is_not_as_asked_for_is_noted(launcher, engine, size, note) -> None:
+    asked = plan("x")._replace(launcher=launcher, containers=Containers(Image("tf", shm_size=size), engine))
+    made = containers.noted(asked).notes
+    assert made[0] == "first"
+    assert [note in last for last in made[1:]] == ([True] if note else [])
 
 
-def spec(image: str, **settings: object) -> JobSpec:
-    properties = {
-        "cluster": {"id": "c"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",
-        "containerSettings": {"imageSourceRegistry": {"image": image}, **settings},
-        "customToolkitSettings": {"commandLine": "x"},
-        "secrets": [{"name": "TOKEN", "value": "hush"}],
-    }
-    return JobSpec.from_wire({"properties": properties})
+def test_a_job_without_an_image_has_nothing_to_be_told() -> None:
+    assert containers.noted(plan("x")) == plan("x")
 
 
 def test_every_process_is_put_into_a_container_of_its_own() -> None:
-    engine = Containers(("docker",))
-    made = containers.boxed(plan("one", "two")._replace(containers=engine), spec("tf"), [Path("/home")])
+    asked = plan("one", "two")._replace(containers=Containers(Image("tf"), ("docker",)), secrets=("TOKEN",))
+    made = containers.boxed(asked, [Path("/home")])
     assert [process.command.rpartition(" ")[2] for process in made.processes] == ["one", "two"]
     assert ["--name=batchai-guid-1 " in process.command for process in made.processes] == [False, True]
     assert all(" --env=COLOUR " in p.command and " --env=TOKEN " in p.command for p in made.processes)
@@ -99,17 +76,18 @@ def test_every_process_is_put_into_a_container_of_its_own() -> None:
 
 
 def test_ranks_in_containers_are_told_to_copy_what_they_share() -> None:
-    engine = Containers(("docker",))
-    made = containers.boxed(
-        plan("x")._replace(containers=engine, launcher=Launcher.MPI), spec("tf"), [Path("/home")]
+    asked = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)), launcher=Launcher.MPI)
+    (process,) = containers.boxed(asked, [Path("/home")]).processes
+    assert process.env == containers.RANK_ENV
+    assert " --env=MPIR_CVAR_CH4_CMA_ENABLE " in process.command
+    assert "--ipc=host" in process.command
+
+
+@pytest.mark.parametrize("of", [Containers(Image("tf")), Containers(None, ("docker",))])
+def test_without_an_image_or_an_engine_a_plan_stays_as_it_is(of: Containers) -> None:
+    assert containers.boxed(plan("x")._replace(containers=of), [Path("/home")]) == plan("x")._replace(
+        containers=of
     )
-    assert made.processes[0].env == containers.RANK_ENV
-    assert " --env=MPIR_CVAR_CH4_CMA_ENABLE " in made.processes[0].command
-    assert "--ipc=host" in made.processes[0].command
-
-
-def test_without_an_engine_a_plan_stays_as_it_is() -> None:
-    assert containers.boxed(plan("x"), spec("tf"), [Path("/home")]) == plan("x")
 
 
 # -- Open MPI ------------------------------------------------------------------
@@ -126,10 +104,10 @@ def test_every_option_of_open_mpi_is_known_after_every_way_to_start_it(program: 
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> JobLayout:
-    made = JobLayout(tmp_path)
-    made.host_file.write_text("n0\nn1\n")
-    return made
+def job(tmp_path: Path) -> dict[str, Path]:
+    """Where a job's first programs and its host file are."""
+    (tmp_path / "hosts").write_text("n0\nn1\n")
+    return {"programs": tmp_path / "bin", "hosts": tmp_path / "hosts"}
 
 
 def plan(*commands: str) -> Plan:
@@ -144,33 +122,33 @@ def plan(*commands: str) -> Plan:
     )
 
 
-def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: JobLayout, monkeypatch) -> None:
+def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
-    made = open_mpi.chosen(plan("true", "mpirun -mca a b x"), job)
-    assert {path.name: str(path.readlink()) for path in job.bin.iterdir()} == {
+    made = open_mpi.chosen(plan("true", "mpirun -mca a b x"), **job)
+    assert {path.name: str(path.readlink()) for path in job["programs"].iterdir()} == {
         "mpirun": "/opt/mpirun",
         "mpiexec": "/opt/mpirun",
     }
     assert made.notes == ("first",)
     for node in made.nodes:
-        assert node.env["PATH"].split(os.pathsep)[:2] == [str(job.bin), "/venv/bin"]
+        assert node.env["PATH"].split(os.pathsep)[:2] == [str(job["programs"]), "/venv/bin"]
         assert (node.env["COLOUR"], node.env["OMPI_MCA_rmaps_base_oversubscribe"]) == ("red", "1")
-    assert job.host_file.read_text().startswith("localhost slots=")
+    assert job["hosts"].read_text().startswith("localhost slots=")
 
 
-def test_where_open_mpi_is_missing_the_plan_says_so(job: JobLayout, monkeypatch) -> None:
+def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(open_mpi, "find", lambda: "")
-    made = open_mpi.chosen(plan("mpirun -mca a b x"), job)
+    made = open_mpi.chosen(plan("mpirun -mca a b x"), **job)
     assert made.notes[0] == "first"
     assert "Open MPI" in made.notes[1]
     assert made.nodes == plan("x").nodes
 
 
-def test_the_choice_of_a_run_before_is_forgotten(job: JobLayout, monkeypatch) -> None:
+def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(open_mpi, "find", lambda: "/opt/mpirun")
-    open_mpi.chosen(plan("mpirun -mca a b x"), job)
-    assert open_mpi.chosen(plan("mpirun -n 2 x"), job) == plan("mpirun -n 2 x")
-    assert not job.bin.exists()
+    open_mpi.chosen(plan("mpirun -mca a b x"), **job)
+    assert open_mpi.chosen(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
+    assert not job["programs"].exists()
 
 
 def test_hosts_have_room_for_every_node_and_every_core() -> None:

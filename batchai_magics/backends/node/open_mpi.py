@@ -12,7 +12,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from batchai_magics.backends.local.folders.layout import JobLayout
 from batchai_magics.launch.plan import Plan
 
 # Options that Open MPI's mpirun has and MPICH's has not.
@@ -38,11 +37,11 @@ def find() -> str:
     """The path of this machine's Open MPI `mpirun`, or an empty string."""
     names = ("mpirun.openmpi", "mpirun")
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    places = [Path(folder) / name for name in names for folder in folders]
-    return next((str(place) for place in places if place.exists() and _is_open_mpi(str(place))), "")
+    programs = [Path(folder) / name for name in names for folder in folders]
+    return next((str(program) for program in programs if program.exists() and _is_open_mpi(program)), "")
 
 
-def _is_open_mpi(mpirun: str) -> bool:
+def _is_open_mpi(mpirun: Path) -> bool:
     try:
         done = subprocess.run([mpirun, "--version"], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -50,25 +49,28 @@ def _is_open_mpi(mpirun: str) -> bool:
     return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
 
 
-def chosen(plan: Plan, job: JobLayout) -> Plan:
-    """The plan with this machine's Open MPI for commands written for it; with a note when there is none."""
-    shutil.rmtree(job.bin, ignore_errors=True)
+def chosen(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
+    """The plan with this machine's Open MPI for commands written for it; with a note when there is none.
+
+    `programs` is a folder for what comes first on PATH then, `hosts` the host file that it replaces.
+    """
+    shutil.rmtree(programs, ignore_errors=True)
     if not any(is_meant(process.command) for process in plan.processes):
         return plan
     mpirun = find()
     if not mpirun:
         note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
         return plan._replace(notes=(*plan.notes, note))
-    prefer(mpirun, job.bin)
-    job.host_file.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
-    extra = environment(job, plan.python)
+    prefer(mpirun, programs)
+    hosts.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
+    extra = environment(programs, plan.python)
     nodes = tuple(node._replace(env={**node.env, **extra}) for node in plan.nodes)
     return plan._replace(nodes=nodes)
 
 
-def environment(job: JobLayout, python: str) -> dict[str, str]:
+def environment(programs: Path, python: str) -> dict[str, str]:
     """The variables by which the job's processes find Open MPI first."""
-    folders = [str(job.bin), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
+    folders = [str(programs), str(Path(python).parent), os.environ.get("PATH", os.defpath)]
     return {**ENV, "PATH": os.pathsep.join(folders)}
 
 
@@ -76,9 +78,9 @@ def prefer(mpirun: str, folder: Path) -> None:
     """Makes a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("mpirun", "mpiexec"):
-        place = folder / name
-        place.unlink(missing_ok=True)
-        place.symlink_to(mpirun)
+        link = folder / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(mpirun)
 
 
 def host_file(node_count: int, core_count: int) -> str:

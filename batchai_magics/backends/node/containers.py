@@ -1,4 +1,4 @@
-"""Jobs in containers: which program runs them here, and the command line that puts a process into one."""
+"""Jobs in containers: what runs them on this machine, and the command line that puts a process into one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.node import registry
-from batchai_magics.launch.plan import Containers, Launcher, Plan, Process, Pull
-from batchai_magics.models.container import ContainerSettings
-from batchai_magics.models.job import JobSpec
+from batchai_magics.launch.plan import Image, Launcher, Plan, Process
 
 ENGINES = ("docker", "podman", "apptainer")
 PROBE_S = 10.0
@@ -47,54 +45,45 @@ def _works(name: str) -> bool:
         return False
 
 
-def boxed(plan: Plan, spec: JobSpec, folders: Sequence[Path]) -> Plan:
+def noted(plan: Plan) -> Plan:
+    """The plan with a note where its containers are not as the description asks for."""
+    image, engine, _ = plan.containers
+    note = ""
+    if image and not engine:
+        cause = "no docker, podman or apptainer works here"
+        note = f"{cause}: image {image.name} is not used, the job runs on the host"
+    elif image and image.shm_size and plan.launcher is Launcher.MPI:
+        note = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
+    return plan._replace(notes=(*plan.notes, note)) if note else plan
+
+
+def boxed(plan: Plan, folders: Sequence[Path]) -> Plan:
     """The plan with every process put into a container, if the job asks for one and an engine was found."""
-    settings, engine = spec.container_settings, plan.containers.engine
-    if not (settings and engine):
+    image, engine, _ = plan.containers
+    if not (image and engine):
         return plan
-    boxes = [_box(plan, process, spec, folders) for process in plan.processes]
+    boxes = [_box(plan, image, process, folders) for process in plan.processes]
     processes = tuple(
         process._replace(env=_env(plan, process), command=box.command(process.command))
         for process, box in zip(plan.processes, boxes, strict=True)
     )
-    removals = tuple(tuple(removal) for box in boxes for removal in box.removals)
-    return plan._replace(processes=processes, containers=Containers(engine, pull(settings), removals))
+    removals = tuple(removal for box in boxes for removal in box.removals)
+    return plan._replace(processes=processes, containers=plan.containers._replace(removals=removals))
 
 
-def _box(plan: Plan, process: Process, spec: JobSpec, folders: Sequence[Path]) -> Box:
-    assert spec.container_settings, "only processes of jobs with an image are put into containers"
-    secrets = [item.name for item in spec.secrets or ()]
+def _box(plan: Plan, image: Image, process: Process, folders: Sequence[Path]) -> Box:
     return Box(
         plan.containers.engine,
-        spec.container_settings,
+        image,
         f"batchai-{plan.guid}-{process.rank}",
         folders,
-        [*plan.node_of(process).env, *_env(plan, process), *secrets],
+        [*plan.node_of(process).env, *_env(plan, process), *plan.secrets],
         is_rank=plan.launcher is Launcher.MPI,
     )
 
 
 def _env(plan: Plan, process: Process) -> Mapping[str, str]:
     return {**process.env, **RANK_ENV} if plan.launcher is Launcher.MPI else process.env
-
-
-def notes(spec: JobSpec, launcher: Launcher, engine: Sequence[str]) -> list[str]:
-    """What is said once of a job's containers, because it is not as the description asks for."""
-    if engine and launcher is Launcher.MPI and spec.container_settings and spec.container_settings.shm_size:
-        return ["shmSize is not used: the ranks of an MPI job share the memory of the machine"]
-    return []
-
-
-def pull(settings: ContainerSettings) -> Pull | None:
-    """What the supervisor pulls, and as whom, before anything starts; None for an image that all may have."""
-    who = settings.image_source_registry.credentials
-    return Pull(image_of(settings), who.username) if who else None
-
-
-def image_of(settings: ContainerSettings) -> str:
-    """The image's full name."""
-    source = settings.image_source_registry
-    return registry.image_name(source.server_url or "", source.image)
 
 
 def is_apptainer(engine: Sequence[str]) -> bool:
@@ -110,8 +99,8 @@ class Box:
     to choose the size of.
     """
 
-    engine: Sequence[str]
-    settings: ContainerSettings
+    engine: tuple[str, ...]
+    image: Image
     name: str
     folders: Sequence[Path]
     variables: Iterable[str]
@@ -119,7 +108,7 @@ class Box:
 
     def command(self, command: str) -> str:
         """The shell command that runs `command` in the container, in the folder it is started in."""
-        image = image_of(self.settings)
+        image = registry.image_name(self.image.server, self.image.name)
         if is_apptainer(self.engine):
             binds = [word for folder in self.folders for word in ("--bind", str(folder))]
             words = [*self.engine, "exec", *binds, f"docker://{image}"]
@@ -134,9 +123,9 @@ class Box:
     def _memory(self) -> list[str]:
         if self.is_rank:
             return ["--ipc=host"]
-        return [f"--shm-size={self.settings.shm_size}"] if self.settings.shm_size else []
+        return [f"--shm-size={self.image.shm_size}"] if self.image.shm_size else []
 
     @property
-    def removals(self) -> list[list[str]]:
+    def removals(self) -> list[tuple[str, ...]]:
         """The commands that end the container, whatever it does; none where processes are its whole life."""
-        return [] if is_apptainer(self.engine) else [[*self.engine, "rm", "--force", self.name]]
+        return [] if is_apptainer(self.engine) else [(*self.engine, "rm", "--force", self.name)]

@@ -1,0 +1,101 @@
+"""What has to be there before a job's processes: pulled, mounted, made. Nothing is started here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node import mounting, requirements
+from batchai_magics.backends.node.rank import MARK
+from batchai_magics.launch.plan import (
+    Containers,
+    Directory,
+    Image,
+    LogFile,
+    Mount,
+    Need,
+    Node,
+    Output,
+    Plan,
+)
+
+
+def plan(folder: Path, *directories: Directory) -> Plan:
+    return Plan(
+        guid="guid",
+        nodes=(Node("n0", str(folder), "/tmp", {}, directories),),
+        processes=(),
+        output=Output(LogFile("/out"), LogFile("/err")),
+        exits="/exits",
+        python="python",
+        mounts=(Mount("mount -t x server:/", "data"),),
+    )
+
+
+def tools(made: Plan, folder: Path) -> list[requirements.Tool]:
+    return list(
+        requirements.tools(made, sign_in=folder / "sign-in", mounts=folder / "mounts", password="hush")
+    )
+
+
+def test_a_mount_command_gets_its_path_its_root_and_its_mark(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(mounting.elevation, "elevated", lambda argv: argv)
+    (tool,) = tools(plan(tmp_path), tmp_path)
+    path = tmp_path / "mounts" / "data"
+    assert tool.argv[-1] == f"mount -t x server:/ {path}"
+    assert tool.env == {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(tmp_path / "mounts"), MARK: "guid/mounts"}
+    assert path.is_dir()
+    end = tool.outcome(32, "no such server")
+    assert end
+    assert end.errors[0]["code"] == "JobPreparationFailed"
+
+
+def test_what_is_mounted_already_is_not_mounted_again(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(mounting, "is_mounted", lambda path: path == tmp_path / "mounts" / "data")
+    assert tools(plan(tmp_path), tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("containers", "count"),
+    [
+        (Containers(Image("tf", username="u"), ("docker",)), 1),
+        (Containers(Image("tf"), ("docker",)), 0),
+        (Containers(Image("tf", username="u"), ()), 0),
+    ],
+)
+def test_only_an_image_with_a_user_is_pulled_before_the_job(tmp_path: Path, containers, count) -> None:
+    made = tools(plan(tmp_path)._replace(containers=containers, mounts=()), tmp_path)
+    assert [tool.argv for tool in made] == [["docker", "pull", "tf"]] * count
+    assert all("hush" not in repr(tool) for tool in made)
+    assert not (tmp_path / "sign-in").exists()
+
+
+def test_an_image_that_cannot_be_pulled_is_named_with_the_last_word(tmp_path: Path) -> None:
+    private = Containers(Image("tf", "me.azurecr.io", "u"), ("docker",))
+    (tool,) = tools(plan(tmp_path)._replace(containers=private, mounts=()), tmp_path)
+    assert tool.outcome(0, "done") is None
+    end = tool.outcome(1, "Trying…\nunauthorized\n")
+    assert end
+    assert end.errors[0]["code"] == "FailedStartingContainer"
+    assert "me.azurecr.io/tf could not be pulled: unauthorized" in end.errors[0]["message"]
+
+
+def test_directories_are_made_or_have_to_be_there(tmp_path: Path) -> None:
+    made = Directory("MADE", str(tmp_path / "made" / "deep"), Need.MAKE)
+    missing = Directory("MISSING", str(tmp_path / "missing"), Need.FIND)
+    ignored = Directory("IGNORED", str(tmp_path / "ignored"), Need.NOTHING)
+    end = requirements.directories(plan(tmp_path, ignored, made, missing))
+    assert (tmp_path / "made" / "deep").is_dir()
+    assert not (tmp_path / "ignored").exists()
+    assert end
+    assert "($MISSING) is not there" in end.errors[0]["message"]
+    (tmp_path / "missing").mkdir()
+    assert requirements.directories(plan(tmp_path, ignored, made, missing)) is None
+
+
+def test_a_directory_in_the_way_of_which_a_file_is_fails_the_job(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    end = requirements.directories(plan(tmp_path, Directory("OUT", "file/deep", Need.MAKE)))
+    assert end
+    assert "($OUT) cannot be made" in end.errors[0]["message"]

@@ -1,0 +1,31 @@
+"""What runs on nodes needs nothing but the standard library, the Plan, and its neighbours."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends import node
+
+FILES = sorted(Path(node.__file__).parent.glob("*.py"))
+OURS = ("batchai_magics.launch", "batchai_magics.launch.plan", "batchai_magics.backends.node")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_module_of_nodes_imports_the_standard_library_alone(file: Path) -> None:
+    strange = [
+        name
+        for name in imported(file)
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "plan"}
+        and not (name in OURS or name.startswith("batchai_magics.backends.node."))
+    ]
+    assert not strange
+
+
+def imported(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = {alias.name for found in ast.walk(tree) if isinstance(found, ast.Import) for alias in found.names}
+    return names | {found.module or "" for found in ast.walk(tree) if isinstance(found, ast.ImportFrom)}
