@@ -16,9 +16,8 @@ from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.config import Settings
 from batchai_magics.follow import MetricsSeen
 from batchai_magics.jobs.handle import Job
-from batchai_magics.jobs.submit import workspace_id
 from batchai_magics.metrics.record import StepRecord
-from batchai_magics.models.ids import Kind
+from batchai_magics.models.ids import Kind, workspace_id
 from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.view import JobView
 

@@ -23,8 +23,8 @@ from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import submit, workspace_id
-from batchai_magics.models.ids import Kind
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.ids import Kind, workspace_id
 
 EXPERIMENTS, JOBS = 100, 10  # listed
 QUEUE, NODES = 40, 4  # worked off

@@ -19,8 +19,8 @@ from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
-from batchai_magics.jobs.submit import ensure_defaults, submit, workspace_id
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.jobs.submit import ensure_defaults, submit
+from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")

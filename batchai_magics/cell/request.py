@@ -17,7 +17,7 @@ from batchai_magics.cell.spec import MOUNT_ROOT, lay_over, script_body, with_scr
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.document import read_file
-from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, workspace_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.load import AccountKey, load_wire
 from batchai_magics.options.line import split
@@ -84,7 +84,7 @@ def parse(
     fields = with_mounts(fields, options.mounts, account=account, workspace=place.workspace)
     if sent.files:
         fields = with_script_folder(fields, f"{prefix}/{sent.folder}")
-    cluster = _cluster(options.cluster or _cluster_of(fields) or settings.cluster, place.workspace)
+    cluster = cluster_id(options.cluster or _cluster_of(fields) or settings.cluster, place.workspace)
     wire["properties"] = {**fields, "cluster": {"id": str(cluster)}}
     return _request(options, place, JobSpec.from_wire(wire), cluster=cluster, sent=sent)
 
@@ -124,9 +124,7 @@ def _place(options: CellOptions, settings: Settings) -> _Place:
         raise UsageError(
             "the job has no name", hint="the first word of the line names it: %%batchai_job resnet …"
         )
-    name = options.workspace or settings.workspace
-    workspace = ResourceId(settings.subscription, settings.resource_group, name, Kind.WORKSPACE, name)
-    check_name(name, Kind.WORKSPACE)
+    workspace = workspace_id(settings, options.workspace or "")
     experiment = check_name(options.experiment or settings.experiment, Kind.EXPERIMENT)
     return _Place(workspace, experiment, check_name(options.name, Kind.JOB))
 
@@ -166,20 +164,6 @@ def _cluster_of(fields: Mapping[str, Any]) -> str | None:
     reference = fields.get("cluster")
     text = reference.get("id") if isinstance(reference, Mapping) else None
     return text if isinstance(text, str) else None
-
-
-def _cluster(text: str, workspace: ResourceId) -> ResourceId:
-    """The cluster's id from a name, an id, or an id of 2017, which had no workspaces."""
-    if "/" not in text:
-        return workspace.child(Kind.CLUSTER, check_name(text, Kind.CLUSTER))
-    *before, kind, name = text.strip("/").split("/")
-    if kind.lower() != Kind.CLUSTER.value:
-        raise UsageError(
-            f"{text!r} is no id of a cluster", hint="give its name, or an id that ends in clusters/NAME"
-        )
-    if not {"workspaces", "workspace"} & {part.lower() for part in before}:
-        return workspace.child(Kind.CLUSTER, check_name(name, Kind.CLUSTER))
-    return ResourceId.parse(text)
 
 
 def _size(count: int) -> str:

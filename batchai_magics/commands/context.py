@@ -17,8 +17,7 @@ from batchai_magics.backends.base import (
     Storage,
 )
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError
-from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
 
 
 @dataclass(frozen=True)
@@ -75,43 +74,16 @@ class Context:
 
     def cluster(self, arguments: Namespace) -> ResourceId:
         """The id of the cluster that a line names with `--cluster`."""
-        return cluster_id(self.under(arguments), arguments.cluster)
+        return cluster_id(arguments.cluster, self.workspace(arguments))
 
     def target(self, arguments: Namespace, kind: Kind) -> ResourceId:
         """The id of the one resource that a line is about, by `--name`, `--job` or `--ids`."""
         given = getattr(arguments, "ids", None)
         if given:
-            return _of_kind(ResourceId.parse(given[0]), kind)
+            return of_kind(ResourceId.parse(given[0]), kind)
         name = check_name(getattr(arguments, "name", None) or arguments.job, kind)
         if kind is Kind.WORKSPACE:
             settings = self.under(arguments)
-            return workspace_id(replace(settings, workspace=name))
+            return workspace_id(settings, name)
         holder = self.experiment(arguments) if kind is Kind.JOB else self.workspace(arguments)
         return holder.child(kind, name)
-
-
-def workspace_id(settings: Settings) -> ResourceId:
-    """The id of the settings' workspace."""
-    name = check_name(settings.workspace, Kind.WORKSPACE)
-    return ResourceId(settings.subscription, settings.resource_group, name, Kind.WORKSPACE, name)
-
-
-def cluster_id(settings: Settings, cluster: str) -> ResourceId:
-    """The id that `cluster` stands for: an ARM id as it is, a name in the settings' workspace.
-
-    An id of 2017, when there were no workspaces, means the cluster of that name in the settings' one.
-    """
-    *before, name = cluster.strip("/").split("/")
-    if not before or (before[-1].lower() == Kind.CLUSTER.value and not _names_workspace(before)):
-        return workspace_id(settings).child(Kind.CLUSTER, check_name(name, Kind.CLUSTER))
-    return _of_kind(ResourceId.parse(cluster), Kind.CLUSTER)
-
-
-def _names_workspace(parts: list[str]) -> bool:
-    return not {"workspace", "workspaces"}.isdisjoint(part.lower() for part in parts)
-
-
-def _of_kind(id: ResourceId, kind: Kind) -> ResourceId:
-    if id.kind is not kind:
-        raise UsageError(f"{id} is the id of a {id.kind.noun}, not of a {kind.noun}")
-    return id

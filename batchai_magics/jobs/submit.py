@@ -11,7 +11,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings, UserAccountSettings
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 
 _RUN = re.compile(r"-(\d+)$")
 
@@ -59,12 +59,6 @@ def find(backend: Backend, name: str, settings: Settings) -> Job:
             error.message, code=error.code, hint=did_you_mean(name, names) or error.hint
         ) from None
     return job
-
-
-def workspace_id(settings: Settings, name: str = "") -> ResourceId:
-    """The id of a workspace, by default the one of the settings."""
-    name = name or settings.workspace
-    return ResourceId(settings.subscription, settings.resource_group, name, Kind.WORKSPACE, name)
 
 
 def ensure_defaults(

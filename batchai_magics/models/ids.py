@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from batchai_magics.errors import Problem, SpecError
+from batchai_magics.errors import Problem, SpecError, UsageError
 
 PROVIDER = "Microsoft.BatchAI"
 NAME = re.compile(r"[-\w]{1,64}", re.ASCII)
@@ -108,6 +109,50 @@ class ResourceId:
         if self.kind is Kind.JOB:
             base += f"/experiments/{self.experiment}"
         return f"{base}/{self.kind.value}/{self.name}"
+
+
+class Names(Protocol):
+    """The names that an id is made of where nobody says others; the settings have them."""
+
+    @property
+    def subscription(self) -> str:
+        """The subscription's id."""
+
+    @property
+    def resource_group(self) -> str:
+        """The resource group's name."""
+
+    @property
+    def workspace(self) -> str:
+        """The workspace's name."""
+
+
+def workspace_id(names: Names, workspace: str = "") -> ResourceId:
+    """The id of a workspace, by default the one of the settings."""
+    name = check_name(workspace or names.workspace, Kind.WORKSPACE)
+    return ResourceId(names.subscription, names.resource_group, name, Kind.WORKSPACE, name)
+
+
+def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
+    """The id that `text` stands for: an ARM id as it is, a name in the workspace.
+
+    An id of 2017, when there were no workspaces, means the cluster of that name in `workspace`.
+    """
+    *before, name = text.strip("/").split("/")
+    if not before or (before[-1].lower() == Kind.CLUSTER.value and not _names_workspace(before)):
+        return workspace.child(Kind.CLUSTER, check_name(name, Kind.CLUSTER))
+    return of_kind(ResourceId.parse(text), Kind.CLUSTER)
+
+
+def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
+    """The id itself if it is of that kind; raises UsageError otherwise."""
+    if id.kind is not kind:
+        raise UsageError(f"{id} is the id of a {id.kind.noun}, not of a {kind.noun}")
+    return id
+
+
+def _names_workspace(parts: list[str]) -> bool:
+    return not {"workspace", "workspaces"}.isdisjoint(part.lower() for part in parts)
 
 
 def check_name(name: str, kind: Kind) -> str:

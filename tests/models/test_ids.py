@@ -1,7 +1,9 @@
+from types import SimpleNamespace
+
 import pytest
 
-from batchai_magics.errors import SpecError
-from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.errors import SpecError, UsageError
+from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
 
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
 JOB = WORKSPACE.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j")
@@ -68,3 +70,45 @@ def test_good_names_are_taken(name):
 def test_bad_names_are_refused(name):
     with pytest.raises(SpecError, match="is no valid job name"):
         check_name(name, Kind.JOB)
+
+
+def test_a_workspace_is_that_of_the_settings_or_the_one_that_is_named():
+    names = SimpleNamespace(subscription="s", resource_group="g", workspace="w")
+    assert workspace_id(names) == WORKSPACE
+    assert workspace_id(names, "other").workspace == "other"
+    with pytest.raises(SpecError, match="is no valid workspace name"):
+        workspace_id(names, "a/b")
+
+
+@pytest.mark.parametrize(
+    ("text", "cluster"),
+    [
+        ("nc6", WORKSPACE.child(Kind.CLUSTER, "nc6")),
+        (
+            "/subscriptions/x/resourceGroups/y/providers/Microsoft.BatchAI/clusters/nc6",
+            WORKSPACE.child(Kind.CLUSTER, "nc6"),
+        ),
+        (
+            "/subscriptions/x/resourceGroups/y/providers/microsoft.batchai/Clusters/nc6/",
+            WORKSPACE.child(Kind.CLUSTER, "nc6"),
+        ),
+        (
+            "/subscriptions/x/resourceGroups/y/providers/Microsoft.BatchAI/workspace/v/clusters/nc6",
+            ResourceId("x", "y", "v", Kind.CLUSTER, "nc6"),
+        ),
+    ],
+    ids=["a name", "an id of 2017", "an id of 2017 in other letters", "an id"],
+)
+def test_a_cluster_is_a_name_or_an_id_of_either_year(text, cluster):
+    assert cluster_id(text, WORKSPACE) == cluster
+
+
+@pytest.mark.parametrize("text", ["a.b", "/subscriptions/s/jobs/x", str(JOB), str(WORKSPACE)])
+def test_what_names_no_cluster_is_refused(text):
+    with pytest.raises(UsageError):
+        cluster_id(text, WORKSPACE)
+
+
+def test_an_id_of_another_kind_is_refused_with_both_kinds():
+    with pytest.raises(UsageError, match="is the id of a job, not of a cluster"):
+        of_kind(JOB, Kind.CLUSTER)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.commands.context import Context, cluster_id
+from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import credentials, experiment, mounts, resources
 from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.document import read_file
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.ids import ResourceId, cluster_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.load import load_wire
 
@@ -50,7 +50,9 @@ def _body(context: Context, arguments: Namespace, id: ResourceId, file: Path) ->
     path = file.expanduser()
     body = dict(load_wire(JobSpec, read_file(path), source=str(path), account=account)["properties"])
     credentials.check_volumes(body.get("mountVolumes"))
-    body["cluster"] = {"id": str(cluster_id(context.under(arguments), _cluster(context, arguments, body)))}
+    body["cluster"] = {
+        "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
+    }
     volumes = mounts.with_mounts(body.get("mountVolumes"), arguments, account, holder=id)
     volumes = credentials.with_keys(volumes, context.backend)
     return {**body, "mountVolumes": volumes} if volumes else body

@@ -6,9 +6,9 @@ from argparse import Namespace
 from dataclasses import replace
 
 from batchai_magics.backends.base.registry import choose
-from batchai_magics.commands.context import Context, cluster_id
+from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers.choice import NAMES, Choice
-from batchai_magics.models.ids import Kind, check_name
+from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
 
 
 def use(context: Context, arguments: Namespace) -> Choice:
@@ -18,7 +18,7 @@ def use(context: Context, arguments: Namespace) -> Choice:
     if arguments.backend:
         settings = choose(settings, arguments.backend)
     check_name(settings.experiment, Kind.EXPERIMENT)
-    cluster_id(settings, settings.cluster)
+    cluster_id(settings.cluster, workspace_id(settings))
     return Choice(settings)
 
 

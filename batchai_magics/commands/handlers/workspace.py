@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import WorkspaceSpec
-from batchai_magics.commands.context import Context, workspace_id
+from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Resource, Workspace
 from batchai_magics.models.vm_sizes import lookup
 

@@ -17,8 +17,8 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, StorageError
-from batchai_magics.jobs.submit import find, workspace_id
-from batchai_magics.models.ids import Kind
+from batchai_magics.jobs.submit import find
+from batchai_magics.models.ids import Kind, workspace_id
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, holders, until
