@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.models import mounts
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.load import AccountKey
 
 FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
-_KEYS = {"afs": "azureFileShares", "bfs": "azureBlobFileSystems", "nfs": "fileServers"}
+_KEYS = {"afs": mounts.SHARES, "bfs": mounts.CONTAINERS, "nfs": mounts.SERVERS}
 
 
 def with_mounts(
@@ -26,12 +28,11 @@ def with_mounts(
     if not texts:
         return fields
     volumes = fields.get("mountVolumes")
-    joined = dict(volumes) if isinstance(volumes, Mapping) else {}
     for text in texts:
         kind, name, path = _parts(text)
-        volume = {**_volume(kind, name, account, workspace), "relativeMountPath": path}
-        joined[_KEYS[kind]] = [*(joined.get(_KEYS[kind]) or ()), volume]
-    return {**fields, "mountVolumes": joined}
+        volume = _volume(kind, name, path, account=account, workspace=workspace)
+        volumes = mounts.with_volumes(volumes, {_KEYS[kind]: [volume]})
+    return {**fields, "mountVolumes": volumes}
 
 
 def _parts(text: str) -> tuple[str, str, str]:
@@ -46,14 +47,9 @@ def _parts(text: str) -> tuple[str, str, str]:
     return kind, name, path or name
 
 
-def _volume(kind: str, name: str, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
+def _volume(kind: str, name: str, path: str, *, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
     if kind == "nfs":
         server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
-        return {"fileServer": {"id": str(server)}}
-    owner = account.name or DEFAULT_ACCOUNT
-    held: dict[str, Any] = {"accountName": owner}
-    if account.key:
-        held["credentials"] = {"accountKey": account.key}
-    if kind == "bfs":
-        return {**held, "containerName": name}
-    return {**held, "azureFileUrl": f"https://{owner}.file.core.windows.net/{name}"}
+        return mounts.file_server(server, path)
+    owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
+    return mounts.container(owner, name, path) if kind == "bfs" else mounts.share(owner, name, path)

@@ -9,6 +9,8 @@ from typing import Any
 
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE, Backend
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models import mounts
+from batchai_magics.models.load import AccountKey
 
 GROUP = "batchaiautostorage"
 SHARE, CONTAINER = "batchaishare", "batchaicontainer"
@@ -25,11 +27,11 @@ class AutoStorage:
 
     def volumes(self) -> dict[str, list[dict[str, Any]]]:
         """The share and the container as mounts."""
-        credentials = {"accountName": self.account, "credentials": {"accountKey": self.key}}
-        url = f"https://{self.account}.file.core.windows.net/{SHARE}"
-        share = {**credentials, "azureFileUrl": url, "relativeMountPath": SHARE_MOUNT}
-        container = {**credentials, "containerName": CONTAINER, "relativeMountPath": CONTAINER_MOUNT}
-        return {"azureFileShares": [share], "azureBlobFileSystems": [container]}
+        account = AccountKey(self.account, self.key)
+        return {
+            mounts.SHARES: [mounts.share(account, SHARE, SHARE_MOUNT)],
+            mounts.CONTAINERS: [mounts.container(account, CONTAINER, CONTAINER_MOUNT)],
+        }
 
 
 def auto_storage(backend: Backend, location: str) -> AutoStorage:

@@ -17,6 +17,7 @@ from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.load import AccountKey, load_wire
+from batchai_magics.models.mounts import with_volumes
 from batchai_magics.models.resources import Cluster, Resource
 
 _LESS = "Maximum nodes count must be greater or equal to minimum nodes count"
@@ -32,7 +33,7 @@ def create(context: Context, arguments: Namespace) -> Noted:
     workspace.check_size(context, checked.vm_size)
     if arguments.use_auto_storage:
         storage = auto_storage(context.backend, workspace.location(context, id))
-        body = _with_volumes(body, mounts.joined(_volumes(body), storage.volumes()))
+        body = _with_volumes(body, with_volumes(_volumes(body), storage.volumes()))
         notes = (*notes, *storage.notes)
     spec = ClusterSpec.from_wire({"properties": body})
     workspace.ensure(context, id)

@@ -10,6 +10,15 @@ from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.load import AccountKey
+from batchai_magics.models.mounts import (
+    CONTAINERS,
+    SERVERS,
+    SHARES,
+    container,
+    file_server,
+    share,
+    with_volumes,
+)
 
 _MISSING = (
     "Please configure Azure Storage account name via AZURE_BATCHAI_STORAGE_ACCOUNT "
@@ -17,22 +26,14 @@ _MISSING = (
 )
 
 
-def with_mounts(volumes: Any, arguments: Namespace, given: AccountKey, *, holder: ResourceId) -> Any:
+def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, holder: ResourceId) -> Any:
     """`volumes` (what the file says) and what the options add; None when there is nothing."""
     added = {
-        "azureFileShares": _share(arguments, given),
-        "azureBlobFileSystems": _container(arguments, given),
-        "fileServers": _file_server(arguments, holder),
+        SHARES: _share(arguments, account),
+        CONTAINERS: _container(arguments, account),
+        SERVERS: _file_server(arguments, holder),
     }
-    return joined(volumes, {key: [item] for key, item in added.items() if item})
-
-
-def joined(volumes: Any, more: dict[str, list[dict[str, Any]]]) -> Any:
-    """Both together."""
-    if not more:
-        return volumes
-    base = dict(volumes or {})
-    return {**base, **{key: [*(base.get(key) or []), *items] for key, items in more.items()}}
+    return with_volumes(volumes, {key: [item] for key, item in added.items() if item})
 
 
 def subnet_of_servers(context: Context, nfs: str | None, given: Any, *, holder: ResourceId) -> Any:
@@ -47,21 +48,18 @@ def subnet_of_servers(context: Context, nfs: str | None, given: Any, *, holder: 
     return given or theirs
 
 
-def _share(arguments: Namespace, given: AccountKey) -> dict[str, Any] | None:
+def _share(arguments: Namespace, account: AccountKey) -> dict[str, Any] | None:
     if not arguments.afs_name:
         return None
-    _check(given, arguments.afs_mount_path, "Azure File share")
-    url = f"https://{given.name}.file.core.windows.net/{arguments.afs_name}"
-    place = {"azureFileUrl": url, "relativeMountPath": arguments.afs_mount_path}
-    return {"accountName": given.name, **place, **_credentials(given)}
+    _check(account, arguments.afs_mount_path, "Azure File share")
+    return share(account, arguments.afs_name, arguments.afs_mount_path)
 
 
-def _container(arguments: Namespace, given: AccountKey) -> dict[str, Any] | None:
+def _container(arguments: Namespace, account: AccountKey) -> dict[str, Any] | None:
     if not arguments.bfs_name:
         return None
-    _check(given, arguments.bfs_mount_path, "Azure Storage Container")
-    place = {"containerName": arguments.bfs_name, "relativeMountPath": arguments.bfs_mount_path}
-    return {"accountName": given.name, **place, **_credentials(given)}
+    _check(account, arguments.bfs_mount_path, "Azure Storage Container")
+    return container(account, arguments.bfs_name, arguments.bfs_mount_path)
 
 
 def _file_server(arguments: Namespace, holder: ResourceId) -> dict[str, Any] | None:
@@ -69,8 +67,8 @@ def _file_server(arguments: Namespace, holder: ResourceId) -> dict[str, Any] | N
         return None
     if not arguments.nfs_mount_path:
         raise refusal("File server relative mount path cannot be empty.")
-    id = str(_server_id(arguments.nfs, holder))
-    return {"fileServer": {"id": id}, "relativeMountPath": arguments.nfs_mount_path, "mountOptions": "rw"}
+    server = file_server(_server_id(arguments.nfs, holder), arguments.nfs_mount_path)
+    return {**server, "mountOptions": "rw"}
 
 
 def _server_id(nfs: str, holder: ResourceId) -> ResourceId:
@@ -79,12 +77,8 @@ def _server_id(nfs: str, holder: ResourceId) -> ResourceId:
     return holder.workspace_id.child(Kind.FILE_SERVER, nfs)
 
 
-def _check(given: AccountKey, path: str, what: str) -> None:
+def _check(account: AccountKey, path: str, what: str) -> None:
     if not path:
         raise refusal(f"{what} relative mount path cannot be empty.")
-    if not given.name:
+    if not account.name:
         raise refusal(_MISSING, hint="Or give --storage-account-name.")
-
-
-def _credentials(given: AccountKey) -> dict[str, Any]:
-    return {"credentials": {"accountKey": given.key}} if given.key else {}
