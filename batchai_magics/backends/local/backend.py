@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, FileRef, OutputFile, Spec
+from batchai_magics.backends.base import Capabilities, Chunk, FileRef, OutputFile, Span, Spec, Written
 from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
 from batchai_magics.backends.local.folders import outputs, unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
@@ -20,6 +20,7 @@ from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import recovery, step, stopping
 from batchai_magics.backends.local.watch.planning import output_segment
+from batchai_magics.backends.node import records
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
@@ -134,9 +135,9 @@ class LocalBackend:
         if not stream or not chunk.data:
             return chunk
         job = self.layout.job(row["guid"])
-        spans = outputs.spans(job.spans(stream), offset, chunk.end)
-        times = outputs.times(job.times(stream), offset, chunk.end)
-        return Chunk(chunk.data, chunk.offset, chunk.size, chunk.is_complete, spans, times)
+        spans = [Span(*record) for record in records.writers(job.spans(stream), offset, chunk.end)]
+        times = [Written(*record) for record in records.times(job.times(stream), offset, chunk.end)]
+        return replace(chunk, spans=tuple(spans), times=tuple(times))
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""

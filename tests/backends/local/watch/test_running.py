@@ -11,8 +11,6 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.local.folders import outputs
-from batchai_magics.backends.node.rank import STAMP
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, below, until
@@ -65,17 +63,6 @@ def test_what_is_read_tells_when_it_was_written(world: World) -> None:
     chunk = job.backend.read(FileRef(job.id, "stdout.txt"))
     assert chunk.times[0].start == 0
     assert all(begun <= written.time <= time.time() for written in chunk.times)
-
-
-def test_a_piece_has_the_times_of_its_bytes(tmp_path: Path) -> None:
-    stamps = [(0, 7.5), (10, 8.5), (20, 9.5)]
-    (tmp_path / "times").write_bytes(b"".join(STAMP.pack(*stamp) for stamp in stamps) + b"torn")
-    found = {
-        piece: outputs.times(tmp_path / "times", *piece) for piece in ((0, 5), (10, 11), (15, 25), (30, 99))
-    }
-    expected = {(0, 5): stamps[:1], (10, 11): stamps[1:2], (15, 25): stamps[1:], (30, 99): stamps[2:]}
-    assert {piece: [(w.start, w.time) for w in times] for piece, times in found.items()} == expected
-    assert outputs.times(tmp_path / "missing", 0, 5) == ()
 
 
 def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(world: World) -> None:

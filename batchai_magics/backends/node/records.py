@@ -1,0 +1,84 @@
+"""What ranks recorded of their output: which rank wrote which bytes of a file, and when."""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.node.rank import SPAN, STAMP
+
+
+class WrittenBy(NamedTuple):
+    """The bytes from `start` to `end` are a rank's."""
+
+    start: int
+    end: int
+    rank: int
+
+
+class WrittenAt(NamedTuple):
+    """The bytes from `start` on were written then, in seconds since 1970."""
+
+    start: int
+    time: float
+
+
+def writers(file: Path, start: int, end: int) -> list[WrittenBy]:
+    """Which rank wrote the bytes from `start` to `end`, neighbours of one rank joined."""
+    if start >= end:
+        return []
+    if not file.exists():  # a lone process needs no record of who wrote what
+        return [WrittenBy(start, end, 0)]
+    joined: list[WrittenBy] = []
+    with _Records.of(file, SPAN) as records:
+        first = bisect_right(records, start, key=lambda record: record[1])
+        last = bisect_left(records, end, key=lambda record: record[0])
+        for record in map(WrittenBy._make, records.between(first, last)):
+            begin = record.start
+            if joined and joined[-1].rank == record.rank and joined[-1].end == begin:
+                begin = joined.pop().start
+            joined.append(WrittenBy(max(begin, start), min(record.end, end), record.rank))
+    return joined
+
+
+def times(file: Path, start: int, end: int) -> list[WrittenAt]:
+    """When the bytes from `start` to `end` were written; empty where that was not noted."""
+    if start >= end or not file.exists():
+        return []
+    with _Records.of(file, STAMP) as records:
+        first = bisect_right(records, start, key=lambda record: record[0])
+        last = bisect_left(records, end, key=lambda record: record[0])
+        return [WrittenAt._make(record) for record in records.between(max(0, first - 1), last)]
+
+
+@dataclass(frozen=True)
+class _Records(Sequence[tuple[Any, ...]]):
+    """A file of records of one size, of which only those asked for are read."""
+
+    descriptor: int
+    shape: struct.Struct
+    length: int
+
+    @classmethod
+    @contextmanager
+    def of(cls, file: Path, shape: struct.Struct) -> Iterator[_Records]:
+        """The whole records in the file as it is now."""
+        with file.open("rb") as stream:
+            yield cls(stream.fileno(), shape, os.fstat(stream.fileno()).st_size // shape.size)
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: Any) -> Any:
+        return next(self.between(index, index + 1))
+
+    def between(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
+        """The records from `first` up to `last`, which is none of them."""
+        size = self.shape.size
+        return self.shape.iter_unpack(os.pread(self.descriptor, max(0, last - first) * size, first * size))
