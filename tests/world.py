@@ -14,8 +14,8 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.opening import LocalSettings
-from batchai_magics.backends.local.state.cluster_rows import Limits
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job

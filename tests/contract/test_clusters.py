@@ -131,8 +131,10 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
     place.backend.preemption.preempt(cluster.id, node.id)
     until(lambda: place.log(place.job()) == b"up\nup\n")
     assert node.id not in [other.id for other in place.backend.nodes(cluster.id)]
-    with pytest.raises(NotFoundError, match="Cannot find a node"):
-        place.backend.preemption.preempt(cluster.id, node.id)
+    elsewhere, _ = place.backend.nodes(place.cluster)
+    for id in (node.id, elsewhere.id):
+        with pytest.raises(NotFoundError, match="Cannot find a node"):
+            place.backend.preemption.preempt(cluster.id, id)
 
 
 def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import CommandOutput, OutputFile, ResourceGroup, Usage
 from batchai_magics.backends.local.folders import mounts, outputs
-from batchai_magics.backends.local.state import nodes, usage
+from batchai_magics.backends.local.state import nodes, showing
 from batchai_magics.backends.local.state.accounts import LocalGroups
 from batchai_magics.backends.local.watch import execution, stopping
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import quotas, refusals
 from batchai_magics.models.cluster import VmPriority
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster
@@ -30,7 +30,9 @@ class NodeCommands:
         backend = self._backend
         if node_id not in [node.id for node in backend.nodes(id)]:
             raise refusals.node_not_found(node_id)
-        return execution.run(backend.layout, nodes.cluster_guid(backend.store, node_id), node_id, command)
+        with backend.store.read() as db:
+            guid = nodes.cluster_guid(db, node_id)
+        return execution.run(backend.layout, guid, node_id, command)
 
 
 class Preemption:
@@ -45,8 +47,13 @@ class Preemption:
         found = backend.show(cluster)
         if not isinstance(found, Cluster) or found.spec.vm_priority is not VmPriority.LOW_PRIORITY:
             raise refusals.not_low_priority(found.id)
-        stopping.wake(backend.store, nodes.preempt(backend.store, found.id, node_id))
-        backend.settle(force=True)
+        with backend.store.write() as db:
+            rows = {node.id: node for node in nodes.of_cluster(db, found.id.key)}
+            if node_id not in rows:
+                raise refusals.node_not_found(node_id)
+            stopped = nodes.preempt(db, rows[node_id])
+        stopping.wake(backend.store, stopped)
+        backend.settle(is_due=True)
 
 
 class SetupLogs:
@@ -74,7 +81,7 @@ class Usages:
     def list(self, location: str) -> Sequence[Usage]:
         """What is used of each quota; this machine is every location."""
         with self._backend.store.read() as db:
-            return usage.usages(db, self._backend.limits.core_quota)
+            return quotas.usages(showing.quota_nodes(db), self._backend.limits.core_quota)
 
 
 class Groups:

@@ -47,7 +47,7 @@ def open_backend(settings: Settings) -> Backend:
         hint = "Use it in WSL, or on Linux or macOS."
         raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
     from batchai_magics.backends.local.backend import LocalBackend
-    from batchai_magics.backends.local.state.cluster_rows import Limits
+    from batchai_magics.backends.local.creation import Limits
 
     own = settings.own(LocalSettings)
     return LocalBackend(own.home, limits=Limits(own.core_quota, own.idle_s, own.container_command))

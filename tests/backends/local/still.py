@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.backends.local import creation
+from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.local.state import creation, nodes
-from batchai_magics.backends.local.state.cluster_rows import Limits
+from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.state.verdict import record
-from batchai_magics.backends.local.watch import detached, preparation, scheduler
+from batchai_magics.backends.local.watch import detached, preparation, scaling, scheduler
+from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from tests.contract.places import MOUNTED, USER, manual
@@ -41,7 +42,8 @@ class Still:
 
     def create(self, id: ResourceId, spec: Spec, *, limits: Limits | None = None) -> ResourceId:
         """Writes a resource down; nothing more."""
-        creation.create(self.store, self.layout, id, spec, limits=limits or Limits())
+        draft = creation.check(self.layout, id, spec, container_command="")
+        creation.insert(self.store, self.layout, draft, limits=limits or Limits())
         return id
 
     def cluster(
@@ -102,6 +104,16 @@ class Still:
         """Changes the number of nodes; gives the guids of the jobs that have to stop."""
         with self.store.write() as db:
             return nodes.resize(db, cluster.key, target, nodes.DeallocationOption(option))
+
+    def scale(self, cluster: ResourceId, target: int, *, core_quota: int) -> list[str]:
+        """Changes a cluster as somebody asks for it; gives the guids of the jobs that have to stop."""
+        patch = ClusterPatch.from_wire({"properties": {"scaleSettings": manual(target)}})
+        return scaling.resize(self.store, cluster, patch, core_quota=core_quota)
+
+    def preempt(self, cluster: ResourceId, node: str) -> list[str]:
+        """Takes a node away; gives the guids of the jobs that have to stop."""
+        with self.store.write() as db:
+            return nodes.preempt(db, next(row for row in nodes.of_cluster(db, cluster.key) if row.id == node))
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What the store says."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from batchai_magics.backends.local.folders import trees
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 
@@ -14,7 +15,7 @@ def sweep(store: Store, layout: Layout) -> None:
     """Ends what nodes that have left still prepare, and deletes their folders."""
     found = list(layout.clusters.glob("*/nodes/*"))
     with store.read() as db:  # after the look at the folders: a node is written down before it gets one
-        present = {id for (id,) in db.execute("SELECT id FROM node")}
+        present = nodes.ids(db)
     for folder in found:
         if folder.name not in present:
             clear(folder)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +17,9 @@ from pathlib import Path
 
 from batchai_magics.backends.local.folders import node_folders, trees
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import jobs, nodes
+from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.state.verdict import OPEN
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import elevation, mounting
 from batchai_magics.backends.node.rank import MARK
@@ -28,19 +28,17 @@ from batchai_magics.launch.plan import Mount
 TICK_S = 0.05
 PATIENCE_S = 30.0
 _UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
-_HELD = "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster WHERE cluster.guid = ?"
-_RUNS = f"SELECT 1 FROM job WHERE guid = ? AND state IN {OPEN}"
 
 
-def mount_for_node(store: Store, layout: Layout, node: sqlite3.Row, wanted: Sequence[Mount]) -> str:
-    """Mounts what a cluster's node (`id`, `guid`) wants and is not mounted yet; gives what went wrong."""
-    guid, root = node["guid"], layout.mounts(node["guid"])
+def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence[Mount]) -> str:
+    """Mounts what a cluster's node wants and is not mounted yet; gives what went wrong."""
+    guid, root = node.guid, layout.mounts(node.guid)
     if not layout.cluster(guid).exists():
         return ""
     with _alone(layout.cluster(guid)):
         for mount in wanted:
             path = root / mount.path
-            if not _is_there(store, f"{_HELD} AND node.id = ?", guid, node["id"]):
+            if not _has_node(store, guid, node.id):
                 return ""  # sent away meanwhile: nobody would unmount it
             problem = "" if mounting.is_mounted(path) else _mount(mount.command, path, root, guid)
             if problem:
@@ -64,13 +62,13 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
 
 def sweep(store: Store, layout: Layout) -> None:
     """Unmounts what clusters without nodes and jobs that have ended left mounted."""
-    for root, question in ((layout.clusters, _HELD), (layout.jobs, _RUNS)):
+    for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
         inside = root.resolve()
         paths = [path for path in trees.mount_points(root) if path != inside]
         for guid in {path.relative_to(inside).parts[0] for path in paths}:
             # Who holds the lock mounts right now, and sweeps when it has; or the folder is going.
             with contextlib.suppress(OSError), _alone(root / guid, wait=False):
-                if not _is_there(store, question, guid):
+                if not is_used(store, guid):
                     unmount(root / guid)
 
 
@@ -107,9 +105,15 @@ def _is_done_by(program: Sequence[str], path: Path) -> bool:
         return False
 
 
-def _is_there(store: Store, question: str, *values: str) -> bool:
+def _has_node(store: Store, guid: str, id: str = "") -> bool:
+    """Whether the cluster of that guid has nodes, or has that one."""
     with store.read() as db:
-        return db.execute(question, values).fetchone() is not None
+        return nodes.are_of(db, guid, id)
+
+
+def _runs(store: Store, guid: str) -> bool:
+    with store.read() as db:
+        return jobs.find_open(db, guid=guid) is not None
 
 
 @contextlib.contextmanager

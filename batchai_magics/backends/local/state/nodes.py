@@ -1,82 +1,248 @@
-"""A cluster's nodes: made, prepared, sent away; their states are counted from what is so."""
+"""A cluster's nodes in the database: made, prepared, given to jobs, sent away."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import Any
 
-from batchai_magics.backends.local.state.store import Store
-from batchai_magics.errors import NotFoundError
-from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.backends.local.state import clusters, jobs
+from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 
-def resize(db: sqlite3.Connection, key: str, target: int, option: DeallocationOption) -> list[str]:
-    """Adds or removes nodes in an open transaction; gives the guids of jobs that have to stop for it."""
-    cluster = db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone()
-    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, time.time(), key))
-    staying = db.execute(
-        "SELECT * FROM node WHERE cluster = ? AND state != 'leaving'"
-        " ORDER BY state = 'running', state != 'unusable', since, ordinal DESC",
-        (key,),
+@dataclass(frozen=True)
+class NodeRow:
+    """One node."""
+
+    id: str
+    cluster: str  # the key of its cluster
+    ordinal: int  # never given twice in a cluster
+    state: NodeState
+    since: float  # when it came to its state
+    job: str | None = None  # the guid of the run that it belongs to
+    preparer: str = ""  # the process that makes it ready
+    error: str = ""  # why it cannot be used
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> NodeRow:
+        """The row as a value."""
+        return cls(**{**columns, "state": NodeState(columns["state"])})
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """A node that is not ready yet, with what has to be known to make it ready."""
+
+    id: str
+    preparer: str
+    guid: str  # of its cluster
+    spec: str  # wire JSON of its cluster
+
+
+@dataclass(frozen=True)
+class JobNode:
+    """A node that a job was given, and its place among the nodes of its cluster."""
+
+    id: str
+    guid: str  # of its cluster
+    spec: str  # wire JSON of its cluster
+    mates: int  # how many nodes its cluster has
+    position: int  # how many of them come before it
+
+
+def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
+    """The nodes of a cluster, in the order of their making."""
+    return _all(db, "SELECT * FROM node WHERE cluster = ? ORDER BY ordinal", cluster)
+
+
+def with_jobs(db: sqlite3.Connection, id: ResourceId) -> list[tuple[NodeRow, ResourceId | None]]:
+    """The nodes of a cluster, or those that a job has, each with the job that it runs."""
+    column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
+    query = (
+        "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
+        f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
+    )
+    return [_with_job(**row) for row in db.execute(query, (id.key,)).fetchall()]
+
+
+def _with_job(*, job_id: str | None, **columns: Any) -> tuple[NodeRow, ResourceId | None]:
+    return NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
+
+
+def staying(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
+    """The nodes of a cluster that are not leaving, the first to be sent away first."""
+    query = (
+        "SELECT * FROM node WHERE cluster = ? AND state != ?"
+        " ORDER BY state = ?, state != ?, since, ordinal DESC"
+    )
+    order = (NodeState.LEAVING, NodeState.RUNNING, NodeState.UNUSABLE)
+    return _all(db, query, cluster, *(state.value for state in order))
+
+
+def places(db: sqlite3.Connection, guid: str) -> list[JobNode]:
+    """The nodes that a job's run was given."""
+    rows = db.execute(
+        "SELECT node.id, cluster.guid, resource.spec,"
+        " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
+        " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
+        " AND mate.ordinal < node.ordinal) AS position"
+        " FROM node JOIN cluster ON cluster.key = node.cluster"
+        " JOIN resource ON resource.key = node.cluster WHERE job = ? ORDER BY ordinal",
+        (guid,),
     ).fetchall()
-    for offset in range(target - len(staying)):
-        _add(db, cluster, cluster["next_ordinal"] + offset)
-    if target > len(staying):
-        db.execute(
-            "UPDATE cluster SET next_ordinal = next_ordinal + ? WHERE key = ?", (target - len(staying), key)
-        )
-    return _send_away(db, staying[: max(0, len(staying) - target)], option)
+    return [JobNode(**row) for row in rows]
 
 
-def _add(db: sqlite3.Connection, cluster: sqlite3.Row, ordinal: int) -> None:
-    digest = int(hashlib.sha256(cluster["guid"].encode()).hexdigest()[:8], 16)
-    now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
-    node = f"tvm-{digest}_{ordinal + 1}-{now}-p"
+def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
+    """The nodes that are not ready yet; only the one of that id when there is one."""
+    rows = db.execute(
+        "SELECT node.id, node.preparer, cluster.guid, resource.spec"
+        " FROM node JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
+        " WHERE node.state = ? AND ? IN ('', node.id)",
+        (NodeState.PREPARING.value, id),
+    ).fetchall()
+    return [NewNode(**row) for row in rows]
+
+
+def is_any_preparing(db: sqlite3.Connection) -> bool:
+    """Whether any node is not ready yet."""
+    query = "SELECT 1 FROM node WHERE state = ? LIMIT 1"
+    return db.execute(query, (NodeState.PREPARING.value,)).fetchone() is not None
+
+
+def ids(db: sqlite3.Connection) -> set[str]:
+    """The nodes of all clusters."""
+    return {id for (id,) in db.execute("SELECT id FROM node")}
+
+
+def are_of(db: sqlite3.Connection, guid: str, id: str = "") -> bool:
+    """Whether the cluster of that guid has a node, or has that one."""
+    query = (
+        "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster"
+        " WHERE cluster.guid = ? AND ? IN ('', node.id)"
+    )
+    return db.execute(query, (guid, id)).fetchone() is not None
+
+
+def cluster_guid(db: sqlite3.Connection, id: str) -> str:
+    """The folder name of the cluster that a node belongs to."""
+    query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
+    (guid,) = db.execute(query, (id,)).fetchone()
+    return str(guid)
+
+
+def counts(db: sqlite3.Connection, cluster: str) -> dict[NodeState, int]:
+    """How many nodes of a cluster are in each state, now."""
+    query = "SELECT state, count(*) FROM node WHERE cluster = ? GROUP BY state"
+    return {NodeState(state): count for state, count in db.execute(query, (cluster,))}
+
+
+# -- made ready, given to jobs
+
+
+def settle(db: sqlite3.Connection, id: str, problem: str) -> None:
+    """Writes down that a node is ready, or why it never will be."""
+    state = NodeState.UNUSABLE if problem else NodeState.IDLE
     db.execute(
-        "INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, 'preparing', ?)",
-        (node, cluster["key"], ordinal, time.time()),
+        "UPDATE node SET state = ?, error = ?, since = ? WHERE id = ? AND state = ?",
+        (state.value, problem, time.time(), id, NodeState.PREPARING.value),
     )
 
 
-def _send_away(db: sqlite3.Connection, leaving: list[sqlite3.Row], option: DeallocationOption) -> list[str]:
-    stopped = []
-    for node in leaving:
-        if node["state"] != "running":
-            db.execute("DELETE FROM node WHERE id = ?", (node["id"],))
-            continue
-        db.execute("UPDATE node SET state = 'leaving' WHERE id = ?", (node["id"],))
-        if option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
-            word = "requeue" if option is DeallocationOption.REQUEUE else "terminate"
-            db.execute("UPDATE job SET stop = ? WHERE guid = ? AND stop = ''", (word, node["job"]))
-            stopped.append(node["job"])
+def claim(db: sqlite3.Connection, id: str, preparer: str) -> bool:
+    """Makes a process the one that prepares a node; False when there is one already."""
+    statement = "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''"
+    return db.execute(statement, (preparer, id)).rowcount == 1
+
+
+def note_preparer(db: sqlite3.Connection, id: str, preparer: str) -> None:
+    """Notes the process that prepares a node."""
+    db.execute("UPDATE node SET preparer = ? WHERE id = ?", (preparer, id))
+
+
+def give(db: sqlite3.Connection, cluster: str, job: jobs.JobRow) -> bool:
+    """Gives a job as many idle nodes of a cluster as it asks for; False, and none, when it has fewer."""
+    query = "SELECT id FROM node WHERE cluster = ? AND state = ? ORDER BY ordinal LIMIT ?"
+    idle = db.execute(query, (cluster, NodeState.IDLE.value, job.node_count)).fetchall()
+    if len(idle) < job.node_count:
+        return False
+    db.executemany(
+        "UPDATE node SET state = ?, since = ?, job = ? WHERE id = ?",
+        [(NodeState.RUNNING.value, time.time(), job.guid, id) for (id,) in idle],
+    )
+    return True
+
+
+def free(db: sqlite3.Connection, guid: str) -> None:
+    """Takes the nodes of a run back; those that were leaving are gone."""
+    db.execute("DELETE FROM node WHERE job = ? AND state = ?", (guid, NodeState.LEAVING.value))
+    db.execute(
+        "UPDATE node SET state = ?, since = ?, job = NULL WHERE job = ?",
+        (NodeState.IDLE.value, time.time(), guid),
+    )
+
+
+# -- made and sent away
+
+
+def resize(db: sqlite3.Connection, cluster: str, target: int, option: DeallocationOption) -> list[str]:
+    """Adds or removes nodes; gives the guids of jobs that have to stop for it."""
+    present = staying(db, cluster)
+    clusters.set_target(db, cluster, target)
+    _add(db, clusters.get(db, cluster), target - len(present))
+    return _send_away(db, present[: max(0, len(present) - target)], option)
+
+
+def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
+    """Replaces a node by a new one; gives the guid of the job that has to start again for it."""
+    cluster, stopped = node.cluster, _send_away(db, [node], DeallocationOption.REQUEUE)
+    resize(db, cluster, clusters.get(db, cluster).target, DeallocationOption.REQUEUE)
     return stopped
 
 
-def preempt(store: Store, cluster: ResourceId, node_id: str) -> list[str]:
-    """Replaces a node by a new one; gives the guid of the job that has to start again for it."""
-    with store.write() as db:
-        row = db.execute("SELECT * FROM node WHERE id = ? AND cluster = ?", (node_id, cluster.key)).fetchone()
-        if row is None:
-            raise NotFoundError(f"Cannot find a node with id={node_id}", code="NodeNotFound")
-        stop = _send_away(db, [row], DeallocationOption.REQUEUE)
-        (target,) = db.execute("SELECT target FROM cluster WHERE key = ?", (cluster.key,)).fetchone()
-        resize(db, cluster.key, target, DeallocationOption.REQUEUE)
-    return stop
+def delete_of(db: sqlite3.Connection, cluster: str) -> None:
+    """Forgets the nodes of a cluster."""
+    db.execute("DELETE FROM node WHERE cluster = ?", (cluster,))
 
 
-def cluster_guid(store: Store, node_id: str) -> str:
-    """The folder name of the cluster that a node belongs to."""
-    query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
-    with store.read() as db:
-        return str(db.execute(query, (node_id,)).fetchone()["guid"])
+def _add(db: sqlite3.Connection, cluster: clusters.ClusterRow, count: int) -> None:
+    for ordinal in range(cluster.next_ordinal, cluster.next_ordinal + count):
+        values = (
+            _new_id(cluster.guid, ordinal),
+            cluster.key,
+            ordinal,
+            NodeState.PREPARING.value,
+            time.time(),
+        )
+        db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
+    if count > 0:
+        clusters.skip_ordinals(db, cluster.key, count)
 
 
-def counts(db: sqlite3.Connection, key: str) -> NodeStateCounts:
-    """How many nodes of a cluster are in each state, now."""
-    rows = db.execute("SELECT state, count(*) FROM node WHERE cluster = ? GROUP BY state", (key,)).fetchall()
-    found = dict(tuple(row) for row in rows)
-    return NodeStateCounts(**{f"{state.value}_node_count": found.get(state.value, 0) for state in NodeState})
+def _new_id(guid: str, ordinal: int) -> str:
+    """The name of a node, in the form that the service gave them."""
+    digest = int(hashlib.sha256(guid.encode()).hexdigest()[:8], 16)
+    now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
+    return f"tvm-{digest}_{ordinal + 1}-{now}-p"
+
+
+def _send_away(db: sqlite3.Connection, leaving: Sequence[NodeRow], option: DeallocationOption) -> list[str]:
+    stopped = []
+    for node in leaving:
+        if node.state is not NodeState.RUNNING or node.job is None:
+            db.execute("DELETE FROM node WHERE id = ?", (node.id,))
+            continue
+        db.execute("UPDATE node SET state = ? WHERE id = ?", (NodeState.LEAVING.value, node.id))
+        if option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
+            jobs.ask_run_to_stop(db, node.job, option.value)
+            stopped.append(node.job)
+    return stopped
+
+
+def _all(db: sqlite3.Connection, query: str, *values: object) -> list[NodeRow]:
+    return [NodeRow.of(dict(row)) for row in db.execute(query, values).fetchall()]

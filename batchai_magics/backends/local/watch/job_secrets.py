@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # supervisors need this module, and start fast
+    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.storage import SecretVariable
 
 
 @dataclass(frozen=True)
@@ -25,3 +30,35 @@ class JobSecrets:
     def from_message(cls, message: Mapping[str, Any]) -> JobSecrets:
         """The same, on the other side."""
         return cls(message["variables"], message["registry_password"])
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> JobSecrets:
+        """The secrets of a job description."""
+        source = spec.container_settings.image_source_registry if spec.container_settings else None
+        password = source.credentials.password if source and source.credentials else None
+        return cls(_values(spec.secrets), password.get_secret_value() if password else "")
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What only the process that makes a resource knows, until it has passed it on."""
+
+    jobs: Mapping[str, JobSecrets] = field(default_factory=dict, repr=False)  # by guid; none without secrets
+    setup: Mapping[str, str] = field(default_factory=dict, repr=False)  # of a cluster's setup task
+
+    @classmethod
+    def of_job(cls, guid: str, spec: JobSpec) -> Secrets:
+        """Those of a new job."""
+        secrets = JobSecrets.of(spec)
+        return cls(jobs={guid: secrets} if secrets else {})
+
+    @classmethod
+    def of_setup(cls, spec: ClusterSpec) -> Secrets:
+        """Those of a new cluster."""
+        task = spec.node_setup.setup_task if spec.node_setup else None
+        return cls(setup=_values(task.secrets if task else None))
+
+
+def _values(secrets: Sequence[SecretVariable] | None) -> dict[str, str]:
+    """The values of secret variables, by name."""
+    return {item.name: item.value.get_secret_value() for item in secrets or () if item.value is not None}

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import socket
-import sqlite3
 from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
@@ -14,46 +13,34 @@ from batchai_magics.backends.local import devices
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.state import nodes, resources
+from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, open_mpi
 from batchai_magics.backends.node.programs import RUN_SCRIPT
+from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.errors import CapabilityError
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, LogFile, Output, Plan
 from batchai_magics.launch.toolkits import port_count
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
 
 LOOPBACK = "127.0.0.1"  # where all nodes of this machine reach each other, and nobody else does
 
 
-def output_segment(id: ResourceId, guid: str) -> str:
-    """The path below the output prefix that belongs to one run of a job, as the service wrote it."""
-    scope = f"{id.subscription}/{id.group}/workspaces/{id.workspace}"
-    return f"{scope}/experiments/{id.experiment}/jobs/{id.name}/{guid}"
-
-
-def write(store: Store, layout: Layout, row: sqlite3.Row) -> None:
+def write(store: Store, layout: Layout, run: JobRow) -> None:
     """Makes the job's folders and writes its plan; the plan appears whole or not at all."""
     with store.read() as db:
-        id, wire = db.execute("SELECT id, spec FROM resource WHERE key = ?", (row["key"],)).fetchone()
-        nodes = db.execute(
-            "SELECT node.id, cluster.guid, resource.spec,"
-            " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
-            " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
-            " AND mate.ordinal < node.ordinal) AS position"
-            " FROM node JOIN cluster ON cluster.key = node.cluster"
-            " JOIN resource ON resource.key = node.cluster WHERE job = ? ORDER BY ordinal",
-            (row["guid"],),
-        ).fetchall()
-    spec = JobSpec.from_wire(json.loads(wire))
-    job = layout.job(row["guid"])
+        resource, given = resources.by_key(db, run.key), nodes.places(db, run.guid)
+    spec = JobSpec.from_wire(json.loads(resource.spec))
+    job = layout.job(run.guid)
     _make_folders(layout, job, spec)
     here = devices.machine()
-    shares = [_node_share(layout, job, node, here) for node in nodes]
-    site = _site(row, job, output_segment(ResourceId.parse(id), row["guid"]), spec)
-    plan = _on_this_machine(launch.plan(spec, shares, site), job, row)
+    shares = [_node_share(layout, job, node, here) for node in given]
+    site = _site(run, job, output_segment(resource.id, run.guid), spec)
+    plan = _on_this_machine(launch.plan(spec, shares, site), job, run)
     prepared = launch.preparation(spec, plan, site)
     folders = (layout.home, Path(RUN_SCRIPT))
     if prepared:
@@ -69,27 +56,27 @@ def _make_folders(layout: Layout, job: JobLayout, spec: JobSpec) -> None:
     mounts.link(layout, job.mounts, spec.mount_volumes)
 
 
-def _node_share(layout: Layout, job: JobLayout, node: sqlite3.Row, here: devices.Machine) -> NodeShare:
-    cluster_spec = json.loads(node["spec"])["properties"]
-    folder = layout.node(node["guid"], node["id"])
+def _node_share(layout: Layout, job: JobLayout, node: JobNode, here: devices.Machine) -> NodeShare:
+    cluster_spec = json.loads(node.spec)["properties"]
+    folder = layout.node(node.guid, node.id)
     temp = folder / "jobs" / job.root.name
     for path in (folder / "tmp", temp):
         path.mkdir(parents=True, exist_ok=True)
     return NodeShare(
-        id=node["id"],
+        id=node.id,
         gpu_count=devices.gpu_count(cluster_spec["vmSize"]),
-        mount_root=str(layout.mounts(node["guid"])),
+        mount_root=str(layout.mounts(node.guid)),
         job_mount_root=str(job.mounts),
         temp=str(temp),
         address=LOOPBACK,
         tmpdir=str(folder / "tmp"),
-        devices=here.gpu_share(node["position"], node["mates"]),
-        core_count=here.core_share(node["mates"]),
+        devices=here.gpu_share(node.position, node.mates),
+        core_count=here.core_share(node.mates),
     )
 
 
-def _site(row: sqlite3.Row, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
-    stdouterr = Path(row["output_root"]) / segment / STDOUTERR
+def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
+    stdouterr = Path(run.output_root) / segment / STDOUTERR
     stdouterr.mkdir(parents=True, exist_ok=True)
     streams = ("stdout", "stderr")
     return JobSite(
@@ -97,11 +84,11 @@ def _site(row: sqlite3.Row, job: JobLayout, segment: str, spec: JobSpec) -> JobS
         shared_temp=str(job.shared_temp),
         host_file=str(job.host_file),
         output_segment=segment,
-        python="python" if json.loads(row["engine"]) else row["python"],
+        python="python" if run.engine else run.python,
         python_wrapper=RUN_SCRIPT,
         ports=_free_ports(port_count(spec)),
-        guid=row["guid"],
-        rank_python=row["python"],
+        guid=run.guid,
+        rank_python=run.python,
         exits=str(job.exits),
         preparation_exits=str(job.preparation_exits),
         records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
@@ -110,14 +97,14 @@ def _site(row: sqlite3.Row, job: JobLayout, segment: str, spec: JobSpec) -> JobS
     )
 
 
-def _on_this_machine(plan: Plan, job: JobLayout, row: sqlite3.Row) -> Plan:
+def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
     """The plan with the programs of this machine that run it; its log files are there from the start."""
     for log in plan.output:
         Path(log.path).touch()
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
     plan = plan._replace(
-        mpiexec=mpiexec(row["python"]) if plan.launcher is Launcher.MPI else "",
-        containers=plan.containers._replace(engine=tuple(json.loads(row["engine"]))),
+        mpiexec=mpiexec(run.python) if plan.launcher is Launcher.MPI else "",
+        containers=plan.containers._replace(engine=run.engine),
     )
     return open_mpi.chosen(containers.noted(plan), programs=job.bin, hosts=job.host_file)
 

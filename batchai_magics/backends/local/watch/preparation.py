@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import nodes
+from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.local.watch.setup_plan import plan_of_setup
 from batchai_magics.launch.planning import mount_commands
 from batchai_magics.models.cluster import ClusterSpec
-
-QUERY = (
-    "SELECT node.id, node.preparer, cluster.guid, cluster.key, resource.spec, resource.id AS cluster_id"
-    " FROM node JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
-    " WHERE node.state = 'preparing'"
-)
 
 
 def prepare(
@@ -29,61 +23,55 @@ def prepare(
 ) -> list[subprocess.Popen[bytes]]:
     """Makes ready every node that is not yet; gives the processes that run setup tasks and mount commands."""
     with store.read() as db:
-        rows = db.execute(QUERY).fetchall()
-    return [child for row in rows for child in _prepare(store, layout, row, secrets or {})]
+        new = nodes.preparing(db)
+    return [child for node in new for child in _prepare(store, layout, node, secrets or {})]
 
 
 def _prepare(
-    store: Store, layout: Layout, row: sqlite3.Row, secrets: Mapping[str, str]
+    store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
-    spec = ClusterSpec.from_wire(json.loads(row["spec"]))
+    spec = ClusterSpec.from_wire(json.loads(node.spec))
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
-    (layout.node(row["guid"], row["id"]) / "tmp").mkdir(parents=True, exist_ok=True)
-    mounts.link(layout, layout.mounts(row["guid"]), volumes)
+    (layout.node(node.guid, node.id) / "tmp").mkdir(parents=True, exist_ok=True)
+    mounts.link(layout, layout.mounts(node.guid), volumes)
     has_task = spec.node_setup is not None and spec.node_setup.setup_task is not None
     if not (has_task or mount_commands(volumes)):
-        settle(store, row["id"], "")
-    elif not row["preparer"]:
-        return _start(store, layout, row, secrets)
-    elif not process.is_alive(row["preparer"]):
-        settle(store, row["id"], "The process that prepared the node disappeared")
+        settle(store, node.id, "")
+    elif not node.preparer:
+        return _start(store, layout, node, secrets)
+    elif not process.is_alive(node.preparer):
+        settle(store, node.id, "The process that prepared the node disappeared")
     return []
 
 
 def settle(store: Store, node: str, problem: str) -> None:
     """Writes down that a node is ready, or why it never will be."""
-    state = "unusable" if problem else "idle"
     with store.write() as db:
-        db.execute(
-            "UPDATE node SET state = ?, error = ?, since = ? WHERE id = ? AND state = 'preparing'",
-            (state, problem, time.time(), node),
-        )
+        nodes.settle(db, node, problem)
 
 
 def _start(
-    store: Store, layout: Layout, row: sqlite3.Row, secrets: Mapping[str, str]
+    store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
-    spec = ClusterSpec.from_wire(json.loads(row["spec"]))
+    spec = ClusterSpec.from_wire(json.loads(node.spec))
     missing = _missing(spec, secrets)
     if missing:
         text = f"The setup task's secrets ({', '.join(missing)}) are not kept: create the cluster again"
-        settle(store, row["id"], text)
+        settle(store, node.id, text)
         return []
-    folder = layout.node(row["guid"], row["id"])
+    folder = layout.node(node.guid, node.id)
     try:
-        plan_of_setup(layout, row, spec)
+        plan_of_setup(layout, node, spec)
     except FileNotFoundError:  # the node was sent away just now, and its folder with it
         return []
-    program = detached.Program("preparer", (str(layout.home), row["id"]), sys.executable, folder / "log")
+    program = detached.Program("preparer", (str(layout.home), node.id), sys.executable, folder / "log")
     with store.write() as db:
-        claimed = db.execute(
-            "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''", (process.own_identity(), row["id"])
-        ).rowcount
-    if not claimed:
+        is_ours = nodes.claim(db, node.id, process.own_identity())
+    if not is_ours:
         return []
     child = detached.start(program, secrets=secrets)
     with store.write() as db:
-        db.execute("UPDATE node SET preparer = ? WHERE id = ?", (process.identity(child.pid), row["id"]))
+        nodes.note_preparer(db, node.id, process.identity(child.pid))
     return [child]
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import detached, process, step
-from batchai_magics.backends.local.watch.preparation import QUERY, settle
+from batchai_magics.backends.local.watch import detached, process, upkeep
+from batchai_magics.backends.local.watch.preparation import settle
 from batchai_magics.backends.node.programs import RANK
 from batchai_magics.launch.plan import Plan
 
@@ -22,16 +23,17 @@ def main() -> None:
     secrets: dict[str, str] = json.load(sys.stdin)
     store = Store(layout.database)
     with store.read() as db:
-        row = db.execute(f"{QUERY} AND node.id = ?", (node,)).fetchone()
-    if row is None:  # sent away meanwhile
+        found = nodes.preparing(db, node)
+    if not found:  # sent away meanwhile
         return
-    plan_file = layout.setup(row["guid"], node)
+    (new,) = found
+    plan_file = layout.setup(new.guid, new.id)
     plan = Plan.read(str(plan_file))
-    problem = unmanaged.mount_for_node(store, layout, row, plan.mounts)
+    problem = unmanaged.mount_for_node(store, layout, new, plan.mounts)
     if plan.processes and not problem:
         problem = _run_task(plan_file, plan, secrets)
     settle(store, node, problem)
-    step.settle(store, layout)
+    upkeep.settle(store, layout)
 
 
 def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:

@@ -1,7 +1,8 @@
 """Gang scheduling without a daemon: whoever changes something runs one step.
 
 A step gives idle nodes to queued jobs (priority first, then first come, first served; a job that does
-not fit blocks the ones behind it, so that large jobs are not starved) and starts their supervisors.
+not fit blocks the ones behind it, so that large jobs are not starved) and starts their supervisors. A job
+with secrets gets its supervisor before it gets nodes: that process keeps them.
 """
 
 from __future__ import annotations
@@ -9,89 +10,92 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-import time
+from collections.abc import Iterator, Mapping
 
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import jobs, nodes, resources
+from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.state.verdict import record
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.errors import ServiceError
 
 
-def step(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:
-    """Starts every job that can start; gives the supervisors it started (for reaping)."""
+def step(
+    store: Store, layout: Layout, *, secrets: Mapping[str, JobSecrets] | None = None
+) -> list[subprocess.Popen[bytes]]:
+    """Starts every job that can start; gives the supervisors it started (for reaping).
+
+    `secrets` are those of new jobs, by guid. ServiceError when such a job's supervisor cannot be started:
+    then the job was not made.
+    """
     started = []
-    for row in _assign_all(store):
+    for job in _due(store, secrets or {}):
         try:
-            _write_plan(store, layout, row)
-            if not row["supervisor"]:  # one that died with the job's secrets is recovery's business
-                started.append(spawn(store, layout, row, secrets=JobSecrets()))
+            if job.is_assigned:
+                _write_plan(store, layout, job)
+            if not job.supervisor:  # one that died with the job's secrets is recovery's business
+                started.append(spawn(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets())))
         except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
-            with store.write() as db:
-                record(db, row["key"], row["guid"], failed_with("JobLaunchFailed", str(error)))
+            _give_up(store, job, error)
     return started
 
 
-def spawn(store: Store, layout: Layout, row: sqlite3.Row, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
+def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
+    """The jobs that come with secrets; when those have their supervisors, the jobs that get nodes now."""
+    with store.read() as db:
+        new = [job for guid in secrets if (job := jobs.find_open(db, guid=guid))]
+    yield from new
+    yield from _assign_all(store)
+
+
+def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
     """Starts a job's supervisor in a session of its own, so that it outlives this process."""
-    log = layout.job(row["guid"]).supervisor_log
-    arguments = (str(layout.home), row["key"], row["guid"])
-    program = detached.Program("supervisor", arguments, row["python"], log)
+    log = layout.job(job.guid).supervisor_log
+    arguments = (str(layout.home), job.key, job.guid)
+    program = detached.Program("supervisor", arguments, job.python, log)
     child = detached.start(program, secrets=secrets.to_message())
     with store.write() as db:
-        db.execute(
-            "UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND supervisor = ''",
-            (process.identity(child.pid), row["key"], row["guid"]),
-        )
+        jobs.note_supervisor(db, job, process.identity(child.pid))
     return child
 
 
-def _assign_all(store: Store) -> list[sqlite3.Row]:
-    with store.read() as db:
-        waiting = db.execute(
-            "SELECT 1 FROM job WHERE state = 'queued' AND is_assigned = 0 LIMIT 1"
-        ).fetchone()
-    if not waiting:
-        return []
+def _give_up(store: Store, job: JobRow, error: Exception) -> None:
+    """A job that waited has failed; one that is being made was never there."""
     with store.write() as db:
-        clusters = db.execute("SELECT DISTINCT cluster FROM job WHERE state = 'queued' AND is_assigned = 0")
-        return [row for (cluster,) in clusters.fetchall() for row in _assign(db, cluster)]
+        if job.is_assigned:
+            record(db, job.key, job.guid, failed_with("JobLaunchFailed", str(error)))
+            return
+        jobs.delete(db, job.key)
+        resources.delete(db, job.key)
+    text = f"The job's supervisor could not be started: {error}"
+    raise ServiceError(text, code="JobLaunchFailed") from error
 
 
-def _assign(db: sqlite3.Connection, cluster: str) -> list[sqlite3.Row]:
-    queue = db.execute(
-        "SELECT job.* FROM job JOIN resource USING (key) WHERE cluster = ? AND state = 'queued'"
-        # One whose secrets nobody holds is being made just now, or lost: see recovery.
-        " AND is_assigned = 0 AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, seq",
-        (cluster,),
-    ).fetchall()
-    started = []
-    for row in queue:
-        idle = db.execute(
-            "SELECT id FROM node WHERE cluster = ? AND state = 'idle' ORDER BY ordinal LIMIT ?",
-            (cluster, row["node_count"]),
-        ).fetchall()
-        if len(idle) < row["node_count"]:
+def _assign_all(store: Store) -> list[JobRow]:
+    with store.read() as db:
+        if not jobs.is_any_waiting(db):
+            return []
+    with store.write() as db:
+        return [job for cluster in jobs.waiting_clusters(db) for job in _assign(db, cluster)]
+
+
+def _assign(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
+    assigned = []
+    for job in jobs.queue(db, cluster):
+        if not nodes.give(db, cluster, job):
             break
-        for (node,) in idle:
-            db.execute(
-                "UPDATE node SET state = 'running', since = ?, job = ? WHERE id = ?",
-                (time.time(), row["guid"], node),
-            )
-        db.execute(
-            "UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?",
-            (time.time(), process.own_identity(), row["key"]),
-        )
-        started.append(row)
-    return started
+        assigned.append(jobs.assign(db, job, spawner=process.own_identity()))
+    return assigned
 
 
-def _write_plan(store: Store, layout: Layout, row: sqlite3.Row) -> None:
+def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
     # A supervisor that ends a job with nothing queued behind it never needs the models.
     from batchai_magics.backends.local.watch import planning
 
-    planning.write(store, layout, row)
+    planning.write(store, layout, job)
 
 
 def supervisor_tail(layout: Layout, guid: str) -> str:

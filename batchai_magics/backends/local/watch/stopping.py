@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.state.verdict import OPEN, record
 from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.errors import ConflictError
 from batchai_magics.models.ids import ResourceId
@@ -22,39 +22,25 @@ PATIENCE_S = 10.0  # a supervisor ends its processes within two seconds
 def ask(store: Store, key: str) -> list[str]:
     """Notes that a job has to stop; ends it at once when it has no nodes yet. Gives the guids to wake."""
     with store.write() as db:
-        row = db.execute(f"SELECT * FROM job WHERE key = ? AND state IN {OPEN}", (key,)).fetchone()
-        if row is None:
+        job = jobs.find_open(db, key=key)
+        if job is None:
             return []
-        db.execute("UPDATE job SET stop = 'terminate' WHERE key = ?", (key,))
-        if row["is_assigned"]:
-            db.execute(
-                "UPDATE job SET state = 'terminating', changed = ? WHERE key = ? AND state = 'running'",
-                (time.time(), key),
-            )
+        jobs.ask_to_stop(db, key, "terminate")
+        if job.is_assigned:
+            jobs.note_terminating(db, key)
         else:
-            record(db, key, row["guid"], stopped("terminate"))
-        return [row["guid"]]
+            record(db, key, job.guid, stopped("terminate"))
+        return [job.guid]
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:
     """Has the supervisors of these jobs look at the store now."""
     with store.read() as db:
-        names = [
-            db.execute("SELECT supervisor FROM job WHERE guid = ?", (guid,)).fetchone() for guid in guids
-        ]
-    for row in names:
-        if row and row["supervisor"] and process.is_alive(row["supervisor"]):
+        supervisors = [jobs.supervisor_of(db, guid) for guid in guids]
+    for supervisor in supervisors:
+        if process.is_alive(supervisor):
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid_of(row["supervisor"]), signal.SIGTERM)
-
-
-def resources_inside(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
-    """The resource itself and everything below it, innermost first; a cluster's jobs are not inside it."""
-    keys = db.execute(
-        "SELECT id FROM resource WHERE key = ? OR substr(key, 1, ?) = ? ORDER BY length(key) DESC",
-        (id.key, len(id.key) + 1, id.key + "/"),
-    ).fetchall()
-    return [ResourceId.parse(key) for (key,) in keys]
+                os.kill(process.pid_of(supervisor), signal.SIGTERM)
 
 
 def wait_for_end(store: Store, jobs: Sequence[ResourceId], *, settle: Callable[[], None]) -> None:
@@ -72,6 +58,4 @@ def wait_for_end(store: Store, jobs: Sequence[ResourceId], *, settle: Callable[[
 
 def _is_open(store: Store, key: str) -> bool:
     with store.read() as db:
-        return (
-            db.execute(f"SELECT 1 FROM job WHERE key = ? AND state IN {OPEN}", (key,)).fetchone() is not None
-        )
+        return jobs.find_open(db, key=key) is not None

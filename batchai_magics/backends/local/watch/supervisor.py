@@ -23,9 +23,9 @@ import psutil
 from batchai_magics.backends.local.folders import shared_memory, unmanaged
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.state.verdict import Verdicts
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node import mounting, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
@@ -224,9 +224,9 @@ def main() -> None:
     while _wait_for_nodes(verdicts, layout.job(guid)):
         is_again = verdicts.begin() and _run(layout.job(guid), verdicts, secrets)
         # The next job needs the models, which this one did not: they are imported when it has ended.
-        from batchai_magics.backends.local.watch import step
+        from batchai_magics.backends.local.watch import upkeep
 
-        step.settle(store, layout)
+        upkeep.settle(store, layout)
         if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
             return
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local.state import nodes
-from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.places import manual
@@ -103,15 +101,8 @@ def test_the_target_is_what_was_asked_for_last(still: Still) -> None:
     assert row["changed"] > 0
 
 
-def test_a_preempted_node_of_another_cluster_is_not_found(still: Still) -> None:
-    _, (node, _) = ready(still)
-    other = still.cluster("other")
-    with pytest.raises(NotFoundError):
-        nodes.preempt(still.store, other, node)
-
-
 def test_a_preempted_idle_node_is_replaced_by_one_and_no_job_stops(still: Still) -> None:
     cluster, (first, second) = ready(still)
-    assert not nodes.preempt(still.store, cluster, first)
+    assert not still.preempt(cluster, first)
     assert list(still.nodes(cluster).values()) == ["idle", "preparing"]
     assert second in still.nodes(cluster)

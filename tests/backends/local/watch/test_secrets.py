@@ -45,7 +45,7 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     def slow(store, layout, row, *, secrets):
         other = LocalBackend(world.home)  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
-        other.settle(force=True)
+        other.settle(is_due=True)
         other.close()
         return spawn(store, layout, row, secrets=secrets)
 
@@ -55,10 +55,10 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
 
 
 def test_a_job_whose_submitter_died_before_it_passed_them_on_says_so(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(scheduler, "spawn", lambda *_, **__: None)
+    gone = psutil.Popen(["true"])
+    monkeypatch.setattr(scheduler, "spawn", lambda *_, **__: gone)
     monkeypatch.setenv("TOKEN", "hush-hush")
     job = world.submit("j --nodes 2 --secret TOKEN")
-    gone = psutil.Popen(["true"])
     with world.backend.store.write() as db:
         db.execute("UPDATE job SET spawner = ?", (f"{gone.pid}:0:gone",))
     gone.wait()

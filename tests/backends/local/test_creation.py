@@ -7,8 +7,9 @@ import json
 import pytest
 
 from batchai_magics.backends.base import WorkspaceSpec
-from batchai_magics.backends.local.state import creation
-from batchai_magics.backends.local.state.cluster_rows import Limits
+from batchai_magics.backends.local import deletion
+from batchai_magics.backends.local.creation import Limits
+from batchai_magics.backends.local.state import resources
 from batchai_magics.backends.local.watch import process, stopping
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.ids import Kind
@@ -31,15 +32,13 @@ def test_a_quota_may_be_used_up_to_its_last_core(still: Still) -> None:
 
 
 def test_a_clusters_own_cores_do_not_stand_in_the_way_of_its_size(still: Still) -> None:
-    from batchai_magics.backends.local.state import usage
-
     cluster = still.cluster(scale=manual(3))
-    with still.store.read() as db:
-        usage.check(db, "STANDARD_D1", 4, 4, except_for=cluster.key)
-        with pytest.raises(ConflictError):
-            usage.check(db, "STANDARD_D1", 5, 4, except_for=cluster.key)
-        with pytest.raises(ConflictError):
-            usage.check(db, "STANDARD_D1", 2, 4)
+    still.scale(cluster, 4, core_quota=4)
+    with pytest.raises(ConflictError):
+        still.scale(cluster, 5, core_quota=4)
+    other = still.cluster("other", scale=manual(0))
+    with pytest.raises(ConflictError):
+        still.scale(other, 1, core_quota=4)
 
 
 @pytest.mark.parametrize("scale", [manual(2), auto(0, 2)])
@@ -99,7 +98,7 @@ def test_forgetting_a_cluster_ends_what_waits_for_it_and_tells_what_runs(still: 
     elsewhere = still.job("e", cluster="other")
     still.schedule()
     still.fail(ended)
-    guids = creation.forget(still.store, [cluster])
+    guids = deletion.forget(still.store, [cluster])
     assert len(guids) == 1
     assert still.state(running)["state"] == "queued"
     assert still.state(running)["stop"] == "The cluster c was deleted"
@@ -114,7 +113,7 @@ def test_forgetting_gives_the_folders_of_what_is_gone(still: Still) -> None:
     still.cluster()
     job = still.job()
     guid = still.state(job)["guid"]
-    assert creation.forget(still.store, [job]) == [guid]
+    assert deletion.forget(still.store, [job]) == [guid]
     assert counts(still) == {"resource": 3, "cluster": 1, "node": 2, "job": 0}
 
 
@@ -123,10 +122,8 @@ def test_what_is_inside_comes_before_what_holds_it_and_names_are_not_cut(still: 
     still.cluster("c2")
     job = still.job()
     with still.store.read() as db:
-        inside = [str(id) for id in stopping.resources_inside(db, still.workspace)]
-        assert [
-            id.name for id in stopping.resources_inside(db, still.workspace.child(Kind.CLUSTER, "c"))
-        ] == ["c"]
+        inside = [str(id) for id in resources.inside(db, still.workspace)]
+        assert [id.name for id in resources.inside(db, still.workspace.child(Kind.CLUSTER, "c"))] == ["c"]
     assert (inside[0], inside[-1], len(inside)) == (str(job), str(still.workspace), 5)
 
 

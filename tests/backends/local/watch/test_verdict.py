@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from batchai_magics.backends.local.state.verdict import Verdicts
 from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import ResourceId

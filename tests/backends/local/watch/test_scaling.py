@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local.state.cluster_rows import Limits
-from batchai_magics.backends.local.watch import autoscale
+from batchai_magics.backends.local.creation import Limits
+from batchai_magics.backends.local.watch import scaling
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.places import auto, manual
@@ -25,7 +25,7 @@ def grown(still: Still, *ages: str, least: int = 0, most: int = 4) -> ResourceId
 
 
 def adjusted(still: Still, cluster: ResourceId) -> int:
-    autoscale.adjust(still.store)
+    scaling.adjust(still.store)
     return len(still.nodes(cluster))
 
 
@@ -71,7 +71,7 @@ def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
     still.resize(cluster, 0, "waitforjobcompletion")
     assert adjusted(still, cluster) == 1
     still.job("b", 2)
-    autoscale.adjust(still.store)
+    scaling.adjust(still.store)
     assert sorted(still.nodes(cluster).values()) == ["leaving", "preparing", "preparing"]
 
 

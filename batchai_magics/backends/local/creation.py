@@ -1,0 +1,148 @@
+"""Making a resource: checked, then written down in one transaction. Who made it starts what it needs."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from batchai_magics.backends.base import Spec, WorkspaceSpec
+from batchai_magics.backends.local import refusals as unsupported
+from batchai_magics.backends.local.folders import directories, mounts
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import accounts, clusters, jobs, nodes, resources, showing
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import process, scheduler
+from batchai_magics.backends.local.watch.job_secrets import Secrets
+from batchai_magics.backends.node import containers
+from batchai_magics.backends.service import descriptions, quotas, refusals
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.states import DeallocationOption
+
+_PRIORITY = {JobPriority.LOW: 0, JobPriority.NORMAL: 1, JobPriority.HIGH: 2}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Settings of the backend.
+
+    The cores that all clusters may have together, how long a node of an auto-scale cluster may be idle,
+    and the command that runs containers (found by itself when empty).
+    """
+
+    core_quota: int = quotas.DEFAULT_CORES
+    idle_s: float = 300.0
+    container_command: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A resource whose description was found good: what is written down of it, and what never is."""
+
+    id: ResourceId
+    spec: Spec
+    guid: str  # the name of its folder
+    engine: tuple[str, ...] = ()  # the command that runs its containers, none for the host
+    secrets: Secrets = field(default_factory=Secrets)
+
+
+def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str) -> Draft:
+    """Raises what is wrong with a description; writes nothing and reads nothing of the store."""
+    check_name(id.name, id.kind)
+    unsupported.check(spec)
+    guid = str(uuid.uuid4())
+    if isinstance(spec, JobSpec):
+        engine = containers.engine(container_command) if spec.container_settings else ()
+        unsupported.check_engine(spec, engine)
+        return Draft(id, spec, guid, engine, Secrets.of_job(guid, spec))
+    if isinstance(spec, ClusterSpec) and spec.node_setup and spec.node_setup.setup_task:
+        spec = descriptions.with_setup_suffix(spec, id, guid)
+        mounts.setup_logs(layout, spec)
+        return Draft(id, spec, guid, secrets=Secrets.of_setup(spec))
+    return Draft(id, spec, guid)
+
+
+def insert(store: Store, layout: Layout, draft: Draft, *, limits: Limits) -> bool:
+    """Writes a resource down, wholly or not at all; False when the very same is there."""
+    store.make_reserve()
+    with store.write() as db:
+        if not _insert_resource(db, draft):
+            return False
+        _check_servers(db, draft.spec)
+        if isinstance(draft.spec, ClusterSpec):
+            _insert_cluster(db, draft, draft.spec, limits)
+        elif isinstance(draft.spec, JobSpec):
+            _insert_job(db, layout, draft, draft.spec)
+    return True
+
+
+def _insert_resource(db: sqlite3.Connection, draft: Draft) -> bool:
+    """False when the very same resource is there, ConflictError when another is."""
+    id, digest = draft.id, descriptions.fingerprint(draft.spec)
+    existing = resources.find(db, id)
+    if existing and existing.fingerprint == digest:
+        return False
+    if existing:
+        raise refusals.already_exists(id)
+    if id.kind is not Kind.WORKSPACE:
+        resources.get(db, id.parent)
+    if isinstance(draft.spec, WorkspaceSpec):
+        accounts.ensure_group(db, id.group, draft.spec.location)
+    resources.insert(db, id, spec=descriptions.kept_text(draft.spec), fingerprint=digest)
+    return True
+
+
+def _check_servers(db: sqlite3.Connection, spec: Spec) -> None:
+    """Raises NotFoundError for a mounted file server that is not there."""
+    volumes = spec.mount_volumes if isinstance(spec, JobSpec) else None
+    if isinstance(spec, ClusterSpec) and spec.node_setup:
+        volumes = spec.node_setup.mount_volumes
+    for mount in (volumes.file_servers if volumes else None) or ():
+        resources.get(db, ResourceId.parse(mount.file_server.id))
+
+
+def _insert_cluster(db: sqlite3.Connection, draft: Draft, spec: ClusterSpec, limits: Limits) -> None:
+    """The cluster and its first nodes."""
+    key, scale = draft.id.key, spec.scale_settings.auto_scale if spec.scale_settings else None
+    wanted = quotas.Nodes(spec.vm_size, spec.target_node_count)
+    quotas.check(wanted, showing.quota_nodes(db, except_for=key), limits.core_quota)
+    bounds = (scale.minimum_node_count, scale.maximum_node_count) if scale else (None, None)
+    clusters.insert(
+        db,
+        clusters.ClusterRow(
+            key, draft.guid, time.time(), minimum=bounds[0], maximum=bounds[1], idle_s=limits.idle_s
+        ),
+    )
+    nodes.resize(db, key, spec.target_node_count, DeallocationOption.REQUEUE)
+
+
+def _insert_job(db: sqlite3.Connection, layout: Layout, draft: Draft, spec: JobSpec) -> None:
+    cluster = ResourceId.parse(spec.cluster.id)
+    cluster_spec = ClusterSpec.from_wire(json.loads(resources.get(db, cluster).spec))
+    _check_size(clusters.get(db, cluster.key), cluster, spec)
+    jobs.insert(
+        db,
+        jobs.JobRow(
+            key=draft.id.key,
+            guid=draft.guid,
+            cluster=cluster.key,
+            node_count=spec.node_count,
+            priority=_PRIORITY[spec.scheduling_priority],
+            output_root=str(directories.output_root(layout, spec, cluster_spec)),
+            python=scheduler.python_of_this_process(),
+            needs_secrets=bool(draft.secrets.jobs),
+            engine=draft.engine,
+            changed=time.time(),
+            spawner=process.own_identity(),
+        ),
+    )
+
+
+def _check_size(row: clusters.ClusterRow, cluster: ResourceId, spec: JobSpec) -> None:
+    most = row.target if row.maximum is None else row.maximum
+    if most and spec.node_count > most:
+        raise refusals.too_many_nodes(spec.node_count, cluster, most)

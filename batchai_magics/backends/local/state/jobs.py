@@ -1,0 +1,248 @@
+"""Jobs in the database: one row a run, and every statement that reads or changes it.
+
+All take an open connection or transaction; what is to be decided is decided by who calls.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.models.states import ExecutionState
+
+OPEN = tuple(state for state in ExecutionState if not state.is_final)
+_IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One run of a job."""
+
+    key: str  # of the job's resource
+    guid: str  # the name of its folders
+    cluster: str  # the key of the cluster
+    node_count: int
+    priority: int  # higher first
+    output_root: str  # the folder that its output path segment is below
+    python: str  # the interpreter that submitted it
+    needs_secrets: bool
+    engine: tuple[str, ...]  # the command that runs its containers, none for the host
+    changed: float  # when it came to its state
+    spawner: str = ""  # the process that is about to start its supervisor
+    supervisor: str = ""
+    state: ExecutionState = ExecutionState.QUEUED
+    is_assigned: bool = False  # whether it has its nodes
+    stop: str = ""  # why it has to stop
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    errors: tuple[dict[str, Any], ...] = ()  # JSON of the service's error details
+    ranks: tuple[dict[str, Any], ...] = ()  # JSON of how each process ended, first failure first
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self.state.is_final
+
+    @classmethod
+    def of(cls, row: sqlite3.Row) -> JobRow:
+        """The row as a value."""
+        columns = dict(row)
+        columns["state"] = ExecutionState(columns["state"])
+        for name in ("needs_secrets", "is_assigned"):
+            columns[name] = bool(columns[name])
+        for name in ("engine", "errors", "ranks"):
+            columns[name] = tuple(json.loads(columns[name]))
+        return cls(**columns)
+
+
+def insert(db: sqlite3.Connection, job: JobRow) -> None:
+    """Writes a new run down."""
+    columns = asdict(job) | {"state": job.state.value}
+    for name in ("engine", "errors", "ranks"):
+        columns[name] = json.dumps(columns[name])
+    names = ", ".join(columns)
+    db.execute(f"INSERT INTO job ({names}) VALUES (:{', :'.join(columns)})", columns)
+
+
+def find(db: sqlite3.Connection, key: str) -> JobRow | None:
+    """The run of a job; None when there is no such job."""
+    row = db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone()
+    return JobRow.of(row) if row else None
+
+
+def get(db: sqlite3.Connection, key: str) -> JobRow:
+    """The run of a job that is there."""
+    return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
+
+
+def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
+    """That run of a job; None when there is none, or another one."""
+    row = db.execute("SELECT * FROM job WHERE key = ? AND guid = ?", (key, guid)).fetchone()
+    return JobRow.of(row) if row else None
+
+
+def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRow | None:
+    """A run that has not ended, by its job or by its own name."""
+    row = db.execute(f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}", (key, guid)).fetchone()
+    return JobRow.of(row) if row else None
+
+
+def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
+    """The runs on a cluster that have not ended."""
+    return _all(db, f"SELECT * FROM job WHERE cluster = ? AND {_IS_OPEN}", cluster)
+
+
+def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
+    """The runs that have not ended and need a process: one that runs them, starts them, or keeps secrets."""
+    return _all(
+        db,
+        f"SELECT * FROM job WHERE {_IS_OPEN} AND (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)",
+    )
+
+
+# -- waiting for nodes
+
+
+def waiting_clusters(db: sqlite3.Connection) -> list[str]:
+    """The clusters that jobs wait for."""
+    query = "SELECT DISTINCT cluster FROM job WHERE state = ? AND is_assigned = 0"
+    return [cluster for (cluster,) in db.execute(query, (ExecutionState.QUEUED.value,))]
+
+
+def is_any_waiting(db: sqlite3.Connection) -> bool:
+    """Whether any job waits for nodes."""
+    query = "SELECT 1 FROM job WHERE state = ? AND is_assigned = 0 LIMIT 1"
+    return db.execute(query, (ExecutionState.QUEUED.value,)).fetchone() is not None
+
+
+def queue(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
+    """The jobs that wait for a cluster's nodes, the next one first.
+
+    One whose secrets nobody holds is not among them: it is being made just now, or they are lost.
+    """
+    return _all(
+        db,
+        "SELECT job.* FROM job JOIN resource USING (key) WHERE cluster = ? AND state = ?"
+        " AND is_assigned = 0 AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, seq",
+        cluster,
+        ExecutionState.QUEUED.value,
+    )
+
+
+def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
+    """How many nodes all jobs together want that wait for a cluster."""
+    query = "SELECT coalesce(sum(node_count), 0) FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
+    (count,) = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchone()
+    return int(count)
+
+
+def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
+    """Notes that a job has its nodes, and who starts its supervisor; gives the row as it is now."""
+    assigned = replace(job, is_assigned=True, changed=time.time(), spawner=spawner)
+    values = (assigned.changed, spawner, job.key)
+    db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?", values)
+    return assigned
+
+
+# -- its supervisor
+
+
+def note_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> None:
+    """Notes who watches over a run, unless somebody does."""
+    db.execute(
+        "UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND supervisor = ''",
+        (supervisor, job.key, job.guid),
+    )
+
+
+def supervisor_of(db: sqlite3.Connection, guid: str) -> str:
+    """Who watches over a run; empty when nobody does."""
+    row = db.execute("SELECT supervisor FROM job WHERE guid = ?", (guid,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bool:
+    """Makes a process the supervisor of an open run; False when that has another one."""
+    return _change(
+        db,
+        f"UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND {_IS_OPEN} AND supervisor IN ('', ?)",
+        *(supervisor, key, guid, supervisor),
+    )
+
+
+# -- its states
+
+
+def begin(db: sqlite3.Connection, key: str, guid: str) -> bool:
+    """An open run runs from now on; False when it has to stop instead."""
+    now = time.time()
+    return _change(
+        db,
+        f"UPDATE job SET state = ?, changed = ?, started = ?"
+        f" WHERE key = ? AND guid = ? AND {_IS_OPEN} AND stop = ''",
+        *(ExecutionState.RUNNING.value, now, now, key, guid),
+    )
+
+
+def ask_to_stop(db: sqlite3.Connection, key: str, reason: str) -> None:
+    """Notes why a job has to stop."""
+    db.execute("UPDATE job SET stop = ? WHERE key = ?", (reason, key))
+
+
+def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str) -> None:
+    """Notes why a run has to stop, unless it has to already."""
+    db.execute("UPDATE job SET stop = ? WHERE guid = ? AND stop = ''", (reason, guid))
+
+
+def note_terminating(db: sqlite3.Connection, key: str) -> None:
+    """A running job is outcome."""
+    db.execute(
+        "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state = ?",
+        (ExecutionState.TERMINATING.value, time.time(), key, ExecutionState.RUNNING.value),
+    )
+
+
+def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
+    """An open run waits for nodes again. A supervisor that knows its secrets waits with it."""
+    db.execute(
+        "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
+        " supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
+        f" WHERE key = ? AND guid = ? AND {_IS_OPEN}",
+        (ExecutionState.QUEUED.value, time.time(), key, guid),
+    )
+
+
+def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
+    """Writes down how an open run ended."""
+    now = time.time()
+    state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
+    db.execute(
+        "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
+        f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {_IS_OPEN}",
+        (
+            *(state.value, now, now, now),
+            *(outcome.exit_code, json.dumps(outcome.errors), json.dumps(outcome.ranks)),
+            *(key, guid),
+        ),
+    )
+
+
+def delete(db: sqlite3.Connection, key: str) -> list[str]:
+    """Forgets a job; gives the names of its folders."""
+    guids = [guid for (guid,) in db.execute("SELECT guid FROM job WHERE key = ?", (key,))]
+    db.execute("DELETE FROM job WHERE key = ?", (key,))
+    return guids
+
+
+def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
+    return [JobRow.of(row) for row in db.execute(query, values).fetchall()]
+
+
+def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:
+    """Whether the statement changed just one row."""
+    return db.execute(statement, values).rowcount == 1

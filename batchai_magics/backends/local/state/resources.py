@@ -1,0 +1,102 @@
+"""What is written down of every resource: its id, its kind, its parent and its description."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from batchai_magics.backends.service import refusals
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+
+
+@dataclass(frozen=True)
+class ResourceRow:
+    """One resource of any kind."""
+
+    id: ResourceId
+    spec: str  # wire JSON without secrets
+    fingerprint: str  # of the description
+    created: float
+
+    @classmethod
+    def of(cls, row: sqlite3.Row) -> ResourceRow:
+        """The row as a value."""
+        return cls(ResourceId.parse(row["id"]), row["spec"], row["fingerprint"], row["created"])
+
+
+def find(db: sqlite3.Connection, id: ResourceId) -> ResourceRow | None:
+    """The resource of that id; None when there is none."""
+    row = db.execute("SELECT * FROM resource WHERE key = ?", (id.key,)).fetchone()
+    return ResourceRow.of(row) if row else None
+
+
+def get(db: sqlite3.Connection, id: ResourceId) -> ResourceRow:
+    """The resource of that id; NotFoundError in the service's words when there is none."""
+    row = find(db, id)
+    if row is None:
+        raise not_found(db, id)
+    return row
+
+
+def by_key(db: sqlite3.Connection, key: str) -> ResourceRow:
+    """A resource that is there, by its id in lower case."""
+    return ResourceRow.of(db.execute("SELECT * FROM resource WHERE key = ?", (key,)).fetchone())
+
+
+def of_kind(db: sqlite3.Connection, parent: ResourceId, kind: Kind) -> list[ResourceRow]:
+    """The resources of a kind inside `parent`, oldest first."""
+    query = "SELECT * FROM resource WHERE parent = ? AND kind = ? ORDER BY seq"
+    return [ResourceRow.of(row) for row in db.execute(query, (parent.key, kind.value)).fetchall()]
+
+
+def workspaces(db: sqlite3.Connection, *, beside: ResourceId | None = None) -> list[ResourceRow]:
+    """All workspaces, oldest first; or only those of the resource group that a resource is in."""
+    parent = parent_key(beside.workspace_id) if beside else ""
+    query = "SELECT * FROM resource WHERE kind = ? AND ? IN ('', parent) ORDER BY seq"
+    return [ResourceRow.of(row) for row in db.execute(query, (Kind.WORKSPACE.value, parent)).fetchall()]
+
+
+def inside(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
+    """The resource itself and everything below it, innermost first; a cluster's jobs are not inside it."""
+    query = "SELECT id FROM resource WHERE key = ? OR substr(key, 1, ?) = ? ORDER BY length(key) DESC"
+    below = id.key + "/"
+    return [ResourceId.parse(inner) for (inner,) in db.execute(query, (id.key, len(below), below)).fetchall()]
+
+
+def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: str) -> None:
+    """Writes a new resource down."""
+    db.execute(
+        "INSERT INTO resource (key, id, kind, parent, spec, fingerprint, created)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (id.key, str(id), id.kind.value, parent_key(id), spec, fingerprint, time.time()),
+    )
+
+
+def change_spec(db: sqlite3.Connection, id: ResourceId, spec: str) -> None:
+    """Changes the description of a resource; what it was created from stays known by its fingerprint."""
+    db.execute("UPDATE resource SET spec = ? WHERE key = ?", (spec, id.key))
+
+
+def delete(db: sqlite3.Connection, key: str) -> None:
+    """Forgets a resource."""
+    db.execute("DELETE FROM resource WHERE key = ?", (key,))
+
+
+def not_found(db: sqlite3.Connection, id: ResourceId) -> NotFoundError:
+    """The service's words for what is missing, with the names that are there."""
+    if id.kind is not Kind.WORKSPACE and find(db, id.parent) is None:
+        return not_found(db, id.parent)
+    return refusals.not_found(id, _newest_names(db, parent_key(id), id.kind))
+
+
+def parent_key(id: ResourceId) -> str:
+    """What the resource is listed under: its parent, or a workspace's resource group."""
+    return id.key.rpartition("/workspaces/")[0] if id.kind is Kind.WORKSPACE else id.parent.key
+
+
+def _newest_names(db: sqlite3.Connection, parent: str, kind: Kind) -> Sequence[str]:
+    query = "SELECT id FROM resource WHERE parent = ? AND kind = ? ORDER BY seq DESC LIMIT 8"
+    return [ResourceId.parse(id).name for (id,) in db.execute(query, (parent, kind.value))]

@@ -1,0 +1,119 @@
+"""Rows of the store become resources, as the service would show them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Any
+
+from batchai_magics.backends.local.state import clusters, jobs, nodes
+from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.local.state.nodes import NodeRow
+from batchai_magics.backends.local.state.resources import ResourceRow
+from batchai_magics.backends.service import quotas
+from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.file_server import FileServer, FileServerSpec
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Resource, Workspace
+from batchai_magics.models.states import AllocationState, NodeState
+
+
+def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
+    """A resource as it stands, from its row and what the other tables know of it."""
+    id, provisioning = row.id, Provisioning(moment(row.created), moment(row.created))
+    if id.kind is Kind.JOB:
+        return _job(jobs.get(db, id.key), id, job_spec(row.spec), provisioning)
+    if id.kind is Kind.CLUSTER:
+        return _cluster(db, id, cluster_spec(row.spec), provisioning)
+    if id.kind is Kind.FILE_SERVER:
+        return FileServer(id, FileServerSpec.from_stored(row.spec), provisioning)
+    if id.kind is Kind.EXPERIMENT:
+        return Experiment(id, provisioning)
+    return Workspace(id, json.loads(row.spec)["location"], provisioning)
+
+
+@lru_cache(maxsize=4096)
+def job_spec(text: str) -> JobSpec:
+    """The job description in a row; the same one for the same text, since descriptions never change."""
+    return JobSpec.from_stored(text)
+
+
+@lru_cache(maxsize=256)
+def cluster_spec(text: str) -> ClusterSpec:
+    """The cluster description in a row."""
+    return ClusterSpec.from_stored(text)
+
+
+def _cluster(db: sqlite3.Connection, id: ResourceId, spec: ClusterSpec, made: Provisioning) -> Cluster:
+    row, counts = clusters.get(db, id.key), nodes.counts(db, id.key)
+    is_steady = sum(counts.values()) == row.target and not (
+        counts.get(NodeState.PREPARING) or counts.get(NodeState.LEAVING)
+    )
+    return Cluster(
+        id=id,
+        spec=spec,
+        provisioning=made,
+        allocation_state=AllocationState.STEADY if is_steady else AllocationState.RESIZING,
+        allocation_changed=moment(row.changed),
+        node_states=NodeStateCounts(
+            **{f"{state.value}_node_count": counts.get(state, 0) for state in NodeState}
+        ),
+        errors=tuple(_node_error(node) for node in nodes.of_cluster(db, id.key) if node.error),
+    )
+
+
+def _node_error(node: NodeRow) -> ErrorDetail:
+    details = (NameValue(name="NodeId", value=node.id),)
+    return ErrorDetail(code="NodeSetupFailed", message=node.error, details=details)
+
+
+def _job(row: JobRow, id: ResourceId, spec: JobSpec, made: Provisioning) -> JobResource:
+    return JobResource(
+        id=id,
+        spec=spec,
+        provisioning=made,
+        state=row.state,
+        state_changed=moment(row.changed),
+        output_path_segment=output_segment(id, row.guid),
+        execution=_execution(row),
+        ranks=tuple(_rank(item) for item in row.ranks),
+    )
+
+
+def _execution(row: JobRow) -> ExecutionInfo | None:
+    if row.started is None:
+        return None
+    return ExecutionInfo(
+        started=moment(row.started),
+        ended=None if row.ended is None else moment(row.ended),
+        exit_code=row.exit_code,
+        errors=tuple(ErrorDetail.from_wire(item) for item in row.errors),
+    )
+
+
+def _rank(item: dict[str, Any]) -> RankExit:
+    ended = None if item["ended"] is None else moment(item["ended"])
+    return RankExit(item["rank"], item["node"], item["exit_code"], ended)
+
+
+def node(row: NodeRow, job: ResourceId | None) -> Node:
+    """A node as it stands, with the job that it runs."""
+    return Node(row.id, row.state, job, since=moment(row.since))
+
+
+def quota_nodes(db: sqlite3.Connection, *, except_for: str = "") -> list[quotas.Nodes]:
+    """The nodes that each cluster but for one is to have, as quotas count them."""
+    specs = [(cluster_spec(spec), target) for spec, target in clusters.sizes(db, except_for=except_for)]
+    low = VmPriority.LOW_PRIORITY
+    return [quotas.Nodes(spec.vm_size, target, spec.vm_priority is low) for spec, target in specs]
+
+
+def moment(seconds: float) -> datetime:
+    """A stored time (seconds since 1970, UTC) as a value."""
+    return datetime.fromtimestamp(seconds, timezone.utc)

@@ -1,0 +1,62 @@
+"""How many nodes a cluster has: as many as it was asked to have, or as many as its queue asks for.
+
+An auto-scale cluster grows for its queue at once, and shrinks when nodes have been idle for a while.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+
+from batchai_magics.backends.local.state import clusters, jobs, nodes, resources, showing
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.service import quotas
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import DeallocationOption, NodeState
+
+
+def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int) -> list[str]:
+    """Changes a cluster's scale; gives the guids of jobs that have to stop for it."""
+    manual, auto = patch.scale_settings.manual, patch.scale_settings.auto_scale
+    with store.write() as db:
+        old = ClusterSpec.from_wire(json.loads(resources.get(db, id).spec))
+        spec = old.model_copy(update={"scale_settings": patch.scale_settings})
+        resources.change_spec(db, id, json.dumps(spec.to_wire()))
+        if auto:
+            least, most = auto.minimum_node_count, auto.maximum_node_count
+            clusters.set_bounds(db, id.key, least, most)
+            present = max(least, min(most, clusters.get(db, id.key).target))
+            return nodes.resize(db, id.key, present, DeallocationOption.REQUEUE)
+        assert manual, "ScaleSettings holds one of the two"
+        clusters.set_bounds(db, id.key, None, None)
+        wanted = quotas.Nodes(spec.vm_size, manual.target_node_count)
+        quotas.check(wanted, showing.quota_nodes(db, except_for=id.key), core_quota)
+        return nodes.resize(db, id.key, manual.target_node_count, manual.node_deallocation_option)
+
+
+def adjust(store: Store) -> None:
+    """Gives every auto-scale cluster the number of nodes that its queue asks for."""
+    with store.read() as db:
+        found = clusters.auto_scaled(db)
+        changed = [row for row in found if _wanted(db, row) != len(nodes.staying(db, row.key))]
+    for row in changed:
+        with store.write() as db:
+            for now in clusters.auto_scaled(db, row.key):  # unless it went, or is of a fixed size since
+                wanted = _wanted(db, now)
+                nodes.resize(db, row.key, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+
+
+def _wanted(db: sqlite3.Connection, cluster: clusters.ClusterRow) -> int:
+    busy, fresh, stale = _count(nodes.staying(db, cluster.key), time.time() - cluster.idle_s)
+    queued = jobs.nodes_waited_for(db, cluster.key)
+    wanted = busy + max(queued, fresh + (stale if queued else 0))
+    return max(cluster.minimum or 0, wanted if cluster.maximum is None else min(cluster.maximum, wanted))
+
+
+def _count(present: list[nodes.NodeRow], idle_before: float) -> tuple[int, int, int]:
+    """Nodes with a job; nodes without one that came to that lately; nodes that have been idle too long."""
+    busy = sum(node.state is NodeState.RUNNING for node in present)
+    stale = sum(node.state is NodeState.IDLE and node.since < idle_before for node in present)
+    return busy, len(present) - busy - stale, stale
