@@ -51,31 +51,31 @@ class CellOptions:
         return self.is_spec or self.file is not None
 
 
-def values_of(given: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
+def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
     """The values of what `read_options` gives; the values of secrets are taken from `env`."""
-    text = {
-        key: given[key]
+    plain = {
+        key: texts[key]
         for key in ("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file")
     }
     return CellOptions(
-        **text,
-        nodes=_count("--nodes", given["nodes"]),
-        processes=_count("--processes", given["processes"]),
-        toolkit=_lower(given["toolkit"]),
-        env=_pairs("--env", given["env"], "NAME=VALUE"),
-        secrets=_secrets(given["secret"], env),
-        inputs=_pairs("--input", given["input"], "ID=PATH"),
-        outputs=_pairs("--output", given["output"], "ID or ID=SUFFIX", needs_value=False),
-        mounts=tuple(given["mount"] or ()),
-        priority=_lower(given["priority"]),
-        max_time=None if given["max_time"] is None else _time(given["max_time"]),
-        uploads=tuple(given["upload"] or ()),
-        patterns=patterns_of(given["metric"]),
-        is_spec=given["spec"],
-        is_dry_run=given["dry_run"],
-        is_waiting=given["wait"],
-        is_new=given["new"],
-        variable=_variable(given["var"]),
+        **plain,
+        nodes=_count("--nodes", texts["nodes"]),
+        processes=_count("--processes", texts["processes"]),
+        toolkit=_lower(texts["toolkit"]),
+        env=_pairs("--env", texts["env"], "NAME=VALUE"),
+        secrets=_secrets(texts["secret"], env),
+        inputs=_pairs("--input", texts["input"], "ID=PATH"),
+        outputs=_pairs("--output", texts["output"], "ID or ID=SUFFIX", needs_value=False),
+        mounts=tuple(texts["mount"] or ()),
+        priority=_lower(texts["priority"]),
+        max_time=None if texts["max_time"] is None else _time(texts["max_time"]),
+        uploads=tuple(texts["upload"] or ()),
+        patterns=patterns_of(texts["metric"]),
+        is_spec=texts["spec"],
+        is_dry_run=texts["dry_run"],
+        is_waiting=texts["wait"],
+        is_new=texts["new"],
+        variable=_variable(texts["var"]),
     )
 
 
@@ -106,13 +106,13 @@ def _pairs(option: str, texts: list[str] | None, form: str, *, needs_value: bool
 def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
     for name in names or ():
         if "=" in name:
-            told = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
-            raise UsageError(told, hint="set an environment variable of that name, then give the name alone")
+            message = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
+            hint = "set an environment variable of that name, then give the name alone"
+            raise UsageError(message, hint=hint)
         if name not in env:
-            told = f"--secret {name}: there is no environment variable of that name"
-            raise UsageError(
-                told, hint=f"set it first: import os, getpass; os.environ[{name!r}] = getpass.getpass()"
-            )
+            message = f"--secret {name}: there is no environment variable of that name"
+            hint = f"set it first: import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            raise UsageError(message, hint=hint)
     return {name: env[name] for name in names or ()}
 
 

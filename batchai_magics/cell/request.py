@@ -13,7 +13,7 @@ from batchai_magics.cell.mounts import with_mounts
 from batchai_magics.cell.option_values import CellOptions, values_of
 from batchai_magics.cell.options import read_options
 from batchai_magics.cell.script import Bundle, bundle, check_script, read_uploads
-from batchai_magics.cell.spec import MOUNT_ROOT, lay_over, script_body, with_script_folder
+from batchai_magics.cell.spec import MOUNT_ROOT, lay_over, script_fields, with_script_folder
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.document import read_file
@@ -44,12 +44,21 @@ class CellRequest:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where the job goes."""
+class _Target:
+    """Where the job goes, and the path below which it finds its share."""
 
     workspace: ResourceId
     experiment: str
     job: str
+    share_path: str
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What the job is made from: wire JSON, not checked yet, and the files that belong beside the script."""
+
+    wire: dict[str, Any]
+    files: Mapping[str, bytes]
 
 
 def parse(
@@ -67,26 +76,18 @@ def parse(
     folder), `env` is where secrets are taken from (the process's environment). Raises UsageError for anything
     written wrongly, HelpRequested for `--help`.
     """
-    given_env = os.environ if env is None else env
-    options = values_of(read_options(split(line, names or {})), given_env)
-    place = _place(options, settings)
-    folder = folder or Path.cwd()
-    prefix = f"{MOUNT_ROOT}/{settings.share_mount}"
-    account = _account(given_env, settings)
-    files = read_uploads(options.uploads, folder)
-    if options.is_described:
-        wire = _described(options, body, folder, account)
-    else:
-        files = _with_script(files, f"{place.job}.py", check_script(body))
-        wire = {"properties": script_body(options, place.job, prefix)}
-    sent = bundle(place.experiment, place.job, files)
-    fields = lay_over(wire["properties"], options, prefix)
-    fields = with_mounts(fields, options.mounts, account=account, workspace=place.workspace)
-    if sent.files:
-        fields = with_script_folder(fields, f"{prefix}/{sent.folder}")
-    cluster = cluster_id(options.cluster or _cluster_of(fields) or settings.cluster, place.workspace)
-    wire["properties"] = {**fields, "cluster": {"id": str(cluster)}}
-    return _request(options, place, JobSpec.from_wire(wire), cluster=cluster, sent=sent)
+    env = os.environ if env is None else env
+    asked = values_of(read_options(split(line, names or {})), env)
+    target = _target(asked, settings)
+    account = _account_key(env, settings)
+    source = _source(asked, body, target, folder=folder or Path.cwd(), account=account)
+    sent = bundle(target.experiment, target.job, source.files)
+    fields = lay_over(source.wire["properties"], asked, target.share_path)
+    fields = with_mounts(fields, asked.mounts, account=account, workspace=target.workspace)
+    fields = with_script_folder(fields, target.share_path, sent)
+    cluster = cluster_id(asked.cluster or _cluster_in(fields) or settings.cluster, target.workspace)
+    wire = {**source.wire, "properties": {**fields, "cluster": {"id": str(cluster)}}}
+    return _request(asked, target, JobSpec.from_wire(wire), cluster=cluster, sent=sent)
 
 
 def describe(request: CellRequest) -> str:
@@ -101,70 +102,76 @@ def describe(request: CellRequest) -> str:
     return "\n".join(lines)
 
 
-def _request(
-    options: CellOptions, place: _Place, spec: JobSpec, *, cluster: ResourceId, sent: Bundle
-) -> CellRequest:
-    return CellRequest(
-        name=place.job,
-        spec=spec,
-        workspace=place.workspace.name,
-        experiment=place.experiment,
-        cluster=cluster.name,
-        uploads=sent.uploads,
-        variable=options.variable,
-        is_waiting=options.is_waiting,
-        is_new=options.is_new,
-        is_dry_run=options.is_dry_run,
-        patterns=options.patterns,
-    )
-
-
-def _place(options: CellOptions, settings: Settings) -> _Place:
-    if not options.name:
+def _target(asked: CellOptions, settings: Settings) -> _Target:
+    if not asked.name:
         raise UsageError(
             "the job has no name", hint="the first word of the line names it: %%batchai_job resnet …"
         )
-    workspace = workspace_id(settings, options.workspace or "")
-    experiment = check_name(options.experiment or settings.experiment, Kind.EXPERIMENT)
-    return _Place(workspace, experiment, check_name(options.name, Kind.JOB))
+    workspace = workspace_id(settings, asked.workspace or "")
+    experiment = check_name(asked.experiment or settings.experiment, Kind.EXPERIMENT)
+    job = check_name(asked.name, Kind.JOB)
+    return _Target(workspace, experiment, job, f"{MOUNT_ROOT}/{settings.share_mount}")
 
 
-def _described(options: CellOptions, body: str, folder: Path, account: AccountKey) -> dict[str, Any]:
-    """The wire JSON of --spec or --file, not checked yet."""
-    if options.toolkit:
-        raise UsageError(
-            "--toolkit does not go with --spec or --file", hint="the description says the toolkit"
-        )
-    if options.file is None:
-        return load_wire(JobSpec, body, source="the cell", account=account)
-    if options.is_spec:
-        raise UsageError("--spec and --file are both given", hint="keep one of them")
-    if body.strip():
-        raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
-    path = folder / Path(options.file).expanduser()
-    return load_wire(JobSpec, read_file(path), source=options.file, account=account)
-
-
-def _account(env: Mapping[str, str], settings: Settings) -> AccountKey:
+def _account_key(env: Mapping[str, str], settings: Settings) -> AccountKey:
     return AccountKey(
         env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or settings.storage_account,
         env.get("AZURE_BATCHAI_STORAGE_KEY") or settings.storage_key,
     )
 
 
-def _with_script(files: Mapping[str, bytes], name: str, script: bytes) -> dict[str, bytes]:
+def _source(asked: CellOptions, body: str, target: _Target, *, folder: Path, account: AccountKey) -> _Source:
+    files = read_uploads(asked.uploads, folder)
+    if asked.is_described:
+        return _Source(_described(asked, body, folder, account), files)
+    name = f"{target.job}.py"
     if name in files:
         raise UsageError(
             f"--upload {name}: the script itself has that name", hint="rename the file or the job"
         )
-    return {name: script, **files}
+    wire = {"properties": script_fields(asked, target.job, target.share_path)}
+    return _Source(wire, {name: check_script(body), **files})
 
 
-def _cluster_of(fields: Mapping[str, Any]) -> str | None:
+def _described(asked: CellOptions, body: str, folder: Path, account: AccountKey) -> dict[str, Any]:
+    """The wire JSON of --spec or --file."""
+    if asked.toolkit:
+        raise UsageError(
+            "--toolkit does not go with --spec or --file", hint="the description says the toolkit"
+        )
+    if asked.file is None:
+        return load_wire(JobSpec, body, source="the cell", account=account)
+    if asked.is_spec:
+        raise UsageError("--spec and --file are both given", hint="keep one of them")
+    if body.strip():
+        raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
+    path = folder / Path(asked.file).expanduser()
+    return load_wire(JobSpec, read_file(path), source=asked.file, account=account)
+
+
+def _cluster_in(fields: Mapping[str, Any]) -> str | None:
     reference = fields.get("cluster")
     text = reference.get("id") if isinstance(reference, Mapping) else None
     return text if isinstance(text, str) else None
 
 
-def _size(count: int) -> str:
-    return f"{count} bytes" if count < 1024 else f"{count / 1024:.1f} KiB"
+def _request(
+    asked: CellOptions, target: _Target, spec: JobSpec, *, cluster: ResourceId, sent: Bundle
+) -> CellRequest:
+    return CellRequest(
+        name=target.job,
+        spec=spec,
+        workspace=target.workspace.name,
+        experiment=target.experiment,
+        cluster=cluster.name,
+        uploads=sent.uploads,
+        variable=asked.variable,
+        is_waiting=asked.is_waiting,
+        is_new=asked.is_new,
+        is_dry_run=asked.is_dry_run,
+        patterns=asked.patterns,
+    )
+
+
+def _size(byte_count: int) -> str:
+    return f"{byte_count} bytes" if byte_count < 1024 else f"{byte_count / 1024:.1f} KiB"

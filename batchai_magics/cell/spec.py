@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.cell.option_values import CellOptions
+from batchai_magics.cell.script import Bundle
 from batchai_magics.errors import UsageError
 from batchai_magics.models.toolkits import Toolkit
 
@@ -22,47 +23,49 @@ _ARGS_KEYS: dict[Toolkit, tuple[str, ...]] = {
 _PROCESSES_KEY = {Toolkit.TENSORFLOW: "workerCount", Toolkit.CAFFE2: "", Toolkit.CUSTOM: ""}
 
 
-def script_body(options: CellOptions, job: str, prefix: str) -> dict[str, Any]:
-    """The fields of a job that runs the cell's script; its logs go below `prefix`."""
-    toolkit = Toolkit(options.toolkit or Toolkit.HOROVOD.value)
+def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, Any]:
+    """The fields of a job that runs the cell's script; its logs go to its share."""
+    toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     return {
         "nodeCount": 1,
-        toolkit.wire_key: _script_settings(toolkit, f"$AZ_BATCHAI_INPUT_{SCRIPT}/{job}.py", options.args),
-        "stdOutErrPathPrefix": prefix,
+        toolkit.wire_key: _script_settings(toolkit, f"$AZ_BATCHAI_INPUT_{SCRIPT}/{job}.py", asked.args),
+        "stdOutErrPathPrefix": share_path,
     }
 
 
-def lay_over(body: Mapping[str, Any], options: CellOptions, prefix: str) -> dict[str, Any]:
+def lay_over(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
     """`body` with what the options say in its place: single values replaced, lists merged by id or name."""
     merged = dict(body)
-    _replace(merged, "nodeCount", options.nodes)
-    _replace(merged, "schedulingPriority", options.priority)
-    if options.max_time:
-        merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": options.max_time}
-    if options.image:
+    _replace(merged, "nodeCount", asked.nodes)
+    _replace(merged, "schedulingPriority", asked.priority)
+    if asked.max_time:
+        merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": asked.max_time}
+    if asked.image:
         container = _object(merged, "containerSettings")
-        registry = {**_object(container, "imageSourceRegistry"), "image": options.image}
+        registry = {**_object(container, "imageSourceRegistry"), "image": asked.image}
         merged["containerSettings"] = {**container, "imageSourceRegistry": registry}
-    if options.prep:
-        merged["jobPreparation"] = {"commandLine": options.prep}
-    variables = [{"name": name, "value": value} for name, value in options.env.items()]
-    secrets = [{"name": name, "value": value} for name, value in options.secrets.items()]
-    inputs = [{"id": id, "path": path} for id, path in options.inputs.items()]
+    if asked.prep:
+        merged["jobPreparation"] = {"commandLine": asked.prep}
+    variables = [{"name": name, "value": value} for name, value in asked.env.items()]
+    secrets = [{"name": name, "value": value} for name, value in asked.secrets.items()]
+    inputs = [{"id": id, "path": path} for id, path in asked.inputs.items()]
     _merge(merged, "environmentVariables", variables, by="name")
     _merge(merged, "secrets", secrets, by="name")
     _merge(merged, "inputDirectories", inputs, by="id")
-    _merge(merged, "outputDirectories", _outputs(options, prefix), by="id")
-    return _with_settings(merged, options)
+    _merge(merged, "outputDirectories", _outputs(asked, share_path), by="id")
+    return _with_settings(merged, asked)
 
 
-def with_script_folder(body: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """`body` with the input directory that holds the script and the uploads."""
+def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -> dict[str, Any]:
+    """`body` with the input directory that holds the script and the uploads, if there are any."""
     merged = dict(body)
+    if not sent.files:
+        return merged
     directories = merged.get("inputDirectories")
     listed = directories if isinstance(directories, list) else []
     if any(isinstance(item, Mapping) and item.get("id") == SCRIPT for item in listed):
         raise UsageError(f"the input id {SCRIPT} is taken by the script's folder", hint="give it another id")
-    _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": path}], by="id")
+    _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": f"{share_path}/{sent.folder}"}], by="id")
     return merged
 
 
@@ -73,36 +76,36 @@ def _script_settings(toolkit: Toolkit, script: str, args: str | None) -> dict[st
     return {**language, "pythonScriptFilePath": script}
 
 
-def _with_settings(body: dict[str, Any], options: CellOptions) -> dict[str, Any]:
+def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
         return body  # the check of the whole says so
-    said = {**_processes(toolkit, options), **_args(toolkit, options)}
-    return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **said}}
+    changes = {**_processes(toolkit, asked), **_args(toolkit, asked)}
+    return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
 
 
-def _processes(toolkit: Toolkit, options: CellOptions) -> dict[str, int]:
-    if options.processes is None:
+def _processes(toolkit: Toolkit, asked: CellOptions) -> dict[str, int]:
+    if asked.processes is None:
         return {}
     key = _PROCESSES_KEY.get(toolkit, "processCount")
     if not key:
         raise UsageError(f"--processes does not apply to toolkit {toolkit.value}, which has no such number")
-    return {key: options.processes}
+    return {key: asked.processes}
 
 
-def _args(toolkit: Toolkit, options: CellOptions) -> dict[str, str]:
-    if options.args is None:
+def _args(toolkit: Toolkit, asked: CellOptions) -> dict[str, str]:
+    if asked.args is None:
         return {}
     keys = _ARGS_KEYS.get(toolkit, ("commandLineArgs",))
-    if not keys and options.is_described:
+    if not keys and asked.is_described:
         raise UsageError(f"--args does not apply to toolkit {toolkit.value}: its command line is in the file")
-    return dict.fromkeys(keys, options.args)
+    return dict.fromkeys(keys, asked.args)
 
 
-def _outputs(options: CellOptions, prefix: str) -> list[dict[str, str]]:
+def _outputs(asked: CellOptions, share_path: str) -> list[dict[str, str]]:
     return [
-        {"id": id, "pathPrefix": prefix, **({"pathSuffix": suffix} if suffix else {})}
-        for id, suffix in options.outputs.items()
+        {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
+        for id, suffix in asked.outputs.items()
     ]
 
 
@@ -115,11 +118,11 @@ def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: s
     """Puts `items` into the list at `key`, in the place of those with the same name."""
     if not items:
         return
-    old = body.get(key)
+    present = body.get(key)
     names = {item[by] for item in items}
     kept = (
-        [item for item in old if not (isinstance(item, Mapping) and item.get(by) in names)]
-        if isinstance(old, list)
+        [item for item in present if not (isinstance(item, Mapping) and item.get(by) in names)]
+        if isinstance(present, list)
         else []
     )
     body[key] = [*kept, *items]
