@@ -1,31 +1,63 @@
-"""The `batchai` shell command: words in, text and an exit code out."""
+"""The `batchai` shell command: words in, text and an exit code out.
+
+An interrupt ends it with one line and exit code 130 from its first moment on. Hence nothing of the package is
+imported while this file loads.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import signal
 import sys
-import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from batchai_magics.commands.output.refusal import refusal
-from batchai_magics.commands.output.stream import Ended, Logged, Said, Stream
-from batchai_magics.commands.parsing.parse import Invocation, parse
-from batchai_magics.errors import BatchAIError, UsageError
-from batchai_magics.options.help import Text
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from batchai_magics.commands.output.result import Result
+    from batchai_magics.commands.output.stream import Logged, Said, Stream
+    from batchai_magics.commands.parsing.parse import Invocation
     from batchai_magics.commands.run import Pending
 
 INTERRUPTED = 130
 _PIPE_CLOSED = 141
+_STDERR = 2
+
+
+def program() -> NoReturn:
+    """The process `batchai`: runs its command line and ends with its exit code."""
+    signal.signal(signal.SIGINT, _stop)
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and done; the interpreter only tidies up
+    sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line (that of the process by default) and gives its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _answered(words)
+    except KeyboardInterrupt:
+        print("\nStopped before the command was through.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _stop(number: int, frame: Any) -> NoReturn:
+    """Ends the process before anything has begun; in the middle of an import an exception could get lost."""
+    os.write(_STDERR, b"\nStopped before anything was done.\n")
+    os._exit(INTERRUPTED)
+
+
+def _begin() -> None:
+    """Makes an interrupt an exception from here on: what has begun can end well and say how it stands."""
+    if signal.getsignal(signal.SIGINT) is _stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _answered(words: list[str]) -> int:
+    """Runs a command line; an error becomes a message and an exit code."""
+    from batchai_magics.errors import BatchAIError
+
     try:
         code = _run(words)
         sys.stdout.flush()
@@ -34,23 +66,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Who read our output has gone; the interpreter's own flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BatchAIError as error:
         return _fail(f"ERROR: {error}", error.exit_code, words)
     except Exception as error:  # noqa: BLE001  a defect of ours: told in a line, in full with --debug
-        told = f"ERROR: unexpected {type(error).__name__}: {error}\nRun it again with --debug to see where."
-        return _fail(told, 1, words)
+        message = f"ERROR: unexpected {type(error).__name__}: {error}"
+        return _fail(f"{message}\nRun it again with --debug to see where.", 1, words)
 
 
 def _fail(message: str, code: int, words: Sequence[str]) -> int:
     if "--debug" in words:
+        import traceback
+
         traceback.print_exc()
     print(message, file=sys.stderr)
     return code
 
 
 def _run(words: list[str]) -> int:
+    from batchai_magics.commands.parsing.parse import parse
+    from batchai_magics.options.help import Text
+
     if words == ["--version"]:
         from batchai_magics import __version__
 
@@ -65,6 +100,7 @@ def _run(words: list[str]) -> int:
 
 
 def _confirm(invocation: Invocation) -> None:
+    from batchai_magics.commands.output.refusal import refusal
     from batchai_magics.commands.run import CONFIRMATION_MISSING
 
     if not invocation.is_to_confirm:
@@ -82,17 +118,20 @@ def _carry_out(invocation: Invocation) -> int:
     from batchai_magics.commands.context import Context
     from batchai_magics.commands.handlers.use import is_choosing
     from batchai_magics.commands.run import run
+    from batchai_magics.errors import UsageError
 
     if invocation.command.words == "use" and is_choosing(invocation.arguments):
         hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config.config_path()}."
         raise UsageError("`use` chooses for a notebook's session", hint=hint)
-    return _shown(run(invocation, Context(load_settings())), invocation)
+    context = Context(load_settings())
+    invocation.command.load()
+    _begin()
+    return _shown(run(invocation, context), invocation)
 
 
 def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
-    from batchai_magics.commands.handlers.choice import Choice
-    from batchai_magics.commands.output.colors import colored
     from batchai_magics.commands.output.progress import carry_out
+    from batchai_magics.commands.output.stream import Stream
     from batchai_magics.commands.run import Pending
 
     if isinstance(result, Stream):
@@ -103,11 +142,18 @@ def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
         _tell(result.notes)
     if invocation.command.words == "configure":
         _keep(invocation)
-    output = invocation.arguments.output or ("table" if isinstance(result.value, Choice) else "json")
+    _print_result(result, invocation.arguments.output)
+    return 0
+
+
+def _print_result(result: Result, output: str | None) -> None:
+    from batchai_magics.commands.handlers.choice import Choice
+    from batchai_magics.commands.output.colors import colored
+
+    output = output or ("table" if isinstance(result.value, Choice) else "json")
     text = result.to_text(output)
     if text:
         print(colored(text) if output == "jsonc" and sys.stdout.isatty() else text)
-    return 0
 
 
 def _tell(notes: Sequence[str]) -> None:
@@ -126,9 +172,13 @@ def _keep(invocation: Invocation) -> None:
 
 
 def _follow(stream: Stream) -> int:
+    from contextlib import closing
+
+    from batchai_magics.commands.output.stream import Ended
+
     code = 0
     try:
-        with contextlib.closing(stream.parts) as parts:
+        with closing(stream.parts) as parts:
             for part in parts:
                 if isinstance(part, Ended):
                     code = code or part.exit_code
@@ -141,6 +191,8 @@ def _follow(stream: Stream) -> int:
 
 
 def _print(part: Said | Logged) -> None:
+    from batchai_magics.commands.output.stream import Said
+
     if isinstance(part, Said):
         print(part.text, file=sys.stderr, flush=True)
         return
@@ -150,4 +202,4 @@ def _print(part: Said | Logged) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

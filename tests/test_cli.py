@@ -1,10 +1,13 @@
+import fcntl
 import json
 import os
 import pty
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -170,13 +173,20 @@ def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
 @pytest.mark.slow
 def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path):
     shell("job", "create", "-n", "long", "-f", write_job(tmp_path, "sleep 1000"))
-    words = [*COMMAND, "experiment", "wait", "-n", "default"]
-    waiting = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until(lambda: json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    words = [*COMMAND, "experiment", "wait", "-n", "default"]
+    waiting = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    printed = b""
+    while b"Waiting" not in printed:  # the bar of a wait that goes on
+        printed += os.read(ours, 1 << 16)
     waiting.send_signal(signal.SIGINT)
-    told = waiting.communicate(timeout=PATIENCE_S)[1].decode()
-    assert waiting.returncode == 130
-    assert "The jobs run on. To come back: batchai experiment wait -n default" in told
+    assert waiting.wait(PATIENCE_S) == 130
+    printed += os.read(ours, 1 << 16)
+    os.close(ours)
+    assert b"The jobs run on. To come back: batchai experiment wait -n default" in printed
     assert json.loads(shell("job", "show", "-n", "long").stdout)["executionState"] == "running"
 
 
