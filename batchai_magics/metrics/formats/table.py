@@ -107,7 +107,8 @@ def read_records(view: View, found: Found) -> Iterator[Record]:
         record = read(view, match)
         view.done = match.end()
         if record is not None:
-            view.first = view.begun if view.first is None else view.first
+            if view.first is None:
+                view.first = view.begun
             yield record
 
 

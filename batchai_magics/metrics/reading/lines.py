@@ -25,6 +25,10 @@ class Block(NamedTuple):
         """The byte offset behind the block."""
         return self.offset + len(self.data)
 
+    def part(self, begin: int, end: int) -> Block:
+        """The lines between two of its places."""
+        return Block(self.data[begin:end], self.offset + begin)
+
 
 class LineCutter:
     r"""Cuts one byte stream into blocks of at most 64 KiB; a `\r` ends a line as a `\n` does."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from math import gcd
 
 from batchai_magics.metrics.reading.prefixes import PREFIX
-from batchai_magics.metrics.record import StepRecord
 
-_MAX_DIGITS = 18
+MAX_DIGITS = 18
 _DEFAULT_EVERY = 10  # --display_every, while no two steps were seen
 _HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: +\d+\.)\Z")
 
@@ -24,29 +22,30 @@ class Pace:
 
     def see(self, step: int, *, has_accuracy: bool = False) -> None:
         """Learn from a step line that was read."""
-        self.has_accuracy = self.has_accuracy or has_accuracy
-        if step > 1 and self.every != 1:
+        if has_accuracy:
+            self.has_accuracy = True
+        if self.every != 1 and step > 1:
             self.every = gcd(self.every, step)
 
-    def see_all(self, records: Sequence[StepRecord]) -> None:
-        """Learn from some step lines at once, all with accuracies if one of them has any."""
-        if records:
-            self.has_accuracy = self.has_accuracy or records[0].top_1 is not None
-            if self.every != 1:
-                self.every = gcd(self.every, *(record.step for record in records if record.step > 1))
+    def step(self, left: bytes) -> tuple[int | None, bytes]:
+        """The step at the end of this text, None when no part of its digits can be one, and what is before.
 
-    def step(self, digits: bytes, before: bytes) -> int | None:
-        """The step in these digits, or None when no part of them can be one.
-
-        `before` is what stands left of them on the line and is no record. Alone on its line a number is taken
-        as it is. Behind other text its first digits may belong to that text: `TensorFlow:  1.8` and `1` make
-        `1.81`, so the longest plausible end is taken, and behind a number of the header the shortest one.
+        `left` is what stands left of a rate on its line and is no record; blanks part the step from the rate.
+        Alone on its line a number is taken as it is. Behind other text its first digits may belong to that
+        text: `TensorFlow:  1.8` and `1` make `1.81`, so the longest plausible end is taken, and behind a
+        number of the header the shortest one.
         """
-        if len(digits) > _MAX_DIGITS:
-            return None
+        text = left.rstrip(b" \t")
+        if text.isdigit():
+            before, digits = b"", text
+        else:
+            before = text.rstrip(b"0123456789")
+            digits = text[len(before) :]
+        if len(text) == len(left) or not 0 < len(digits) <= MAX_DIGITS:
+            return None, left
         if not before or PREFIX.fullmatch(before):
-            return int(digits) or None
-        return self._step_behind(digits, before)
+            return int(digits) or None, before
+        return self._step_behind(digits, before), before
 
     def _step_behind(self, digits: bytes, before: bytes) -> int | None:
         whole = int(digits)

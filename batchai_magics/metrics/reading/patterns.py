@@ -6,18 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics.reading.lines import Block, lines_of
 from batchai_magics.metrics.reading.prefixes import PREFIX, rank_of
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.options.expressions import Expression, Match, compile_expression, lines_found
-
-
-class Part(NamedTuple):
-    """Neighbouring lines, in all of which a pattern finds something, or in none."""
-
-    lines: Block
-    is_found: bool
 
 
 class Patterns:
@@ -29,18 +21,11 @@ class Patterns:
     def __bool__(self) -> bool:
         return bool(self._compiled)
 
-    def cut(self, block: Block) -> Iterator[Part]:
-        """A block's lines, parted where a pattern begins or ceases to find something."""
-        patterns = self._compiled.values()
-        found = {place for pattern in patterns for place in lines_found(pattern.expression, block.data)}
-        begin, is_found = 0, False
-        for line in lines_of(block):
-            place = line.offset - block.offset
-            if (place in found) != is_found and place > begin:
-                yield Part(Block(block.data[begin:place], block.offset + begin), is_found)
-                begin = place
-            is_found = place in found
-        yield Part(Block(block.data[begin:], block.offset + begin), is_found)
+    def lines_found(self, data: bytes) -> set[int]:
+        """Where the lines begin in which a pattern finds something."""
+        return {
+            place for pattern in self._compiled.values() for place in lines_found(pattern.expression, data)
+        }
 
     def records(self, view: View, *, without: Collection[str] = ()) -> Iterator[PatternRecord]:
         """All numbers that the patterns find on a view's only line, left to right for each pattern."""

@@ -8,19 +8,12 @@ from itertools import chain
 
 from batchai_magics.metrics.formats.chainer import read_table_row
 from batchai_magics.metrics.formats.header import HeaderWindow
-from batchai_magics.metrics.formats.line import line_at
+from batchai_magics.metrics.formats.line import line_at, lines_with
 from batchai_magics.metrics.formats.table import Found, look, read_records
-from batchai_magics.metrics.reading.lines import Block, LineCutter, lines_of
+from batchai_magics.metrics.reading.lines import Block, LineCutter
 from batchai_magics.metrics.reading.memory import Memories
 from batchai_magics.metrics.reading.pace import Pace
 from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.plain_steps import (
-    Gap,
-    PlainSteps,
-    has_many_steps,
-    no_steps,
-    read_plain_steps,
-)
 from batchai_magics.metrics.reading.prefixes import (
     PREFIX,
     StreamKey,
@@ -90,108 +83,73 @@ class Source:
     def _read_block(self, block: Block) -> Iterable[Record]:
         """Read lines all at once, where each belongs to one process and is read by itself."""
         is_tagged = has_tag(block.data)
-        if not self._is_even(block, is_tagged=is_tagged):
+        if not self._is_even(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
             return self._untangle(block)
-        if not self._is_plain(block.data) or (self._patterns and is_tagged):
-            return self._untangle(block) if is_tagged else self._read_singly(block)
-        if self._patterns:
-            return self._read_with_patterns(block)
-        return self._read_plain(block, is_tagged=is_tagged)
-
-    def _read_with_patterns(self, block: Block) -> Iterator[Record]:
-        """Read the lines singly in which a pattern of the user's finds something, the others at once."""
-        for part in self._patterns.cut(block):
-            is_plain = not part.is_found and self._is_plain(part.lines.data)
-            read = (
-                self._read_plain(part.lines, is_tagged=False) if is_plain else self._read_singly(part.lines)
-            )
-            yield from read
-
-    def _read_plain(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
-        steps = self._read_steps(block, is_tagged=is_tagged) if has_many_steps(block.data) else None
-        found = look(steps.rest if steps else block.data, is_in_header=self._header.is_open)
+        found = look(block.data, is_in_header=self._header.is_open)
         if found.openings:
             return self._read_openings(block, found)
-        return self._read_at_once(block, steps, found, is_tagged=is_tagged)
-
-    def _read_steps(self, block: Block, *, is_tagged: bool) -> PlainSteps:
-        return read_plain_steps(
-            block,
-            is_tagged=is_tagged,
-            has_accuracy=self.pace.has_accuracy,
-            rank=self.rank,
-            clock=self._clock,
-        )
+        return self._read_even(block, found, is_tagged=is_tagged)
 
     def _is_even(self, block: Block, *, is_tagged: bool) -> bool:
-        """Whether no line is spread over several blocks or over several tags' pieces."""
-        if block.data[-1:] != b"\n":
+        """Whether no line goes on in another block or behind another tag, and only literals tell a record."""
+        data = block.data
+        if (
+            data[-1:] != b"\n"
+            or b"\x1b" in data
+            or b"\0" in data
+            or b"\b" in data
+            or self._memories.has_table
+        ):
             return False
         if is_tagged:
-            return not self._streams.is_any_within_line and is_evenly_tagged(block.data)
+            return not self._streams.is_any_within_line and is_evenly_tagged(data)
         return not self._streams.is_within_line
-
-    def _is_plain(self, data: bytes) -> bool:
-        """Whether only lines that hold the literal of a format have to be read."""
-        is_clean = b"\x1b" not in data and b"\0" not in data and b"\b" not in data
-        return is_clean and not self._memories.has_table
 
     def _read_openings(self, block: Block, found: Found) -> Iterator[Record]:
         """Read up to the end of a line that may open a header or a table, then what is behind it."""
         place = min(place for place in map(block.data.find, found.openings) if place >= 0)
         begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
         if begin:
-            yield from self._read_block(Block(block.data[:begin], block.offset))
-        yield from self._untangle(Block(block.data[begin:end], block.offset + begin))
-        rest = Block(block.data[end:], block.offset + end)
-        is_open = self._header.is_open or self._memories.has_table
-        if rest.data:
+            yield from self._read_block(block.part(0, begin))
+        yield from self._untangle(block.part(begin, end))
+        if end < len(block.data):
+            rest = block.part(end, len(block.data))
+            is_open = self._header.is_open or self._memories.has_table
             yield from self._read_block(rest) if is_open else self._untangle(rest)
 
-    def _read_at_once(
-        self, block: Block, steps: PlainSteps | None, found: Found, *, is_tagged: bool
-    ) -> Iterable[Record]:
-        key = last_tag(block.data) if is_tagged else None
-        if found.hints or (steps and found.marks):
-            return self._read_around(block, steps or no_steps(block), found, key)
-        self._skip_header(block.data)
-        rank = self.rank
-        if key:
-            self._streams.switch_to(key)
-        if steps:
-            self.pace.see_all(steps.records)
-            return steps.records
-        return self._read_gap(Gap(*block, 0), found, rank, is_tagged=is_tagged) if found.marks else ()
-
-    def _skip_header(self, data: bytes) -> None:
-        if self._header.is_open:
-            self._header.skip(data.count(b"\n"))
+    def _read_even(self, block: Block, found: Found, *, is_tagged: bool) -> Iterable[Record]:
+        """Read the header's lines and those with a pattern of the user's singly, all others at once."""
+        single = sorted({*lines_with(found.hints, block.data), *self._patterns.lines_found(block.data)})
+        if single:
+            return self._read_around(block, single, found, is_tagged=is_tagged)
+        return self._read_at_once(block, found, is_tagged=is_tagged)
 
     def _read_around(
-        self, block: Block, steps: PlainSteps, found: Found, key: StreamKey | None
+        self, block: Block, single: Sequence[int], found: Found, *, is_tagged: bool
     ) -> Iterator[Record]:
-        """The steps, with the records of the gaps in their places."""
-        rank = self.rank
-        done, row = 0, 0
-        for gap in chain(steps.gaps_with(found.marks), [Gap(b"", block.end, len(steps.records))]):
-            self.pace.see_all(steps.records[row : gap.row])
-            yield from steps.records[row : gap.row]
-            self._skip_header(block.data[done : gap.offset - block.offset])
-            if found.hints:
-                yield from self._read_in_header(gap, found.marks)
-            elif gap.data:
-                self._skip_header(gap.data)
-                yield from self._read_gap(gap, found, rank, is_tagged=key is not None)
-            done, row = gap.offset - block.offset + len(gap.data), gap.row
-        if key:
-            self._streams.switch_to(key)
+        """Read the lines that begin at these places singly, and those between them at once."""
+        done = 0
+        for begin in single:
+            end = block.data.find(b"\n", begin) + 1
+            if done < begin:
+                yield from self._read_at_once(block.part(done, begin), found, is_tagged=is_tagged)
+            yield from self._untangle(block.part(begin, end))
+            done = end
+        if done < len(block.data):
+            yield from self._read_at_once(block.part(done, len(block.data)), found, is_tagged=is_tagged)
 
-    def _read_gap(self, gap: Gap, found: Found, rank: int | None, *, is_tagged: bool) -> Iterable[Record]:
-        rank = None if is_tagged else rank
+    def _read_at_once(self, block: Block, found: Found, *, is_tagged: bool) -> Iterable[Record]:
+        rank = None if is_tagged else self.rank
+        if self._header.is_open:
+            self._header.skip(block.data.count(b"\n"))
+        if key := last_tag(block.data) if is_tagged else None:
+            self._streams.switch_to(key)
+        if not found.marks:
+            return ()
         view = View(
-            gap.data,
+            block.data,
             rank,
-            gap.offset,
+            block.offset,
             None,
             self.pace,
             self._memories,
@@ -199,17 +157,6 @@ class Source:
             clock=self._clock,
         )
         return read_records(view, found)
-
-    def _read_in_header(self, gap: Gap, marks: Sequence[bytes]) -> Iterator[Record]:
-        for line in lines_of(Block(gap.data, gap.offset)):
-            if any(mark in line.data for mark in marks):
-                yield from self._untangle(line)
-            else:
-                self._header.skip(1)
-
-    def _read_singly(self, block: Block) -> Iterator[Record]:
-        for line in lines_of(block):
-            yield from self._read_line(StreamLine(line.data, line.end, self.rank))
 
     def _untangle(self, block: Block) -> Iterator[Record]:
         for line in self._streams.untangle(block):

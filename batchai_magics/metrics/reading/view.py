@@ -59,13 +59,16 @@ class View:
 
     def wall_time(self, position: int) -> float | None:
         """When the line was printed on which a record begins here."""
-        told = self.clock.at(self.end_offset(position)) if self.clock else None
         start = self.data.rfind(b"\n", 0, position) + 1
         if position - start <= SHORTEST_BYTES:
-            return wall_time(self.tag_stamp, told)
-        if start != self._stamp[0]:
-            self._stamp = start, self._stamp_at(start)
-        return wall_time(self._stamp[1] or self.tag_stamp, told)
+            stamp = self.tag_stamp
+        else:
+            if start != self._stamp[0]:
+                self._stamp = start, self._stamp_at(start)
+            stamp = self._stamp[1] or self.tag_stamp
+        if stamp is None and self.clock is None:
+            return None
+        return wall_time(stamp, self.clock.at(self.end_offset(position)) if self.clock else None)
 
     def _stamp_at(self, start: int) -> Stamp | None:
         tag = PLAIN_TAG.match(self.data, start) if self.is_tagged else None

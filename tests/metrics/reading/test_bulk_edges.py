@@ -70,6 +70,7 @@ def test_a_long_line_of_steps_alone_is_cut_where_the_parser_cuts_it(block_bytes)
 def test_a_carriage_return_ends_a_line():
     log = f"[1,0]<stdout>:{LINE}\r[1,1]<stdout>:{step(20)}\r\nstep=1\rloss=1\n"
     assert steps_of(both(log)) == [(0, 10), (1, 20)]
+    same(f"{LINE}\rnoise\r\n{step(20)}\rmore\n".encode())
 
 
 @pytest.mark.parametrize("control", ["\x1b[0m", "\0", "\b"])
