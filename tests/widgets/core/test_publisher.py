@@ -174,6 +174,10 @@ def test_only_the_newest_of_many_ended_views_can_come_back(publisher, backend, p
     views = [live(publisher, backend, page, clock) for _ in range(FROZEN_KEPT + 2)]
     turns(publisher, clock, 10)
     assert [view.is_closed for view in views] == [True, True] + [False] * FROZEN_KEPT
+    page.updates = 0
+    say(views[-1], kind="ready", have={})
+    publisher.step()
+    assert page.updates == 2
 
 
 def test_a_frozen_view_that_is_closed_is_forgotten(publisher, backend, page, clock):
@@ -216,6 +220,16 @@ def test_every_view_gets_its_turn(publisher, backend, page, clock):
     for view in views:
         say(view, kind="ready", have={})
     turns(publisher, clock, 6)
+    assert all(view.view._cursor.seq > 0 for view in views)
+
+
+def test_views_that_always_have_more_to_send_take_turns(publisher, backend, page, clock):
+    views = [live(publisher, backend, page, clock) for _ in range(25)]
+    for view in views:
+        say(view, kind="ready", have={})
+    for _ in range(80):
+        backend.write("x" * 99 + "\n")
+        turns(publisher, clock, 0.1)
     assert all(view.view._cursor.seq > 0 for view in views)
 
 

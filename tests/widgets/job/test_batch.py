@@ -107,6 +107,14 @@ def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
     assert cursor.next_batch(feed, BIG) is None
 
 
+def test_a_page_that_says_hello_is_answered_though_it_has_all():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "one\n")
+    cursor.next_batch(feed, BIG)
+    cursor.rewind(0, {"stdout.txt": 4})
+    assert cursor.next_batch(feed, BIG).buffers == []
+
+
 def test_no_batch_is_longer_than_allowed_and_none_is_lost():
     feed, cursor = JobFeed(), Cursor()
     points(feed, *range(5000))
