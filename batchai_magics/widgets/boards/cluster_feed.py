@@ -13,7 +13,7 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import BoardFeed
+from batchai_magics.widgets.core.feed import BoardFeed, milliseconds
 
 LONGEST_S = 2.0  # between two looks while nothing happens
 
@@ -115,11 +115,6 @@ class ClusterFeed(BoardFeed[ClusterSeen]):
             return {"text/plain": f"cluster {self.id.name}"}
         card = ClusterCard(self.cluster, self.nodes, datetime.now(timezone.utc), self.way_back)
         return {"text/html": to_html(card), "text/plain": to_text(card)}
-
-
-def milliseconds(moment: datetime) -> int:
-    """A time as the page counts it: since 1970."""
-    return int(moment.timestamp() * 1000)
 
 
 def _scale(scale: ScaleSettings | None) -> dict[str, Any]:

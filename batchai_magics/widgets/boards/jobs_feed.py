@@ -11,10 +11,10 @@ from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.widgets.boards.cluster_feed import milliseconds
 from batchai_magics.widgets.boards.rates import RateReader
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import BoardFeed
+from batchai_magics.widgets.job.feed import execution_of
 
 LONGEST_S = 4.0  # between two looks while nothing happens
 MOST_ROWS = 200  # the newest ones are shown
@@ -69,19 +69,21 @@ class JobsSource:
 
     def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesSeen]:
         """Reads a few logs in one look, in turn."""
-        started = [job for job in jobs if job.execution]
-        known = {job.output_path_segment: job for job in started}
-        self._readers = {segment: reader for segment, reader in self._readers.items() if segment in known}
-        waiting = []
-        for job in started:
-            segment = job.output_path_segment
-            reader = self._readers.setdefault(segment, RateReader(self._backend, job.id))
-            if not reader.is_drained:
-                waiting.append((job, reader))
-        waiting.sort(key=lambda pair: pair[1].looks)
+        waiting = self._waiting([job for job in jobs if job.execution])
         news = [_advanced(job, reader) for job, reader in waiting[:MOST_READS]]
         self.is_behind = any(job.state.is_final for job, _ in waiting[MOST_READS:])
         return [seen for seen in news if seen]
+
+    def _waiting(self, jobs: list[JobResource]) -> list[tuple[JobResource, RateReader]]:
+        """The jobs whose logs are not read to their ends, those first that were looked at least."""
+        known = self._readers
+        self._readers = {
+            job.output_path_segment: known.get(job.output_path_segment) or RateReader(self._backend, job.id)
+            for job in jobs
+        }
+        pairs = [(job, self._readers[job.output_path_segment]) for job in jobs]
+        waiting = [(job, reader) for job, reader in pairs if not reader.is_drained]
+        return sorted(waiting, key=lambda pair: pair[1].looks)
 
 
 class JobsFeed(BoardFeed[JobsSeen | RatesSeen]):
@@ -144,16 +146,11 @@ def _advanced(job: JobResource, reader: RateReader) -> RatesSeen | None:
 
 
 def _row(job: JobResource) -> dict[str, Any]:
-    execution = job.execution
-    ended = execution.ended if execution else None
     return {
+        **execution_of(job),
         "name": job.id.name,
         "state": job.state.value,
         "nodes": job.spec.node_count,
         "toolkit": job.spec.toolkit.value,
         "cluster": cluster_of(job),
-        "created": milliseconds(job.provisioning.created),
-        "started": milliseconds(execution.started) if execution else None,
-        "ended": milliseconds(ended) if ended else None,
-        "exit_code": execution.exit_code if execution else None,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from batchai_magics.widgets.core.display import Bundle
@@ -80,3 +81,8 @@ class BoardFeed(Feed[Event]):
     @abstractmethod
     def bundle(self) -> Bundle:
         """It as a still picture: HTML and text, or text alone while nothing is known."""
+
+
+def milliseconds(moment: datetime) -> int:
+    """A time as the page counts it: since 1970."""
+    return int(moment.timestamp() * 1000)

@@ -172,12 +172,11 @@ class Publisher:
     def _sort_out(self) -> None:
         """Puts frozen views aside and forgets what nobody looks at."""
         _close_oldest([showing for showing in self._showings if showing.is_gone], GONE_KEPT)
-        live: list[Showing] = []
-        frozen: list[Showing] = []
-        for showing in [*self._frozen, *self._showings]:
-            (frozen if showing.is_frozen else live).append(showing)
-        self._showings = live
-        self._frozen = _close_oldest([showing for showing in frozen if not showing.is_closed], FROZEN_KEPT)
+        self._showings, frozen = _split([*self._frozen, *self._showings])
+        self._frozen = _close_oldest(frozen, FROZEN_KEPT)
+        self._forget_watches()
+
+    def _forget_watches(self) -> None:
         used = {id(showing.feed) for showing in self._showings}
         self._watches = {
             key: watch for key, watch in self._watches.items() if id(watch.feed) in used or not watch.is_seen
@@ -207,6 +206,18 @@ def _load_parser() -> None:
     from batchai_magics.metrics import Parser
 
     Parser().feed(b"\n")
+
+
+def _split(showings: list[Showing]) -> tuple[list[Showing], list[Showing]]:
+    """The live ones, and the frozen ones that may be published again."""
+    live: list[Showing] = []
+    frozen: list[Showing] = []
+    for showing in showings:
+        if not showing.is_frozen:  # asked once: another thread may freeze it meanwhile
+            live.append(showing)
+        elif not showing.is_closed:
+            frozen.append(showing)
+    return live, frozen
 
 
 def _close_oldest(showings: list[Showing], kept: int) -> list[Showing]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from batchai_magics.backends.base import Chunk, OutputFile
@@ -24,14 +24,19 @@ Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 def failure_of(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
     """What the page shows of a failure (`Failure` in frontend/job/messages.d.ts); else empty."""
-    failed = [rank for rank in job.ranks if rank.exit_code]
-    if job.state is not ExecutionState.FAILED or (failed and not first_failure(job)):
+    if job.state is not ExecutionState.FAILED:
         return {}
-    if failed:
-        first, *others = (_words(rank, read, is_first=rank is failed[0]) for rank in failed[: OTHERS + 1])
-        before = _before(failed[0].rank, read) if first["file"] == LOGS[0] else []
-        return {**first, "before": before, "others": others, "more": max(0, len(failed) - 1 - OTHERS)}
-    return _preparation(read, files)
+    failed = [rank for rank in job.ranks if rank.exit_code]
+    if not failed:
+        return _preparation(read, files)
+    return _ranks(failed, read) if first_failure(job) else {}
+
+
+def _ranks(failed: Sequence[RankExit], read: Read) -> dict[str, Any]:
+    """The last words of the process that failed first, and of the others."""
+    first, *others = (_words(rank, read, is_first=rank is failed[0]) for rank in failed[: OTHERS + 1])
+    before = _before(failed[0].rank, read) if first["file"] == LOGS[0] else []
+    return {**first, "before": before, "others": others, "more": max(0, len(failed) - 1 - OTHERS)}
 
 
 def _words(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.times import duration
-from batchai_magics.widgets.core.feed import Feed
+from batchai_magics.widgets.core.feed import Feed, milliseconds
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
 
@@ -116,10 +116,9 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
     job = feed.job
     if job is None:
         return {}
-    execution = job.execution
     failed = first_failure(job)
-    ended = execution.ended if execution else None
     return {
+        **execution_of(job),
         "name": job.id.name,
         "experiment": job.id.experiment,
         "cluster": job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1],
@@ -127,11 +126,9 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "state": job.state.value,
         "nodes": job.spec.node_count,
         "processes": max(len(job.ranks), feed.processes, 1),
-        "created": int(job.provisioning.created.timestamp() * 1000),
-        "started": int(execution.started.timestamp() * 1000) if execution else None,
-        "ended": int(ended.timestamp() * 1000) if ended else None,
-        "exit_code": execution.exit_code if execution else None,
-        "errors": [{"code": e.code, "message": e.message} for e in execution.errors] if execution else [],
+        "errors": [
+            {"code": e.code, "message": e.message} for e in (job.execution.errors if job.execution else ())
+        ],
         "first_failure": failed and {"rank": failed.rank, "node": failed.node, "exit_code": failed.exit_code},
         "problem": feed.problem,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
@@ -140,6 +137,18 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "warm_up": feed.warm_up,
         "has_ranks": feed.has_ranks,
         "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
+    }
+
+
+def execution_of(job: JobResource) -> dict[str, Any]:
+    """When a job was made, began and ended, and with which exit code, as the page counts it."""
+    execution = job.execution
+    ended = execution.ended if execution else None
+    return {
+        "created": milliseconds(job.provisioning.created),
+        "started": milliseconds(execution.started) if execution else None,
+        "ended": milliseconds(ended) if ended else None,
+        "exit_code": execution.exit_code if execution else None,
     }
 
 

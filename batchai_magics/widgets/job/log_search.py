@@ -102,12 +102,12 @@ class Search:
 
 def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
     """Where the lines start that match as the reader sees them."""
-    found, at = [], 0
+    starts, at = [], 0
     while at < len(data):
         end = data.find(b"\n", at)
         end = len(data) if end < 0 else end
         line = _ESCAPES.sub(b"", data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
         if is_in(line):
-            found.append(at)
+            starts.append(at)
         at = end + 1
-    return found
+    return starts

@@ -10,6 +10,7 @@ from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.metrics.reading.prefixes import has_tag
 
 _TAG = re.compile(rb"^\[(?:[^\[\]\s@]{1,64}@)?(?:\d{1,18},)?(\d{1,6})\]<std(?:out|err|diag)>:", re.MULTILINE)
+NOBODY = -1
 
 
 def spans_of(chunk: Chunk) -> tuple[Span, ...]:
@@ -27,19 +28,25 @@ def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
     A rank of -1 is nobody's. Empty where nothing is known; tags in the text itself are not looked at.
     """
     pairs = array("i")
+    for offset, rank in _writers(spans, start, end):
+        if not pairs or pairs[-1] != rank:
+            pairs.extend((offset - start, rank))
+    return pairs.tobytes()
+
+
+def _writers(spans: Iterable[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """From which byte on each rank has written, and nobody (-1) between them and behind the last."""
     at = start
     for span in spans:
         first, last = max(span.start, start), min(span.end, end)
         if first >= last:
             continue
         if first > at:
-            pairs.extend((at - start, -1))
-        if not pairs or pairs[-1] != span.rank or first > at:
-            pairs.extend((first - start, span.rank))
+            yield at, NOBODY
+        yield first, span.rank
         at = last
-    if pairs and at < end:
-        pairs.extend((at - start, -1))
-    return pairs.tobytes()
+    if start < at < end:
+        yield at, NOBODY
 
 
 def _tagged(chunk: Chunk) -> Iterator[Span]:

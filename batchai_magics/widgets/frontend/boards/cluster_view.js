@@ -78,9 +78,9 @@ function clusterHead() {
   const update = (now) => {
     setText(name, now.name);
     name.title = now.name;
-    const told = [now.problem, ...(now.errors ?? []).map((error) => `${error.code}: ${error.message}`)].filter(Boolean);
-    problem.hidden = !told.length;
-    setText(problem, told.join("  ·  "));
+    const reasons = [now.problem, ...(now.errors ?? []).map((error) => `${error.code}: ${error.message}`)].filter(Boolean);
+    problem.hidden = !reasons.length;
+    setText(problem, reasons.join("  ·  "));
     badge.hidden = !now.state;
     if (!now.state) return;
     setText(badge, now.state);

@@ -45,9 +45,9 @@ export function stateFilter(apply) {
   /** @param {JobRow[]} rows */
   const update = (rows) => {
     for (const [state, { button, count }] of chips) {
-      const found = rows.filter((row) => row.state === state).length;
-      setText(count, String(found));
-      button.hidden = !found && !chosen.has(state);
+      const matching = rows.filter((row) => row.state === state).length;
+      setText(count, String(matching));
+      button.hidden = !matching && !chosen.has(state);
     }
   };
   return { element, update };

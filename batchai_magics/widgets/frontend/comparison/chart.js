@@ -12,7 +12,7 @@ import { latest, merged, valueAt } from "./lines.js";
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
 const HEIGHT_PX = 210;
-const MOST_TOLD = 4; // lines whose values the legend tells
+const MOST_ENTRIES = 4; // lines whose values the legend tells
 const COLOURS = 9;
 const DASH = [6, 4];
 const MOVE_SHARE = 0.02; // of the points, for one press of an arrow key
@@ -200,14 +200,14 @@ export class LinesChart {
       return;
     }
     const row = this.plot?.cursor.idx ?? null;
-    const told = this.lines.flatMap((line, i) => {
+    const entries = this.lines.flatMap((line, i) => {
       const column = columns[i] ?? [];
       const value = quantity(row === null ? latest(column) : valueAt(column, row));
       return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text: `${line.label} ${value}${unit ?? ""}`, colour: line.colour }];
     });
     const place = row === null ? "" : this.tell(xs[row] ?? 0);
-    this.legend.show(place, told.length > MOST_TOLD ? [] : told);
-    const words = told.map((entry) => entry.text).join(", ");
+    this.legend.show(place, entries.length > MOST_ENTRIES ? [] : entries);
+    const words = entries.map((entry) => entry.text).join(", ");
     this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
     setText(this.empty, empty);
   }

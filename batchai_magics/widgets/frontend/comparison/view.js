@@ -90,11 +90,11 @@ function comparisonHead(title, note) {
    * @param {RunRow[]} rows
    */
   const update = (now, rows) => {
-    const told = now.going ? `${now.going} of ${counted(rows.length, "run")} ${now.going === 1 ? "goes" : "go"} on` : "all runs have ended";
+    const sentence = now.going ? `${now.going} of ${counted(rows.length, "run")} ${now.going === 1 ? "goes" : "go"} on` : "all runs have ended";
     setText(badge, now.going ? "running" : "ended");
     badge.dataset.state = now.going ? "running" : "succeeded";
-    setText(facts, told);
-    setText(spoken, `${title}: ${told}.`);
+    setText(facts, sentence);
+    setText(spoken, `${title}: ${sentence}.`);
     problem.hidden = !now.problem;
     setText(problem, now.problem);
   };

@@ -115,8 +115,8 @@ export class Charts {
 /** @param {string[]} names */
 export function rateAmong(names) {
   for (const rate of RATES) {
-    const found = names.find((name) => rate.test(name));
-    if (found !== undefined) return found;
+    const name = names.find((each) => rate.test(each));
+    if (name !== undefined) return name;
   }
   return undefined;
 }

@@ -83,8 +83,8 @@ function describe(facts) {
 /** @param {Facts} facts */
 function reasonOf(facts) {
   const first = facts.state === "failed" ? facts.first_failure : null;
-  const told = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
-  return [facts.problem, ...told].filter(Boolean).join("  ·  ");
+  const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
+  return [facts.problem, ...reasons].filter(Boolean).join("  ·  ");
 }
 
 /** @param {Facts} facts */

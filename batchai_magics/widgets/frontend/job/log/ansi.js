@@ -39,12 +39,12 @@ export function spans(line) {
   const text = collapse(line);
   if (!text.includes("\x1b")) return [{ text: text.replace(CONTROL, ""), classes: "" }];
   /** @type {Span[]} */
-  const found = [];
+  const pieces = [];
   let style = new Style();
   let from = 0;
   const push = (/** @type {string} */ raw) => {
     const piece = raw.replace(CONTROL, "");
-    if (piece) found.push({ text: piece, classes: style.classes });
+    if (piece) pieces.push({ text: piece, classes: style.classes });
   };
   for (const match of text.matchAll(SEQUENCE)) {
     push(text.slice(from, match.index));
@@ -52,7 +52,7 @@ export function spans(line) {
     if (match[2] === "m") style = style.after(match[1] ?? "");
   }
   push(text.slice(from));
-  return found;
+  return pieces;
 }
 
 /** What the sequences so far have switched on. */

@@ -63,21 +63,21 @@ function mostTimes(sign) {
  */
 function ranges(pattern, text) {
   /** @type {[number, number][]} */
-  const found = [];
+  const hits = [];
   for (const match of text.matchAll(pattern)) {
-    if (match[0]) found.push([match.index, match.index + match[0].length]);
+    if (match[0]) hits.push([match.index, match.index + match[0].length]);
   }
-  return found;
+  return hits;
 }
 
 /**
  * Pieces of styled text cut so that each is wholly inside or outside of a found range.
  * @param {{text: string, classes: string}[]} pieces
- * @param {[number, number][]} found
+ * @param {[number, number][]} hits
  * @returns {{text: string, classes: string, isHit: boolean}[]}
  */
-export function marked(pieces, found) {
-  const cuts = found.flat();
+export function marked(pieces, hits) {
+  const cuts = hits.flat();
   /** @type {{text: string, classes: string, isHit: boolean}[]} */
   const out = [];
   let at = 0;
@@ -86,7 +86,7 @@ export function marked(pieces, found) {
     const edges = [at, ...cuts.filter((cut) => cut > at && cut < end), end];
     for (let i = 0; i + 1 < edges.length; i += 1) {
       const [from, to] = [/** @type {number} */ (edges[i]), /** @type {number} */ (edges[i + 1])];
-      const isHit = found.some(([start, stop]) => from >= start && to <= stop);
+      const isHit = hits.some(([start, stop]) => from >= start && to <= stop);
       out.push({ text: text.slice(from - at, to - at), classes, isHit });
     }
     at = end;

@@ -23,16 +23,16 @@ const KNOWN = [
  */
 export function groupsOf(files) {
   /** @type {Map<string, Group>} */
-  const found = new Map();
+  const groups = new Map();
   for (const file of files) {
     const label = KNOWN.find(([pattern]) => pattern.test(file))?.[1] ?? file.replace(STAMP, "");
-    const group = found.get(label);
+    const group = groups.get(label);
     if (group) group.files.push(file);
-    else found.set(label, { key: file, label, files: [file] });
+    else groups.set(label, { key: file, label, files: [file] });
   }
   const order = KNOWN.map(([, label]) => label);
   const place = (/** @type {Group} */ group) => (order.indexOf(group.label) + 1 || order.length + 1);
-  return [...found.values()].sort((a, b) => place(a) - place(b));
+  return [...groups.values()].sort((a, b) => place(a) - place(b));
 }
 
 /**

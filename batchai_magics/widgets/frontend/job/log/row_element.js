@@ -23,7 +23,7 @@ export function rowElement(row, find, isCurrent) {
     const text = `⋯ ${lines}${size(row.end - row.start)} not shown yet ⋯`;
     return el("div", { class: "ba-row ba-gap", "data-start": row.start }, text);
   }
-  const found = find ? find(plain(row.text)) : [];
+  const hits = find ? find(plain(row.text)) : [];
   const element = el("div", { class: isCurrent ? "ba-row ba-current" : "ba-row", "data-start": row.start });
   const rank = rankOf(row);
   if (rank >= 0) {
@@ -31,7 +31,7 @@ export function rowElement(row, find, isCurrent) {
     element.style.setProperty("--ba-mark", `var(${rankColour(rank)})`);
     element.title = `rank ${rank}`;
   }
-  for (const piece of marked(spans(row.text), found)) {
+  for (const piece of marked(spans(row.text), hits)) {
     if (piece.isHit) element.append(el("mark", { class: piece.classes }, piece.text));
     else element.append(piece.classes ? el("span", { class: piece.classes }, piece.text) : piece.text);
   }
