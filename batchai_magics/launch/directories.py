@@ -28,10 +28,8 @@ def _inputs(spec: JobSpec) -> Iterator[Directory]:
 
 def _outputs(spec: JobSpec, segment: str) -> Iterator[Directory]:
     for item in spec.output_directories or ():
-        is_own = item.create_new is not False
-        parts = (segment, "outputs", item.path_suffix) if is_own else (item.path_suffix,)
-        path = "/".join([item.path_prefix.rstrip("/"), *(part for part in parts if part)])
-        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", path, Need.MAKE if is_own else Need.FIND)
+        path = item.path_below(item.path_prefix, segment)
+        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", path, Need.MAKE if item.is_own else Need.FIND)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

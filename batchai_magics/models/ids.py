@@ -11,7 +11,6 @@ from batchai_magics.errors import Problem, SpecError, UsageError
 
 PROVIDER = "Microsoft.BatchAI"
 NAME = re.compile(r"[-\w]{1,64}", re.ASCII)
-GROUP = re.compile(r"[-\w.()]{1,90}", re.ASCII)
 # An example of the published specification says `workspace` for `workspaces`.
 _ID = re.compile(
     r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.BatchAI"

@@ -69,6 +69,16 @@ class OutputDirectory(WireModel):
     path_suffix: InsidePath | None = None
     create_new: bool | None = None
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a folder of the job's own, made for it."""
+        return self.create_new is not False
+
+    def path_below(self, prefix: str, segment: str) -> str:
+        """Its path where its own prefix is `prefix`; `segment` is the path of the job's run."""
+        parts = (segment, "outputs", self.path_suffix) if self.is_own else (self.path_suffix,)
+        return "/".join([prefix.rstrip("/"), *(part for part in parts if part)])
+
 
 class JobConstraints(WireModel):
     """Limits on the job."""

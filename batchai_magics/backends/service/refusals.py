@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchai_magics.errors import ConflictError, NotFoundError, Problem, ServiceError, SpecError
+from batchai_magics.errors import ConflictError, NotFoundError, Problem, ServiceError, SpecError, StorageError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
 
@@ -45,6 +45,31 @@ def account_not_found(name: str, names: Sequence[str] = ()) -> NotFoundError:
     return NotFoundError(text, code="StorageAccountNotFound", hint=_known(names) or "There is none yet.")
 
 
+def share_not_found(share: str) -> NotFoundError:
+    """There is no such share or container."""
+    return NotFoundError(f"The specified share {share} does not exist", code="ShareNotFound")
+
+
+def not_on_share(share: str, path: str) -> NotFoundError:
+    """There is neither a file nor a folder at that path."""
+    return NotFoundError(f"{path!r} is not on share {share!r}", code="ResourceNotFound")
+
+
+def no_file_of_share(share: str, path: str) -> NotFoundError:
+    """There is no file at that path."""
+    return NotFoundError(f"{path!r} is no file of share {share!r}", code="ResourceNotFound")
+
+
+def no_folder_of_share(share: str, path: str) -> NotFoundError:
+    """There is no folder at that path."""
+    return NotFoundError(f"{path!r} is no folder of share {share!r}", code="ParentNotFound")
+
+
+def damaged_upload(share: str, path: str) -> StorageError:
+    """What arrived is not what was sent."""
+    return StorageError(f"{path!r} was damaged on its way to {share!r}", hint="Upload it again.")
+
+
 def already_exists(id: ResourceId) -> ConflictError:
     """Something different has that id."""
     if id.kind is Kind.JOB:
@@ -66,6 +91,11 @@ def not_low_priority(cluster: ResourceId) -> ConflictError:
     """Nothing takes the nodes of that cluster away."""
     text = f"{cluster.name} is no lowpriority cluster: nothing takes its nodes away"
     return ConflictError(text, code="NotLowPriority", hint="Create one with --vm-priority lowpriority.")
+
+
+def does_not_end(job: ResourceId) -> ConflictError:
+    """The job was told to end, and did not."""
+    return ConflictError(f"The job {job.name} does not end", code="JobNotTerminated", hint="Try again.")
 
 
 def no_setup_logs() -> ServiceError:

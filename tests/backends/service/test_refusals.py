@@ -70,6 +70,11 @@ def test_too_many_nodes_are_told_with_what_would_help():
         (refusals.group_not_found("g"), NotFoundError, "ResourceGroupNotFound"),
         (refusals.account_not_found("a"), NotFoundError, "StorageAccountNotFound"),
         (refusals.account_taken("a"), ConflictError, "StorageAccountAlreadyTaken"),
+        (refusals.does_not_end(JOB), ConflictError, "JobNotTerminated"),
+        (refusals.share_not_found("s"), NotFoundError, "ShareNotFound"),
+        (refusals.not_on_share("s", "a"), NotFoundError, "ResourceNotFound"),
+        (refusals.no_file_of_share("s", "a"), NotFoundError, "ResourceNotFound"),
+        (refusals.no_folder_of_share("s", "a"), NotFoundError, "ParentNotFound"),
         (refusals.not_low_priority(JOB), ConflictError, "NotLowPriority"),
     ],
 )

@@ -9,7 +9,7 @@ from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.service import refusals
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.job import JobSpec, OutputDirectory
+from batchai_magics.models.job import JobSpec
 
 
 def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> Path:
@@ -27,14 +27,10 @@ def output_folder(
         raise refusals.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
     mounted = _mounted(layout, spec, cluster)
     try:
-        return _inside(mounts.resolve(layout, output.path_prefix.rstrip("/"), mounted), output, segment)
+        base = mounts.resolve(layout, output.path_prefix.rstrip("/"), mounted)
     except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
         raise refusals.output_directory_not_here(directory_id, output.path_prefix) from error
-
-
-def _inside(base: Path, output: OutputDirectory, segment: str) -> Path:
-    own = Path(segment, "outputs") if output.create_new is not False else Path()
-    return base / own / (output.path_suffix or "")
+    return Path(output.path_below(str(base), segment))
 
 
 def _mounted(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dict[str, dict[str, Path]]:

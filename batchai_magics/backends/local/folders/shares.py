@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,9 +16,9 @@ from typing import BinaryIO
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.backends.local.folders.outputs import inside, is_inside
-from batchai_magics.errors import NotFoundError, Problem, SpecError, StorageError
-
-_NAME = re.compile(r"(?:[a-z0-9]{3,24}/)?[a-z0-9](?:-?[a-z0-9]){2,62}")
+from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service.names import check_share_name
+from batchai_magics.errors import StorageError
 
 _UNFINISHED = ".part-"  # what the name of a file on its way begins with
 
@@ -57,7 +56,7 @@ class LocalStorage:
         folder = self._existing(share)
         place = inside(folder, path)
         if not place.is_dir():
-            raise NotFoundError(f"{path!r} is no folder of share {share!r}", code="ParentNotFound")
+            raise refusals.no_folder_of_share(share, path)
         items = [item for item in sorted(place.iterdir()) if not item.name.startswith(_UNFINISHED)]
         return [_entry(item, path) for item in items if is_inside(folder, item)]
 
@@ -65,7 +64,7 @@ class LocalStorage:
         """A file or folder as it is now."""
         place = inside(self._existing(share), path)
         if place.name.startswith(_UNFINISHED) or not place.exists():
-            raise NotFoundError(f"{path!r} is not on share {share!r}", code="ResourceNotFound")
+            raise refusals.not_on_share(share, path)
         return replace(_entry(place, ""), path=str(PurePosixPath(path)))  # a link keeps its name
 
     def download(self, share: str, path: str) -> bytes:
@@ -77,7 +76,7 @@ class LocalStorage:
         folder = self._existing(share)
         place = inside(folder, path)
         if place == folder.resolve() or not place.exists():
-            raise NotFoundError(f"{path!r} is not on share {share!r}", code="ResourceNotFound")
+            raise refusals.not_on_share(share, path)
         shutil.rmtree(place) if place.is_dir() else place.unlink()
 
     def remove(self, share: str) -> None:
@@ -120,7 +119,7 @@ class LocalStorage:
             digest = _sha256(file)
         if digest != sha256:
             part.unlink()
-            raise StorageError(f"{path!r} was damaged on its way to {share!r}", hint="Upload it again.")
+            raise refusals.damaged_upload(share, path)
         part.replace(inside(self._existing(share), path))
 
     def _part(self, share: str, path: str) -> Path:
@@ -130,20 +129,17 @@ class LocalStorage:
     def _file(self, share: str, path: str) -> Path:
         place = inside(self._existing(share), path)
         if not place.is_file():
-            raise NotFoundError(f"{path!r} is no file of share {share!r}", code="ResourceNotFound")
+            raise refusals.no_file_of_share(share, path)
         return place
 
     def _folder(self, share: str) -> Path:
-        if not _NAME.fullmatch(share):
-            fix = "use 3 to 63 small letters, digits and single '-'"
-            raise SpecError([Problem("share", f"{share!r} is no valid share name", fix)], what="the share")
-        account, _, name = share.rpartition("/")
+        account, _, name = check_share_name(share).rpartition("/")
         return self._root / (account or DEFAULT_ACCOUNT) / name
 
     def _existing(self, share: str) -> Path:
         folder = self._folder(share)
         if not folder.is_dir():
-            raise NotFoundError(f"The specified share {share} does not exist", code="ShareNotFound")
+            raise refusals.share_not_found(share)
         return folder
 
 

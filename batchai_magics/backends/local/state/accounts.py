@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import secrets
 import shutil
 import sqlite3
@@ -14,11 +13,9 @@ from batchai_magics.backends.base import ResourceGroup, StorageAccount
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import refusals
-from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.ids import GROUP
+from batchai_magics.backends.service.names import check_account_name, check_group_name
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
-_NAME = re.compile(r"[a-z0-9]{3,24}")
 
 
 class LocalAccounts:
@@ -29,11 +26,7 @@ class LocalAccounts:
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
         """Makes an account, or returns the one of that name in that group."""
-        if not _NAME.fullmatch(name):
-            fix = "use 3 to 24 small letters and digits"
-            raise SpecError(
-                [Problem("name", f"{name!r} is no storage account name", fix)], what="the account"
-            )
+        check_account_name(name)
         with self._store.write() as db:
             row = db.execute("SELECT * FROM account WHERE name = ?", (name,)).fetchone()
             if row and row["group_name"].lower() != group.lower():
@@ -90,9 +83,7 @@ class LocalGroups:
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
         """Makes a group, or changes its tags."""
-        if not GROUP.fullmatch(name):
-            fix = "use 1 to 90 letters, digits and -_.()"
-            raise SpecError([Problem("name", f"{name!r} is no resource group name", fix)], what="the group")
+        check_group_name(name)
         with self._store.write() as db:
             ensure_group(db, name, location)
             if tags is not None:

@@ -16,7 +16,7 @@ from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached import clean_environment
 from batchai_magics.backends.node.rank import MARK
-from batchai_magics.errors import NotFoundError
+from batchai_magics.backends.service import refusals
 
 _PIECE_BYTES = 1 << 16
 
@@ -58,7 +58,7 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
             start_new_session=True,  # an interrupt at the keyboard is for us; we end the command
         )
     except FileNotFoundError:
-        raise NotFoundError(f"Cannot find a node with id={node}", code="NodeNotFound") from None
+        raise refusals.node_not_found(node) from None
 
 
 def _output(child: subprocess.Popen[bytes]) -> Iterator[CommandBytes]:

@@ -13,7 +13,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import stopped
-from batchai_magics.errors import ConflictError
+from batchai_magics.backends.service import refusals
 from batchai_magics.models.ids import ResourceId
 
 PATIENCE_S = 10.0  # a supervisor ends its processes within two seconds
@@ -49,9 +49,7 @@ def wait_for_end(store: Store, jobs: Sequence[ResourceId], *, settle: Callable[[
     for job in jobs:
         while _is_open(store, job.key):
             if time.monotonic() > deadline:
-                raise ConflictError(
-                    f"The job {job.name} does not end", code="JobNotTerminated", hint="Try again."
-                )
+                raise refusals.does_not_end(job)
             time.sleep(0.02)
             settle()
 
