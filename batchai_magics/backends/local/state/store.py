@@ -14,81 +14,12 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from batchai_magics.backends.local.state import migrations
 from batchai_magics.errors import StorageError
 
+Database = sqlite3.Connection  # what reads and changes rows, open, or in a transaction
 BUSY_S = 30.0
 RESERVE_BYTES = 1 << 20  # room in which the outcome of a job is written when the disk is full
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS resource (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
-    key TEXT NOT NULL UNIQUE,      -- the ARM id in lower case
-    id TEXT NOT NULL,              -- the ARM id as it was given
-    kind TEXT NOT NULL,
-    parent TEXT NOT NULL,
-    spec TEXT NOT NULL,            -- wire JSON without secrets
-    fingerprint TEXT NOT NULL,     -- of the description
-    created REAL NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS resource_parent ON resource (parent, kind, seq);
-CREATE TABLE IF NOT EXISTS resource_group (
-    key TEXT PRIMARY KEY,          -- the name in lower case
-    name TEXT NOT NULL,
-    location TEXT NOT NULL,
-    tags TEXT NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS account (
-    name TEXT PRIMARY KEY,
-    group_name TEXT NOT NULL,
-    location TEXT NOT NULL,
-    sku TEXT NOT NULL,
-    key1 TEXT NOT NULL,
-    key2 TEXT NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS cluster (
-    key TEXT PRIMARY KEY,
-    guid TEXT NOT NULL,
-    target INTEGER NOT NULL,
-    minimum INTEGER,               -- of an auto-scale cluster
-    maximum INTEGER,
-    idle_s REAL NOT NULL DEFAULT 0,
-    next_ordinal INTEGER NOT NULL DEFAULT 0,
-    changed REAL NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS node (
-    id TEXT PRIMARY KEY,
-    cluster TEXT NOT NULL,
-    ordinal INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    since REAL NOT NULL,           -- when it came to that state
-    job TEXT,
-    preparer TEXT NOT NULL DEFAULT '',
-    error TEXT NOT NULL DEFAULT ''
-) STRICT;
-CREATE INDEX IF NOT EXISTS node_cluster ON node (cluster, ordinal);
-CREATE TABLE IF NOT EXISTS job (
-    key TEXT PRIMARY KEY,
-    guid TEXT NOT NULL,
-    cluster TEXT NOT NULL,
-    node_count INTEGER NOT NULL,
-    priority INTEGER NOT NULL,     -- higher first
-    state TEXT NOT NULL,
-    changed REAL NOT NULL,
-    output_root TEXT NOT NULL,     -- the folder that the output path segment is below
-    python TEXT NOT NULL,          -- the interpreter that submitted it
-    needs_secrets INTEGER NOT NULL,
-    engine TEXT NOT NULL,          -- the command (JSON list) that runs its containers, [] for the host
-    is_assigned INTEGER NOT NULL DEFAULT 0,
-    spawner TEXT NOT NULL DEFAULT '',
-    supervisor TEXT NOT NULL DEFAULT '',
-    stop TEXT NOT NULL DEFAULT '', -- '', 'terminate' or 'requeue'
-    started REAL,
-    ended REAL,
-    exit_code INTEGER,
-    errors TEXT NOT NULL DEFAULT '[]',
-    ranks TEXT NOT NULL DEFAULT '[]'
-) STRICT;
-CREATE INDEX IF NOT EXISTS job_state ON job (state, cluster);
-"""
 
 
 class Store:
@@ -151,13 +82,21 @@ class Store:
             connection = sqlite3.connect(
                 self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
             )
-            connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.executescript(_SCHEMA)
+            try:
+                _set_up(connection, self._path)
+            except BaseException:
+                connection.close()
+                raise
             self._connection, self._pid = connection, os.getpid()
             self._finalizer = weakref.finalize(self, _close, connection, os.getpid())
         return self._connection
+
+
+def _set_up(connection: Database, path: Path) -> None:
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    migrations.bring_up_to_date(connection, path)
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:

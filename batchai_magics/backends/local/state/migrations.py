@@ -1,0 +1,169 @@
+"""The shape of the database: numbered steps from one version to the next, and a copy before each.
+
+A database says its version by itself (`PRAGMA user_version`); version n is what the first n steps make. A
+new step is one more entry at the end of STEPS, and no step ever changes once it was released.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from batchai_magics.errors import StorageError
+
+_FIRST = """
+CREATE TABLE IF NOT EXISTS resource (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,      -- the ARM id in lower case
+    id TEXT NOT NULL,              -- the ARM id as it was given
+    kind TEXT NOT NULL,
+    parent TEXT NOT NULL,
+    spec TEXT NOT NULL,            -- wire JSON without secrets
+    fingerprint TEXT NOT NULL,     -- of the description
+    created REAL NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS resource_parent ON resource (parent, kind, seq);
+CREATE TABLE IF NOT EXISTS resource_group (
+    key TEXT PRIMARY KEY,          -- the name in lower case
+    name TEXT NOT NULL,
+    location TEXT NOT NULL,
+    tags TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS account (
+    name TEXT PRIMARY KEY,
+    group_name TEXT NOT NULL,
+    location TEXT NOT NULL,
+    sku TEXT NOT NULL,
+    key1 TEXT NOT NULL,
+    key2 TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS cluster (
+    key TEXT PRIMARY KEY,
+    guid TEXT NOT NULL,
+    target INTEGER NOT NULL,
+    minimum INTEGER,               -- of an auto-scale cluster
+    maximum INTEGER,
+    idle_s REAL NOT NULL DEFAULT 0,
+    next_ordinal INTEGER NOT NULL DEFAULT 0,
+    changed REAL NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS node (
+    id TEXT PRIMARY KEY,
+    cluster TEXT NOT NULL,
+    ordinal INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    since REAL NOT NULL,           -- when it came to that state
+    job TEXT,
+    preparer TEXT NOT NULL DEFAULT '',
+    error TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX IF NOT EXISTS node_cluster ON node (cluster, ordinal);
+CREATE TABLE IF NOT EXISTS job (
+    key TEXT PRIMARY KEY,
+    guid TEXT NOT NULL,
+    cluster TEXT NOT NULL,
+    node_count INTEGER NOT NULL,
+    priority INTEGER NOT NULL,     -- higher first
+    state TEXT NOT NULL,
+    changed REAL NOT NULL,
+    output_root TEXT NOT NULL,     -- the folder that the output path segment is below
+    python TEXT NOT NULL,          -- the interpreter that submitted it
+    needs_secrets INTEGER NOT NULL,
+    engine TEXT NOT NULL,          -- the command (JSON list) that runs its containers, [] for the host
+    is_assigned INTEGER NOT NULL DEFAULT 0,
+    spawner TEXT NOT NULL DEFAULT '',
+    supervisor TEXT NOT NULL DEFAULT '',
+    stop TEXT NOT NULL DEFAULT '', -- '', 'terminate' or 'requeue'
+    started REAL,
+    ended REAL,
+    exit_code INTEGER,
+    errors TEXT NOT NULL DEFAULT '[]',
+    ranks TEXT NOT NULL DEFAULT '[]'
+) STRICT;
+CREATE INDEX IF NOT EXISTS job_state ON job (state, cluster);
+"""
+# Supervisors and sweeps ask for one run of a job; a home with thousands of jobs read all of them for that.
+_RUNS = """
+CREATE INDEX job_guid ON job (guid);
+"""
+STEPS = (
+    _FIRST,  # what 0.1.0 made, which gave its databases no version: version 0 has these tables, or none
+    _RUNS,
+)
+NEWEST = len(STEPS)
+
+
+def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+    """Takes the steps that a database lacks; StorageError, and nothing touched, when it is a newer one's.
+
+    Each step is one transaction, with the copy made while nobody can write: of two processes one takes the
+    step and the other finds it taken, and who is killed leaves the version before, whole.
+    """
+    while version(connection, path) < NEWEST:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            _take_next(connection, path)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+def version(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a database that this code can use."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    if number > NEWEST:
+        raise StorageError(
+            f"{path} was written by a newer batchai_magics: it has version {number} of the database, and this"
+            f" one knows versions up to {NEWEST}",
+            code="StoreIsNewer",
+            hint="Upgrade (pip install --upgrade batchai_magics), or set BATCHAI_HOME to another folder.",
+        )
+    return int(number)
+
+
+def copy_of(path: Path, version: int) -> Path:
+    """Where the database is kept as it was before the step from that version."""
+    return path.with_name(f"{path.stem}-version-{version}{path.suffix}")
+
+
+def _take_next(connection: sqlite3.Connection, path: Path) -> None:
+    """The next step; all of them for a new database, of which there is nothing to keep."""
+    before = version(connection, path)  # nobody else changes it from here on
+    if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        for number in range(NEWEST):
+            _take(connection, number)
+    elif before < NEWEST:
+        _copy(path, copy_of(path, before))
+        _take(connection, before)
+
+
+def _copy(path: Path, copy: Path) -> None:
+    """Keeps a database as it is. The copy appears whole or not at all."""
+    part = copy.with_suffix(".part")
+    try:
+        part.unlink(missing_ok=True)
+        part.touch(mode=0o600)
+        # A connection that is writing cannot be copied from; another one reads what is committed.
+        with closing(sqlite3.connect(path)) as reader, closing(sqlite3.connect(part)) as writer:
+            reader.backup(writer)
+        part.replace(copy)
+    except OSError as error:
+        text = f"{path} has to be brought up to date, and {copy} cannot be written: {error.strerror}"
+        hint = "Free some space, or move that out of the way, and try again; nothing was changed."
+        raise StorageError(text, code="StoreUnavailable", hint=hint) from error
+
+
+def _take(connection: sqlite3.Connection, before: int) -> None:
+    for statement in _statements(STEPS[before]):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {before + 1}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a step: `executescript` would commit what it is called in."""
+    for part in script.split(";\n"):
+        if part.strip():
+            yield part
