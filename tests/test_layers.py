@@ -22,6 +22,7 @@ HOMES = {
     "starlette": {"server"},
     "uvicorn": {"server"},
     "subprocess": {"backends.node", "backends.local", "backends.slurm"},
+    "sqlite3": {"backends.local.state"},
     "psutil": {"backends.node", "backends.local", "backends.slurm"},
 }
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
@@ -57,6 +58,16 @@ def test_outside_libraries_stay_in_their_homes(module):
         if not lives_in(HOMES.get(name.split(".")[0], {""}), module)
     ]
     assert not strays, f"{module} is not the home of {', '.join(strays)}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_sql_is_said_in_one_folder(module):
+    said = [
+        f"{ast.unparse(node.func)} (line {node.lineno})"
+        for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith(("db.exec", "connection.exec"))
+    ]
+    assert not said or lives_in(HOMES["sqlite3"], module), f"{module} has statements: {', '.join(said)}"
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from batchai_magics.backends.local import refusals as unsupported
 from batchai_magics.backends.local.folders import directories, mounts
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import accounts, clusters, jobs, nodes, resources, showing
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.job_secrets import Secrets
 from batchai_magics.backends.node import containers
@@ -80,7 +79,7 @@ def insert(store: Store, layout: Layout, draft: Draft, *, limits: Limits) -> boo
     return True
 
 
-def _insert_resource(db: sqlite3.Connection, draft: Draft) -> bool:
+def _insert_resource(db: Database, draft: Draft) -> bool:
     """False when the very same resource is there, ConflictError when another is."""
     id, digest = draft.id, descriptions.fingerprint(draft.spec)
     existing = resources.find(db, id)
@@ -96,7 +95,7 @@ def _insert_resource(db: sqlite3.Connection, draft: Draft) -> bool:
     return True
 
 
-def _check_servers(db: sqlite3.Connection, spec: Spec) -> None:
+def _check_servers(db: Database, spec: Spec) -> None:
     """Raises NotFoundError for a mounted file server that is not there."""
     volumes = spec.mount_volumes if isinstance(spec, JobSpec) else None
     if isinstance(spec, ClusterSpec) and spec.node_setup:
@@ -105,7 +104,7 @@ def _check_servers(db: sqlite3.Connection, spec: Spec) -> None:
         resources.get(db, ResourceId.parse(mount.file_server.id))
 
 
-def _insert_cluster(db: sqlite3.Connection, draft: Draft, spec: ClusterSpec, limits: Limits) -> None:
+def _insert_cluster(db: Database, draft: Draft, spec: ClusterSpec, limits: Limits) -> None:
     """The cluster and its first nodes."""
     key, scale = draft.id.key, spec.scale_settings.auto_scale if spec.scale_settings else None
     wanted = quotas.Nodes(spec.vm_size, spec.target_node_count)
@@ -120,7 +119,7 @@ def _insert_cluster(db: sqlite3.Connection, draft: Draft, spec: ClusterSpec, lim
     nodes.resize(db, key, spec.target_node_count, DeallocationOption.REQUEUE)
 
 
-def _insert_job(db: sqlite3.Connection, layout: Layout, draft: Draft, spec: JobSpec) -> None:
+def _insert_job(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> None:
     cluster = ResourceId.parse(spec.cluster.id)
     cluster_spec = ClusterSpec.from_wire(json.loads(resources.get(db, cluster).spec))
     _check_size(clusters.get(db, cluster.key), cluster, spec)

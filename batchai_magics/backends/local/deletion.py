@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from batchai_magics.backends.local.state import clusters, jobs, nodes, resources
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.models.ids import Kind, ResourceId
@@ -25,7 +24,7 @@ def forget(store: Store, ids: Sequence[ResourceId]) -> list[str]:
     return guids
 
 
-def _end_jobs_on(db: sqlite3.Connection, cluster: ResourceId) -> None:
+def _end_jobs_on(db: Database, cluster: ResourceId) -> None:
     text = f"The cluster {cluster.name} was deleted"
     for job in jobs.open_on(db, cluster.key):
         if job.is_assigned:

@@ -6,11 +6,10 @@ An auto-scale cluster grows for its queue at once, and shrinks when nodes have b
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 
 from batchai_magics.backends.local.state import clusters, jobs, nodes, resources, showing
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.service import quotas
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import ResourceId
@@ -48,7 +47,7 @@ def adjust(store: Store) -> None:
                 nodes.resize(db, row.key, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
 
 
-def _wanted(db: sqlite3.Connection, cluster: clusters.ClusterRow) -> int:
+def _wanted(db: Database, cluster: clusters.ClusterRow) -> int:
     busy, fresh, stale = _count(nodes.staying(db, cluster.key), time.time() - cluster.idle_s)
     queued = jobs.nodes_waited_for(db, cluster.key)
     wanted = busy + max(queued, fresh + (stale if queued else 0))

@@ -7,7 +7,6 @@ with secrets gets its supervisor before it gets nodes: that process keeps them.
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import jobs, nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.verdict import record
@@ -82,7 +81,7 @@ def _assign_all(store: Store) -> list[JobRow]:
         return [job for cluster in jobs.waiting_clusters(db) for job in _assign(db, cluster)]
 
 
-def _assign(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
+def _assign(db: Database, cluster: str) -> list[JobRow]:
     assigned = []
     for job in jobs.queue(db, cluster):
         if not nodes.give(db, cluster, job):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 
 from batchai_magics.backends.local.state import jobs, nodes
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.errors import StorageError
@@ -63,7 +62,7 @@ class Verdicts:
             return jobs.find_run(db, self._key, self._guid)
 
 
-def record(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
+def record(db: Database, key: str, guid: str, outcome: Outcome) -> None:
     """Writes how a job ended, in an open transaction, and gives its nodes back."""
     if outcome.is_requeued:
         jobs.requeue(db, key, guid)
