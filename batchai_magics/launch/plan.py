@@ -206,17 +206,21 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
     """The value of a type that JSON's own types stand for."""
     if hasattr(kind, "_fields"):
         return _record(kind, value, where)
-    arguments: tuple[Any, ...] = getattr(kind, "__args__", ())
-    if type(None) in arguments:
-        return None if value is None else _typed(arguments[0], value, where)
-    if getattr(kind, "__origin__", None) is tuple:
-        items = _checked(list, value, where)
-        return tuple(_typed(arguments[0], item, where) for item in items)
-    if arguments:  # a mapping of texts: the only one there is
-        return {name: _checked(str, text, where) for name, text in _checked(dict, value, where).items()}
+    if hasattr(kind, "__args__"):
+        return _made_of(kind, value, where)
     if issubclass(kind, enum.Enum):
         return _member(kind, value, where)
     return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
+
+
+def _made_of(kind: Any, value: Any, where: str) -> Any:
+    """The same for `tuple[kind, …]`, `kind | None`, and mappings of texts."""
+    inner = kind.__args__[0]
+    if type(None) in kind.__args__:
+        return None if value is None else _typed(inner, value, where)
+    if kind.__origin__ is tuple:
+        return tuple(_typed(inner, item, where) for item in _checked(list, value, where))
+    return {name: _checked(str, text, where) for name, text in _checked(dict, value, where).items()}
 
 
 def _record(kind: Any, value: Any, where: str) -> Any:

@@ -31,8 +31,10 @@ def share_url(share: str, account: str = DEFAULT_ACCOUNT) -> str:
 
 def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
     """The folder behind each relative mount path; unmanaged file systems have none."""
-    found = [(mount, _folder(layout, mount)) for mount in (volumes.all if volumes else ())]
-    return {mount.relative_mount_path: folder for mount, folder in found if folder}
+    folders = {
+        mount.relative_mount_path: _folder(layout, mount) for mount in (volumes.all if volumes else ())
+    }
+    return {path: folder for path, folder in folders.items() if folder}
 
 
 def _folder(layout: Layout, mount: Mount) -> Path | None:
@@ -63,10 +65,10 @@ def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
     """Makes the links below `root`, and the folders they lead to."""
     for relative, target in with_default(layout, volumes).items():
         target.mkdir(parents=True, exist_ok=True)
-        place = root / relative
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.is_symlink():
-            place.symlink_to(target, target_is_directory=True)
+        path = root / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.is_symlink():
+            path.symlink_to(target, target_is_directory=True)
 
 
 def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:

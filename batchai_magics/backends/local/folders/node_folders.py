@@ -13,10 +13,10 @@ from batchai_magics.backends.local.watch import process
 
 def sweep(store: Store, layout: Layout) -> None:
     """Ends what nodes that have left still prepare, and deletes their folders."""
-    found = list(layout.clusters.glob("*/nodes/*"))
+    folders = list(layout.clusters.glob("*/nodes/*"))
     with store.read() as db:  # after the look at the folders: a node is written down before it gets one
         present = nodes.ids(db)
-    for folder in found:
+    for folder in folders:
         if folder.name not in present:
             clear(folder)
 

@@ -46,26 +46,26 @@ class LocalStorage:
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files; each appears whole or not at all."""
         folder = self._folder(share)
-        places = {inside(folder, path): content for path, content in files.items()}
-        for place, content in places.items():
+        contents = {inside(folder, path): content for path, content in files.items()}
+        for file, content in contents.items():
             with _translated(share):
-                _write(place, content)
+                _write(file, content)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """One level of a folder, sorted by name."""
         folder = self._existing(share)
-        place = inside(folder, path)
-        if not place.is_dir():
+        level = inside(folder, path)
+        if not level.is_dir():
             raise refusals.no_folder_of_share(share, path)
-        items = [item for item in sorted(place.iterdir()) if not item.name.startswith(_UNFINISHED)]
+        items = [item for item in sorted(level.iterdir()) if not item.name.startswith(_UNFINISHED)]
         return [_entry(item, path) for item in items if is_inside(folder, item)]
 
     def show(self, share: str, path: str) -> ShareFile:
         """A file or folder as it is now."""
-        place = inside(self._existing(share), path)
-        if place.name.startswith(_UNFINISHED) or not place.exists():
+        item = inside(self._existing(share), path)
+        if item.name.startswith(_UNFINISHED) or not item.exists():
             raise refusals.not_on_share(share, path)
-        return replace(_entry(place, ""), path=str(PurePosixPath(path)))  # a link keeps its name
+        return replace(_entry(item, ""), path=str(PurePosixPath(path)))  # a link keeps its name
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
@@ -74,10 +74,10 @@ class LocalStorage:
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with all in it."""
         folder = self._existing(share)
-        place = inside(folder, path)
-        if place == folder.resolve() or not place.exists():
+        item = inside(folder, path)
+        if item == folder.resolve() or not item.exists():
             raise refusals.not_on_share(share, path)
-        shutil.rmtree(place) if place.is_dir() else place.unlink()
+        shutil.rmtree(item) if item.is_dir() else item.unlink()
 
     def remove(self, share: str) -> None:
         """Deletes a share with all in it."""
@@ -99,10 +99,10 @@ class LocalStorage:
         part = self._part(share, path)
         with _translated(share):
             part.parent.mkdir(parents=True, exist_ok=True)
-            there = part.stat().st_size if part.exists() else 0
-            if there > size_bytes:  # of another, larger file
+            received = part.stat().st_size if part.exists() else 0
+            if received > size_bytes:  # of another, larger file
                 part.unlink()
-        return there if there <= size_bytes else 0
+        return received if received <= size_bytes else 0
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
         """The next piece of a file that `begin` started."""
@@ -123,14 +123,14 @@ class LocalStorage:
         part.replace(inside(self._existing(share), path))
 
     def _part(self, share: str, path: str) -> Path:
-        place = inside(self._existing(share), path)
-        return place.with_name(f"{_UNFINISHED}{place.name}")
+        file = inside(self._existing(share), path)
+        return file.with_name(f"{_UNFINISHED}{file.name}")
 
     def _file(self, share: str, path: str) -> Path:
-        place = inside(self._existing(share), path)
-        if not place.is_file():
+        file = inside(self._existing(share), path)
+        if not file.is_file():
             raise refusals.no_file_of_share(share, path)
-        return place
+        return file
 
     def _folder(self, share: str) -> Path:
         account, _, name = check_share_name(share).rpartition("/")
@@ -161,15 +161,15 @@ def _sha256(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _write(place: Path, content: bytes) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
+def _write(target: Path, content: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
     try:
         with part.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(place)
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)
 

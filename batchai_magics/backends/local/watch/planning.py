@@ -12,7 +12,7 @@ from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.backends.local import devices
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
@@ -33,12 +33,12 @@ LOOPBACK = "127.0.0.1"  # where all nodes of this machine reach each other, and 
 def write(store: Store, layout: Layout, run: JobRow) -> None:
     """Makes the job's folders and writes its plan; the plan appears whole or not at all."""
     with store.read() as db:
-        resource, given = resources.by_key(db, run.key), nodes.places(db, run.guid)
+        resource, its_nodes = resources.by_key(db, run.key), nodes.places(db, run.guid)
     spec = JobSpec.from_wire(json.loads(resource.spec))
     job = layout.job(run.guid)
     _make_folders(layout, job, spec)
     here = devices.machine()
-    shares = [_node_share(layout, job, node, here) for node in given]
+    shares = [_node_share(layout, job, node, here) for node in its_nodes]
     site = _site(run, job, output_segment(resource.id, run.guid), spec)
     plan = _on_this_machine(launch.plan(spec, shares, site), job, run)
     prepared = launch.preparation(spec, plan, site)

@@ -37,12 +37,12 @@ def pid_of(name: str) -> int:
 
 def marked(guid: str) -> list[psutil.Process]:
     """Every process of the job `guid`, wherever it hung itself in the process tree."""
-    found = []
+    ours = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == guid:
-                found.append(process)
-    return found
+                ours.append(process)
+    return ours
 
 
 def end(find: Callable[[], Iterable[psutil.Process]], *, grace_s: float = GRACE_S) -> None:

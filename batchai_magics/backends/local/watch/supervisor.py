@@ -20,7 +20,7 @@ from typing import IO
 
 import psutil
 
-from batchai_magics.backends.local.folders import shared_memory, unmanaged
+from batchai_magics.backends.local.folders import mpi_segments, unmanaged
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
@@ -240,7 +240,7 @@ def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
     if outcome.is_requeued:
         job.plan.unlink(missing_ok=True)  # other nodes, another plan
     verdicts.finish(outcome)
-    shared_memory.sweep()
+    mpi_segments.sweep()
     return outcome.is_requeued
 
 

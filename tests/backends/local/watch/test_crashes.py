@@ -30,7 +30,7 @@ SUBMIT = """
 import sys
 from pathlib import Path
 from batchai_magics import cell
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.jobs.submit import submit

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.folders import shared_memory
+from batchai_magics.backends.local.folders import mpi_segments
 from tests.world import World, until
 
 pytestmark = [
@@ -35,9 +35,9 @@ def test_a_segment_that_a_process_has_stays() -> None:
     try:
         path.write_bytes(bytes(mmap.PAGESIZE))
         with path.open("r+b") as file, mmap.mmap(file.fileno(), mmap.PAGESIZE):
-            shared_memory.sweep()
+            mpi_segments.sweep()
             assert path.exists()
-        shared_memory.sweep()
+        mpi_segments.sweep()
         assert not path.exists()
     finally:
         with contextlib.suppress(FileNotFoundError):

@@ -35,8 +35,8 @@ def _is_own(path: Path) -> bool:
 
 
 def _used() -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for maps in Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's and has none of ours
-            found |= {name.decode() for name in _SEGMENT.findall(maps.read_bytes())}
-    return found
+            names |= {name.decode() for name in _SEGMENT.findall(maps.read_bytes())}
+    return names
