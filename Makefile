@@ -10,7 +10,7 @@ FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* batchai_magics/widget
 export PATH := $(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint lab bench clean
+.PHONY: help demo test test-fast lint lab bench mutants clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,8 +36,11 @@ lab: $(VENV)/demo.installed  ## open the quickstart in JupyterLab
 bench: $(VENV)/bench.installed  ## measure, and print one table
 	@$(BIN)/python benchmarks/run.py
 
+mutants: $(VENV)/mutants.installed node_modules/installed  ## try small errors in the code that decides: hours; goes on where it stopped
+	@$(BIN)/python -m tests.mutants $(MUTANTS)
+
 clean:  ## remove everything that make has made
-	rm -rf $(VENV) node_modules out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) node_modules mutants out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf batchai_magics/widgets/static
 	find . -name __pycache__ -prune -exec rm -rf {} +
 

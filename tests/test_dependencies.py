@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 BROUGHT = packages_distributions()
-OURS = {"batchai_magics", "tests", "benchmarks"}
+OURS = {"batchai_magics", "tests", "benchmarks", "tomllib"}
+OURS |= {"plan"}  # launch/plan.py, which travels beside the programs of nodes
 
 # Declared and not imported: what a person wants beside the package, or what is run and not imported.
 NOT_IMPORTED = {
@@ -55,9 +56,10 @@ def imported(folder: str) -> dict[str, str]:
                 names = [node.module]
             else:
                 continue
-            found |= {name.partition(".")[0]: str(path.relative_to(ROOT)) for name in names}
-    beside = {path.stem for path in (ROOT / folder).iterdir()}
-    return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | OURS | beside}
+            firsts = {name.partition(".")[0] for name in names}
+            others = [name for name in firsts if not path.with_name(f"{name}.py").exists()]
+            found |= dict.fromkeys(others, str(path.relative_to(ROOT)))
+    return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | OURS}
 
 
 def provided(package: str) -> set[str]:
