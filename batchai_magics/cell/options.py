@@ -77,13 +77,13 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
         raise HelpRequested(help_text())
     if extra:
         raise _unknown(extra[0])
-    values = vars(arguments)
+    texts = vars(arguments)
     for option in OPTIONS:
-        if option.is_later and values[option.name]:
+        if option.is_later and texts[option.name]:
             flag = option.flags[0]
             raise UsageError(f"{flag} is not available in this version", hint=f"it will be: {option.help}")
-    values["name"] = _one_name(values.pop("job_name"), values["name"])
-    return values
+    texts["name"] = _one_name(texts.pop("job_name"), texts["name"])
+    return texts
 
 
 def help_text() -> str:

@@ -19,8 +19,7 @@ from batchai_magics.launch.plan import (
     Process,
 )
 from batchai_magics.launch.toolkits import TOPOLOGIES
-from batchai_magics.models.container import ContainerSettings
-from batchai_magics.models.job import JobSpec
+from batchai_magics.models.job import ContainerSettings, JobSpec
 from batchai_magics.models.storage import MountVolumes
 from batchai_magics.models.times import duration
 

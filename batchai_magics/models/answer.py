@@ -91,15 +91,15 @@ class Answer:
 
     def object(self, key: str) -> Answer:
         """The object at `key`; an empty one where there is none."""
-        found = self._find(key)
-        return Answer.of({} if found is None else found, join(self.path, key))
+        value = self._find(key)
+        return Answer.of({} if value is None else value, join(self.path, key))
 
     def items(self, key: str) -> Sequence[Any]:
         """The list at `key`; an empty one where there is none."""
-        found = self._find(key)
-        if found is not None and not isinstance(found, (list, tuple)):
-            raise unreadable(join(self.path, key), f"expected a list, got {type(found).__name__}")
-        return found or ()
+        value = self._find(key)
+        if value is not None and not isinstance(value, (list, tuple)):
+            raise unreadable(join(self.path, key), f"expected a list, got {type(value).__name__}")
+        return value or ()
 
     def model(self, kind: type[Model]) -> Model:
         """The object as a model; fields that the model does not have are left out."""
@@ -110,11 +110,10 @@ class Answer:
             raise unreadable(problem.path, problem.message) from None
 
     def _value(self, key: str, default: Any) -> Any:
-        found = self._find(key)
-        value = default if found is None else found
-        if value is None:
+        value = self._find(key)
+        if value is None and default is None:
             raise unreadable(join(self.path, key), "it is missing")
-        return value
+        return default if value is None else value
 
     def _find(self, key: str) -> Any:
         if key in self.fields:

@@ -47,8 +47,8 @@ def _json(text: str, source: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=lambda pairs: _once(pairs, source))
     except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise UsageError(f"{source} is no valid JSON: {error.msg} at {place}") from None
+        where = f"line {error.lineno}, column {error.colno}"
+        raise UsageError(f"{source} is no valid JSON: {error.msg} at {where}") from None
 
 
 def _once(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
@@ -65,10 +65,10 @@ def _yaml(text: str, source: str) -> Any:
     try:
         return yaml.load(text, Loader=_loader())  # a SafeLoader with fewer types
     except yaml.MarkedYAMLError as error:
-        # The error's own text quotes the line, which may hold a key; its place is enough.
+        # The error's own text quotes the line, which may hold a key; where it is says enough.
         mark = error.problem_mark or error.context_mark
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UsageError(f"{source} is no valid YAML: {error.problem or error.context}{place}") from None
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise UsageError(f"{source} is no valid YAML: {error.problem or error.context}{where}") from None
     except yaml.YAMLError as error:
         reason = str(getattr(error, "reason", "unknown reason"))
         raise UsageError(f"{source} is no valid YAML: {reason}") from None
@@ -87,12 +87,9 @@ def _loader() -> Any:
                 if key.tag == "tag:yaml.org,2002:merge":
                     continue
                 if not isinstance(key, yaml.ScalarNode) or key.value in seen:
-                    told = (
-                        "the key is no text"
-                        if not isinstance(key, yaml.ScalarNode)
-                        else f"{key.value!r} twice"
-                    )
-                    raise yaml.constructor.ConstructorError(None, None, told, key.start_mark)
+                    is_text = isinstance(key, yaml.ScalarNode)
+                    message = f"{key.value!r} twice" if is_text else "the key is no text"
+                    raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
                 key.tag = "tag:yaml.org,2002:str"
                 seen.add(key.value)
             return super().construct_mapping(node, deep=deep)

@@ -6,12 +6,17 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
-from batchai_magics.models.container import ContainerSettings
-from batchai_magics.models.storage import EnvironmentVariable, MountVolumes, ResourceRef, SecretVariable
+from batchai_magics.models.storage import (
+    EnvironmentVariable,
+    KeyVaultSecretReference,
+    MountVolumes,
+    ResourceRef,
+    SecretVariable,
+)
 from batchai_magics.models.times import Duration
 from batchai_magics.models.toolkits import (
     Caffe2Settings,
@@ -38,6 +43,35 @@ class JobPriority(enum.Enum):
     LOW = "low"
     NORMAL = "normal"
     HIGH = "high"
+
+
+class RegistryCredentials(WireModel):
+    """Who pulls a private image. The password never comes back."""
+
+    username: Text
+    password: SecretStr | None = None
+    password_secret_reference: KeyVaultSecretReference | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if self.password and self.password_secret_reference:
+            raise ValueError("give one of password and passwordSecretReference")
+        return self
+
+
+class ImageSourceRegistry(WireModel):
+    """An image and the registry that holds it."""
+
+    server_url: str | None = None
+    image: Text
+    credentials: RegistryCredentials | None = None
+
+
+class ContainerSettings(WireModel):
+    """The image of the container a job runs in, and its shared memory size (as docker's `--shm-size`)."""
+
+    image_source_registry: ImageSourceRegistry
+    shm_size: Text | None = None
 
 
 class JobPreparation(WireModel):
@@ -127,9 +161,9 @@ class JobSpec(WireModel):
     def _agree(self, info: ValidationInfo) -> Self:
         if info.context is STORED:
             return self
-        found = self.conflicts(self.model_dump(mode="json", by_alias=True, exclude_none=True))
-        if found:
-            raise ValueError("; ".join(found))
+        conflicts = self.conflicts(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+        if conflicts:
+            raise ValueError("; ".join(conflicts))
         return self
 
     @property
@@ -145,11 +179,11 @@ class JobSpec(WireModel):
 
 
 def _toolkit_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
-    given = [kind.wire_key for kind in Toolkit if kind.wire_key in body]
-    if not given:
+    keys = [kind.wire_key for kind in Toolkit if kind.wire_key in body]
+    if not keys:
         yield f"no toolkit is given: add one of {', '.join(kind.wire_key for kind in Toolkit)}"
-    if len(given) > 1:
-        yield f"more than one toolkit is given ({', '.join(given)}): keep one"
+    if len(keys) > 1:
+        yield f"more than one toolkit is given ({', '.join(keys)}): keep one"
 
 
 def _twice(body: Mapping[str, Any]) -> Iterator[str]:
@@ -165,10 +199,9 @@ def _twice(body: Mapping[str, Any]) -> Iterator[str]:
 
 def _texts(body: Mapping[str, Any], key: str, field: str) -> list[str]:
     items = body.get(key)
-    found = (
-        [item.get(field) for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-    )
-    return [text for text in found if isinstance(text, str)]
+    objects = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+    texts = (item.get(field) for item in objects)
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _count_conflicts(body: Mapping[str, Any]) -> Iterator[str]:

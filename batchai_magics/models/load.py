@@ -55,13 +55,13 @@ def load_wire(
     What options override is laid over its `properties`; `model.from_wire` checks the whole.
     """
     wire = model.canonical(parse(text, source=source))
-    given = account or AccountKey()
+    account = account or AccountKey()
     volumes = list(_volumes(wire["properties"]))
-    problems = [problem for path, volume in volumes for problem in _missing(volume, path, given)]
+    problems = [problem for path, volume in volumes for problem in _missing(volume, path, account)]
     if problems:
         raise SpecError(problems, what=source)
     for _, volume in volumes:
-        _fill(volume, given)
+        _fill(volume, account)
     return wire
 
 
@@ -73,10 +73,10 @@ def dumps(spec: WireModel, *, secrets: bool = False) -> str:
 def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The file shares and containers that a job's or a cluster's body mounts, with their paths."""
     setup = _object(body, "nodeSetup")
-    places = {"properties.mountVolumes": body, "properties.nodeSetup.mountVolumes": setup}
-    for path, holder in places.items():
+    owners = {"properties.mountVolumes": body, "properties.nodeSetup.mountVolumes": setup}
+    for path, owner in owners.items():
         for key in ("azureFileShares", "azureBlobFileSystems"):
-            volumes = _object(holder, "mountVolumes").get(key)
+            volumes = _object(owner, "mountVolumes").get(key)
             for index, volume in enumerate(volumes if isinstance(volumes, list) else []):
                 if isinstance(volume, dict):
                     yield join(join(path, key), index), volume

@@ -25,9 +25,6 @@ _TEMPLATE = re.compile(
 )
 
 
-_UNSAID = Old()
-
-
 def respell(
     data: Mapping[Any, Any], model: type[BaseModel], path: str
 ) -> tuple[dict[str, Any], list[Problem]]:
@@ -75,7 +72,7 @@ def _noun(wire_type: Any) -> str:
 
 
 class _Reader:
-    """Walks data and models together, and collects what it stumbles over."""
+    """Walks data and models together, and collects the problems on the way."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -85,31 +82,30 @@ class _Reader:
         fields = wire_fields(model)
         names = {name.lower(): name for name in fields}
         old = OLD.get(model.__name__, {})
-        said = {str(key): value for key, value in data.items()}
+        written = {str(key): value for key, value in data.items()}
         body: dict[str, Any] = {}
-        for given, value in said.items():
-            if given.lower() in names:
-                key = names[given.lower()]
-                self._add(body, given, key, self._value(value, fields[key], join(path, key)), path=path)
-            elif given.lower() not in old:
-                body[given] = value
-        self._modernise(
-            body, {key: value for key, value in said.items() if key.lower() in old}, old, path=path
-        )
+        for spelling, value in written.items():
+            if spelling.lower() in names:
+                key = names[spelling.lower()]
+                self._add(body, spelling, key, self._value(value, fields[key], join(path, key)), path=path)
+            elif spelling.lower() not in old:
+                body[spelling] = value
+        outdated = {key: value for key, value in written.items() if key.lower() in old}
+        self._modernise(body, outdated, old, path=path)
         return body
 
-    def _add(self, body: dict[str, Any], given: str, key: str, value: Any, *, path: str) -> None:
+    def _add(self, body: dict[str, Any], spelling: str, key: str, value: Any, *, path: str) -> None:
         if key in body:
-            self.problems.append(Problem(join(path, given), f"this key is there twice: {key}"))
+            self.problems.append(Problem(join(path, spelling), f"this key is there twice: {key}"))
         elif value is not None:  # null says nothing, as it did to the service
             body[key] = value
 
     def _modernise(
-        self, body: dict[str, Any], said: Mapping[str, Any], old: Mapping[str, Old], *, path: str
+        self, body: dict[str, Any], outdated: Mapping[str, Any], old: Mapping[str, Old], *, path: str
     ) -> None:
-        """Puts what was said under old keys into `body`, unless today's key says it too."""
-        for key, value in said.items():
-            entry = old.get(key.lower(), _UNSAID)
+        """Puts the values of outdated keys into `body`, unless today's key is there too."""
+        for key, value in outdated.items():
+            entry = old[key.lower()]
             if not entry.to or entry.to in body or value is None:
                 continue
             try:

@@ -18,17 +18,17 @@ def wire_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def inner_model(field: FieldInfo) -> type[BaseModel] | None:
     """The model of the object, or of the objects in the list, that the field holds."""
-    return next((found for found in _classes(field.annotation) if issubclass(found, BaseModel)), None)
+    return next((kind for kind in _classes(field.annotation) if issubclass(kind, BaseModel)), None)
 
 
 def inner_enum(field: FieldInfo) -> type[enum.Enum] | None:
     """The enum that the field's text is one of."""
-    return next((found for found in _classes(field.annotation) if issubclass(found, enum.Enum)), None)
+    return next((kind for kind in _classes(field.annotation) if issubclass(kind, enum.Enum)), None)
 
 
 def holds(field: FieldInfo, kind: type) -> bool:
     """Whether the field's value can be a `kind`: a SecretStr, a number."""
-    return any(issubclass(found, kind) for found in _classes(field.annotation))
+    return any(issubclass(inner, kind) for inner in _classes(field.annotation))
 
 
 def model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:

@@ -1,7 +1,7 @@
 """What older files and clients call the fields of today: one table, and what may stand around the fields.
 
 Keys are taken in any letter case anyway, as the old clients took them; OLD lists what had another name or is
-no longer said.
+no longer there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Old:
-    """What became of an old key: `to` is its key now (empty: no longer said), `convert` makes the value."""
+    """What became of an old key: `to` is its key now (empty: it is dropped), `convert` makes the value."""
 
     to: str = ""
     convert: Callable[[Any], Any] = str
@@ -42,7 +42,7 @@ ENVELOPE = (
     "type",
 )
 
-_TOLD_BY_THE_SERVICE = dict.fromkeys(
+_SHOWN_BY_THE_SERVICE = dict.fromkeys(
     ("creationtime", "errors", "provisioningstate", "provisioningstatetransitiontime"), Old()
 )
 
@@ -57,14 +57,14 @@ OLD: dict[str, dict[str, Old]] = {
         "executionstatetransitiontime": Old(),
         "executioninfo": Old(),
         "batchairanks": Old(),
-        **_TOLD_BY_THE_SERVICE,
+        **_SHOWN_BY_THE_SERVICE,
     },
     "ClusterSpec": {
         "allocationstate": Old(),
         "allocationstatetransitiontime": Old(),
         "currentnodecount": Old(),
         "nodestatecounts": Old(),
-        **_TOLD_BY_THE_SERVICE,
+        **_SHOWN_BY_THE_SERVICE,
     },
     "OutputDirectory": {"type": Old()},
     "ResourceRef": {"resourcegroup": Old()},

@@ -109,9 +109,9 @@ class MountVolumes(WireModel):
         return self
 
 
-def _nested(places: Iterable[str], others: Iterable[str]) -> str:
+def _nested(paths: Iterable[str], others: Iterable[str]) -> str:
     """The first two paths of which one is inside the other, or an empty string."""
-    pairs = ((PurePosixPath(a), PurePosixPath(b)) for a in places for b in others)
+    pairs = ((PurePosixPath(a), PurePosixPath(b)) for a in paths for b in others)
     return next((f"{a} and {b}" for a, b in pairs if a in b.parents or b in a.parents), "")
 
 

@@ -58,9 +58,9 @@ class WireModel(BaseModel):
             model = cls.model_validate_json(json.dumps(body))
         except ValidationError as error:
             between = [Problem(cls.wrapper, text) for text in cls.conflicts(body)]
-            told = {problem.path for problem in problems + between}
-            found = [item for item in problems_of(error, cls, cls.wrapper) if item.path not in told]
-            raise SpecError(problems + found + between, what=cls.what) from None
+            known = {problem.path for problem in problems + between}
+            others = [item for item in problems_of(error, cls, cls.wrapper) if item.path not in known]
+            raise SpecError(problems + others + between, what=cls.what) from None
         if problems:
             raise SpecError(problems, what=cls.what)
         return model
