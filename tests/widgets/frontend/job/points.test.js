@@ -109,3 +109,16 @@ test("a log that starts again has fewer points", () => {
   table.settle();
   assert.deepEqual([table.rates.all, table.rates.ranks], [[], []]);
 });
+
+test("a rank counts with its latest value, however long ago that was", () => {
+  const table = tableOf([1, 0, 5, 1], [1, 1, 7, 1], [2, 0, 6, 1], [3, 0, 6, 1]);
+  table.add(4, ...columns([4, 0, 6, 1]));
+  table.settle();
+  assert.deepEqual(table.rates.all, [12, 13, 13, 13]);
+});
+
+test("what is no number counts for none in the mean, and alone makes a hole", () => {
+  assert.deepEqual(tableOf([1, 0, 5, NaN], [1, 1, 5, 4]).losses.all, [4]);
+  assert.deepEqual(tableOf([1, 0, 5, 2], [2, 0, 5, NaN]).losses.all, [2, null]);
+  assert.deepEqual(tableOf([1, 0, 5, NaN]).losses.all, [null]);
+});

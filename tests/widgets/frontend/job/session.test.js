@@ -3,14 +3,14 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 
 import { Session } from "../../../../batchai_magics/widgets/frontend/job/session.js";
 
-let sent, take, kernel, model, session;
+let sent, take, closed, kernel, model, session;
 
 beforeEach(() => {
   mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
   sent = [];
   const statusChanged = { connect: (slot) => (kernel = (status) => slot(null, status)), disconnect: () => (kernel = () => {}) };
   const widget_manager = { kernel: { statusChanged } };
-  model = { widget_manager, on: (_, listener) => (take = listener), off: () => {}, get: () => ({}), send: (content) => sent.push(content) };
+  model = { widget_manager, on: (event, listener) => event === "msg:custom" && (take = listener), off: (event) => (closed = event), get: () => ({}), send: (content) => sent.push(content) };
   session = new Session(model);
 });
 afterEach(() => {
@@ -130,6 +130,7 @@ test("what several wrote is told apart, also what rank 0 wrote", () => {
 test("the lines of rank 0 are not those of the whole file", () => {
   assert.notEqual(session.log("stdout.txt", 0), session.log("stdout.txt"));
   assert.equal(session.log("stdout.txt", 0), session.log("stdout.txt", 0));
+  assert.notEqual(session.log("stdout.txt", 0), session.log("stdout.txt", 1));
 });
 
 test("a view says hello until the kernel answers", () => {
@@ -259,7 +260,7 @@ test("a session that is closed says no more, and its view hears so", () => {
   session.close();
   mock.timers.tick(60_000);
   assert.deepEqual(kinds(), ["read", "ready"]);
-  assert.deepEqual(news, [["closed", "", 0]]);
+  assert.deepEqual([news, closed], [[["closed", "", 0]], "msg:custom"]);
 });
 
 test("a page that only looks is heard of all the same", () => {
@@ -268,4 +269,47 @@ test("a page that only looks is heard of all the same", () => {
   assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["alive", 1]]);
   for (let seq = 2; seq <= 16; seq += 1) batch(seq);
   assert.deepEqual(kinds(), ["alive"]);
+});
+
+test("a batch tells what is new in it, and nothing else", () => {
+  const news = heard();
+  assert.equal(session.isAnswered, false);
+  batch(1, { logs: [part(0, 4)] }, [line("one\n")]);
+  batch(2, { points: { first: 0, generation: 0 } }, point(10, 100));
+  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Int32Array([1]), new Int32Array([0]), new Float32Array([1])]);
+  assert.deepEqual(news, [["log", "stdout.txt", 1], ["points", "", 0], ["points", "", 0], ["complete", "", 0]]);
+  assert.equal(session.isAnswered, true);
+});
+
+test("a view is kept when the kernel says so", () => {
+  const news = heard();
+  assert.equal(session.isKept, false);
+  take({ kind: "keep" }, []);
+  assert.deepEqual([session.isKept, news], [true, [["keep", "", 0]]]);
+});
+
+test("a message of no known kind is no news", () => {
+  const news = heard();
+  take({ kind: "rates" }, []);
+  assert.deepEqual(news, []);
+});
+
+test("numbers are read wherever they lie in a message", () => {
+  const raw = new Uint8Array(41);
+  const unaligned = point(10, 100).map((column, i) => {
+    raw.set(new Uint8Array(column.buffer), 1 + 8 * i);
+    return new DataView(raw.buffer, 1 + 8 * i, 4);
+  });
+  take({ kind: "batch", seq: 1, complete: false, points: { first: 0, generation: 0 } }, unaligned);
+  session.points.settle();
+  assert.deepEqual([session.points.steps, session.points.rates.all], [[10], [100]]);
+});
+
+test("lines of a rank before those that are here are not new, and take none away", () => {
+  const news = heard();
+  lines(40, 60, 60, "c\n", [50]);
+  lines(20, 40, 60, "b\n", [30]);
+  lines(0, 20, 60, "", []);
+  assert.deepEqual(news.map(([, , added]) => added), [0, 0, 0]);
+  assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["b", "c"]);
 });

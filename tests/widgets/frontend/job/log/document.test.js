@@ -32,7 +32,7 @@ test("bytes that are known are not added again", () => {
 
 test("a hole is a gap that knows its lines", () => {
   const log = new LogDocument();
-  log.append(0, bytes("one\n"));
+  assert.equal(log.append(0, bytes("one\n")), 1);
   log.append(100, bytes("late\n"), 7);
   assert.deepEqual(texts(log), ["one", "[4,100)", "late"]);
   assert.equal(log.rows[1].lines, 7);
@@ -164,6 +164,10 @@ test("the lines that several holes have are summed up where all are known", () =
   log.append(100, bytes("x"), 7);
   log.append(200, bytes("y\n"), 3);
   assert.deepEqual([texts(log), log.rows[0].lines], [["[0,200)", "y"], 10]);
+  const third = new LogDocument();
+  third.append(100, bytes("x"), 5);
+  third.append(200, bytes("y\n"), null);
+  assert.equal(third.rows[0].lines, null);
   const other = new LogDocument();
   other.append(100, bytes("x"), null);
   other.append(200, bytes("y\n"), 3);
@@ -235,4 +239,57 @@ test("a line may be as long as is shown, and end as on Windows", () => {
   const long = new LogDocument();
   long.append(0, bytes(`${"x".repeat(5000)}\n`));
   assert.equal(texts(long)[0], `${"x".repeat(4000)} … 1.0 KB more in this line`);
+});
+
+test("a page is cut at the end of its gap, wherever that is", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("aa\n"));
+  log.append(9, bytes("end\n"));
+  log.fill(3, bytes("bb\ncc\nend\n"));
+  assert.deepEqual(texts(log), ["aa", "bb", "cc", "end"]);
+});
+
+test("a row has a writer only where one is known", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a\n"));
+  log.append(2, bytes("b\n"), null, () => -1);
+  assert.deepEqual(log.rows, [{ start: 0, end: 2, text: "a" }, { start: 2, end: 4, text: "b" }]);
+});
+
+test("the lines of one rank end where they do, and fill nothing but a gap", () => {
+  const log = new LogDocument(0);
+  log.extend(50);
+  log.fillLines(0, 50, bytes("a\nbb\n"), [4, 10]);
+  log.fillLines(4, 50, bytes("x\n"), [4]);
+  assert.deepEqual(log.rows, [{ start: 4, end: 6, text: "a" }, { start: 10, end: 13, text: "bb" }]);
+});
+
+test("what becomes one gap has the lines of its rows and of its gaps", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a\n"));
+  log.append(100, bytes("b\n"), 7);
+  for (let i = 0; i < 20; i += 1) log.append(log.end, bytes("x\n"));
+  log.trim(10, log.end);
+  assert.equal(log.rows[0].lines, 1 + 7 + 1 + 10);
+  const rows = log.rows;
+  log.trim(10, log.end);
+  assert.equal(log.rows, rows, "nothing is done where nothing is to be");
+});
+
+test("a short line keeps what it was overwritten with for its look", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("10%\r20%\n"));
+  assert.deepEqual(texts(log), ["10%\r20%"]);
+});
+
+test("of an unfinished line so much is kept and no more, the newest state where it was overwritten", () => {
+  const sized = (...parts) => {
+    const log = new LogDocument();
+    log.append(0, bytes(parts.join("")));
+    return [log.open.length, log.open[0]];
+  };
+  assert.deepEqual(sized("x".repeat(60_000)), [60_000, 120]);
+  assert.deepEqual(sized("x".repeat(70_000)), [1 << 16, 120]);
+  assert.deepEqual(sized("x".repeat(40_000), "\r", "y".repeat(40_000)), [40_001, 13]);
+  assert.deepEqual(sized("x", "\r", "y".repeat(70_000)), [1 << 16, 13]);
 });

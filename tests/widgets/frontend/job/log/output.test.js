@@ -64,6 +64,7 @@ test("who wrote a byte is told from the first byte on, also of rank 0", () => {
   const rankAt = ranksFrom(100, new Int32Array([0, 0, 5, 3, 9, -1]));
   assert.deepEqual([99, 100, 104, 105, 108, 109, 500].map(rankAt), [-1, 0, 0, 3, 3, -1, -1]);
   assert.equal(rankOf({ text: "[1,3]<stdout>:x", rank: 0 }), 3);
+  assert.deepEqual(["[3]<stdout>:x", "[12345,3]<stdout>:x", "see [1,3]<stdout>:x"].map((text) => rankOf({ text })), [3, 3, -1]);
 });
 
 test("each line knows who wrote it, also one that came in two pieces", () => {
