@@ -11,15 +11,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.errors import NotFoundError
+from batchai_magics.backends.base import Backend, Chunk, FileRef, Look, Watcher
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.resources import Cluster, JobResource, Resource
 
 SHORTEST_S = 0.05  # between two looks while something happens
 LONGEST_S = 0.5  # while nothing does
@@ -27,7 +26,6 @@ GROWTH = 1.3
 PIECE_BYTES = 1 << 20
 MOST_PIECES = 16  # of one file in one look
 METRICS_FILE = OUT
-UNKNOWN_SIZE = -1
 
 
 @dataclass(frozen=True)
@@ -83,46 +81,56 @@ def events(
     stop = stop or threading.Event()
     wait = wait or stop.wait
     follower = Follower(backend, id, files, patterns or {})
-    delay_s = SHORTEST_S
+    delays = _Delays(backend)
     while not stop.is_set():
-        seen = follower.poll()
+        seen = follower.poll(wait_s=delays.wait_s)
         yield from seen
         if follower.is_over:
             return
-        delay_s = SHORTEST_S if seen else min(LONGEST_S, delay_s * GROWTH)
+        delay_s = delays.after(is_news=bool(seen))
         if not follower.is_behind:
             wait(delay_s)
 
 
 def endings(
-    backend: Backend,
-    experiment: ResourceId,
-    jobs: Collection[ResourceId],
-    *,
-    wait: Callable[[float], object] = time.sleep,
+    backend: Backend, jobs: Collection[ResourceId], *, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[Collection[ResourceId]]:
-    """Those of an experiment's jobs that have ended, or are gone, since the last look, until none is left.
+    """Those of these jobs that have ended, or are gone, since the last look, until none is left.
 
-    All are looked at together. A look that finds none gives nothing but a moment to show something else.
+    All are looked at together. A look that finds none gives nothing but a moment to do something else.
     """
     left = {id.key: id for id in jobs}
-    delay_s = SHORTEST_S
+    watcher = Watcher(backend, jobs)
+    delays = _Delays(backend)
     while left:
-        found = [job for job in backend.list(experiment, Kind.JOB) if isinstance(job, JobResource)]
-        going_on = {job.id.key for job in found if not job.state.is_final}
-        over = [id for key, id in left.items() if key not in going_on]
-        left = {key: id for key, id in left.items() if key in going_on}
+        look = watcher.look()
+        over = [] if look is None else [id for id in left.values() if _has_ended(look.of(id))]
+        for id in over:
+            del left[id.key]
         yield over
-        delay_s = SHORTEST_S if over else min(LONGEST_S, delay_s * GROWTH)
+        delay_s = delays.after(is_news=bool(over))
         if left:
             wait(delay_s)
 
 
-@dataclass
-class _Position:
-    """How far a log file was read."""
+def _has_ended(job: Resource | None) -> bool:
+    return not isinstance(job, JobResource) or job.state.is_final
 
-    offset: int = 0
+
+class _Delays:
+    """How long to wait between two looks: briefly after news, ever longer without, at the backend's pace."""
+
+    def __init__(self, backend: Backend) -> None:
+        pace = backend.capabilities.pace
+        self._shortest_s = max(SHORTEST_S, pace.look_s)
+        self._longest_s = max(LONGEST_S, pace.look_s)
+        self._delay_s = self._shortest_s
+        self.wait_s = pace.longest_wait_s
+
+    def after(self, *, is_news: bool) -> float:
+        """The delay after a look, in seconds."""
+        self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * GROWTH)
+        return self._delay_s
 
 
 @dataclass
@@ -135,73 +143,95 @@ class Follower:
     patterns: Mapping[str, str] = field(default_factory=dict)
     is_over: bool = False
     is_behind: bool = False  # there is more to read at once
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self._parser = Parser(self.patterns)
-        self._positions: dict[FileRef, _Position] = {}
+        self._watcher = Watcher(self.backend, [self.id], clock=self.clock)
+        self._due_at = 0.0
+        self._positions: dict[FileRef, int] = {}
         self._job: JobResource | None = None
         self._counts: NodeStateCounts | None = None
+        self._cluster: ResourceId | None = None
+        self._last_look = Look({})
 
-    def poll(self) -> list[Event]:
-        """What is new: the state, the nodes, the logs; a final state comes after the last byte."""
-        if self.is_over:
+    def poll(self, *, wait_s: float = 0.0) -> list[Event]:
+        """What is new: the state, the nodes, the logs; a final state comes after the last byte.
+
+        Nothing as long as the backend's pace forbids to ask; it may wait `wait_s` for news of the log.
+        """
+        if self.is_over or (self.clock() < self._due_at and not self.is_behind):
             return []
-        job = self._show()
+        self._due_at = self.clock() + self.backend.capabilities.pace.look_s
+        look = self._look()
+        job = self._job_in(look)
         news: list[Event] = []
         if job != self._job and not job.state.is_final:
             news.append(StateChanged(job))
-        news += self._nodes(job)
+        news += self._nodes(look, job)
         self.is_behind = False
-        news += self._logs()
+        news += self._logs(0.0 if news or job.state.is_final else wait_s)
         if job.state.is_final and not self.is_behind:
             news += self._end(job)
         self._job = job
         return news
 
-    def _show(self) -> JobResource:
-        job = self.backend.show(self.id)
+    def _look(self) -> Look:
+        """The job and its cluster in the next look; the last one while the pace allows no other."""
+        look = self._watcher.look() or self._last_look
+        job = look.of(self.id)
+        if isinstance(job, JobResource) and self._cluster is None:
+            self._cluster = ResourceId.parse(job.spec.cluster.id)
+            self._watcher.add(self._cluster)
+            look = self._watcher.look() or look
+        self._last_look = look
+        return look
+
+    def _job_in(self, look: Look) -> JobResource:
+        job = look.of(self.id) or self.backend.show(self.id)  # which says in the right words that it is gone
         assert isinstance(job, JobResource)
         return job
 
-    def _nodes(self, job: JobResource) -> list[Event]:
-        try:
-            cluster = self.backend.show(ResourceId.parse(job.spec.cluster.id))
-        except NotFoundError:  # jobs outlive their cluster
-            return []
+    def _nodes(self, look: Look, job: JobResource) -> list[Event]:
+        cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
         if not isinstance(cluster, Cluster) or cluster.node_states == self._counts:
             return []
         self._counts = cluster.node_states
         return [NodesChanged(self.id, cluster.node_states)]
 
-    def _logs(self) -> list[Event]:
-        news: list[Event] = []
-        for file, size_bytes in self._sizes():
-            position = self._positions.setdefault(file, _Position())
-            if size_bytes != position.offset:
-                news += self._read(file, position)
-        return news
-
-    def _sizes(self) -> Iterator[tuple[FileRef, int]]:
+    def _logs(self, wait_s: float) -> Iterator[Event]:
         if self.files is not None:
-            yield from ((file, UNKNOWN_SIZE) for file in self.files)
+            for file in self.files:
+                yield from self._read(file)
             return
-        for found in self.backend.files(self.id):
-            if not found.is_directory:
-                yield FileRef(self.id, found.path), found.size_bytes
-
-    def _read(self, file: FileRef, position: _Position) -> Iterator[Event]:
         for _ in range(MOST_PIECES):
-            chunk = self.backend.read(file, position.offset, PIECE_BYTES)
-            restarted = chunk.size < position.offset
-            if restarted:
+            positions = {file.path: position for file, position in self._positions.items()}
+            chunks = self.backend.tail(self.id, positions, PIECE_BYTES, wait_s=wait_s)
+            for path, chunk in chunks.items():
+                yield from self._take(FileRef(self.id, path), chunk)
+            if all(chunk.end >= chunk.size for chunk in chunks.values()):
+                return
+            wait_s = 0.0
+        self.is_behind = True
+
+    def _read(self, file: FileRef) -> Iterator[Event]:
+        for _ in range(MOST_PIECES):
+            position = self._positions.get(file, 0)
+            chunk = self.backend.read(file, position, PIECE_BYTES)
+            if chunk.size < position:
                 chunk = self.backend.read(file, 0, PIECE_BYTES)
-            position.offset = chunk.end
-            if chunk.data or restarted:
-                yield LogBytes(file, chunk, restarted)
-                yield from self._metrics(file, chunk, restarted)
+            yield from self._take(file, chunk)
             if chunk.end >= chunk.size:
                 return
         self.is_behind = True
+
+    def _take(self, file: FileRef, chunk: Chunk) -> Iterator[Event]:
+        """The events of the next chunk of a file; one that begins before what is known starts it again."""
+        restarted = chunk.offset < self._positions.get(file, 0)
+        self._positions[file] = chunk.end
+        if chunk.data or restarted:
+            yield LogBytes(file, chunk, restarted)
+            yield from self._metrics(file, chunk, restarted)
 
     def _metrics(self, file: FileRef, chunk: Chunk, restarted: bool) -> Iterator[Event]:
         if file.path != METRICS_FILE or file.directory_id != STDOUTERR:

@@ -245,10 +245,10 @@ def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch
     assert waits.told == []
 
 
-def test_a_loop_that_is_stopped_asks_nothing(backend):
+def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
     stop = threading.Event()
     stop.set()
-    assert list(events(None, JOB, stop=stop)) == []
+    assert list(events(Place(tmp_path), JOB, stop=stop)) == []
 
 
 # many jobs
@@ -261,7 +261,7 @@ def test_endings_come_once_in_the_look_that_finds_them(tmp_path):
     place.run("c")
     ids = {name: EXPERIMENT.child(Kind.JOB, name) for name in "abcd"}
     waits = Waits(99, {2: lambda: place.run("c", ExecutionState.FAILED), 3: lambda: place.jobs.pop("b")})
-    told = list(endings(place, EXPERIMENT, list(ids.values()), wait=waits))
+    told = list(endings(place, list(ids.values()), wait=waits))
     assert told == [[ids["a"], ids["d"]], [], [ids["c"]], [ids["b"]]]
     assert waits.told == pytest.approx([0.05, 0.065, 0.05])
 
@@ -269,7 +269,7 @@ def test_endings_come_once_in_the_look_that_finds_them(tmp_path):
 def test_endings_know_names_in_any_letter_case(tmp_path):
     place = Place(tmp_path)
     place.run("Resnet")
-    looks = endings(place, EXPERIMENT, [EXPERIMENT.child(Kind.JOB, "RESNET")], wait=lambda seconds: None)
+    looks = endings(place, [EXPERIMENT.child(Kind.JOB, "RESNET")], wait=lambda seconds: None)
     assert next(looks) == []
 
 

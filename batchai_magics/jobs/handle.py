@@ -76,18 +76,11 @@ class Job:
         Raises TimeoutError after `timeout_s` seconds; the job runs on then, as it does after Ctrl-C.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for _ in self._ticks():
+        for _ in follow.endings(self.backend, [self.id], wait=time.sleep):
             if deadline is not None and time.monotonic() > deadline and not self.is_done:
                 raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
+        self.show()  # a job that was deleted has not ended: this says so
         return self
-
-    def _ticks(self) -> Iterator[None]:
-        """One tick for each look at the state, until it is final."""
-        delay_s = follow.SHORTEST_S
-        while not self.is_done:
-            yield
-            time.sleep(delay_s)
-            delay_s = min(follow.LONGEST_S, delay_s * follow.GROWTH)
 
     def __await__(self) -> Generator[Any, None, Job]:
         return asyncio.to_thread(self.wait).__await__()

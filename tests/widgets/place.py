@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Chunk, OutputFile
+from batchai_magics.backends.base import Capabilities, Chunk, OutputFile, PlainAnswers
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ExecutionInfo
@@ -30,8 +30,10 @@ class Subject:
         self.backend, self.id = backend, id
 
 
-class Place:
+class Place(PlainAnswers):
     """One cluster and one experiment. `run` adds a job, `looks` counts what was asked for."""
+
+    capabilities = Capabilities(name="place")
 
     def __init__(self, folder, nodes=NODES):
         self.folder = Path(folder)
@@ -73,9 +75,7 @@ class Place:
     def show(self, id):
         self.looks += 1
         if id.kind is Kind.JOB:
-            if id.name not in self.jobs:
-                raise NotFoundError("gone", code="JobNotFound")
-            return self.jobs[id.name]
+            return self.job(id)
         settings = {"vmSize": "Standard_NC6", "userAccountSettings": ACCOUNT, "scaleSettings": self.scale}
         spec = ClusterSpec.from_wire({"properties": settings})
         counts = {f"{state.value}_node_count": self.states.count(state) for state in NodeState}
@@ -83,6 +83,12 @@ class Place:
         allocation = AllocationState.STEADY if is_steady else AllocationState.RESIZING
         made = Provisioning(START, START)
         return Cluster(id, spec, made, allocation, START, NodeStateCounts(**counts))
+
+    def job(self, id):
+        found = {name.lower(): job for name, job in self.jobs.items()}.get(id.name.lower())
+        if found is None:
+            raise NotFoundError("gone", code="JobNotFound")
+        return found
 
     def nodes(self, id):
         running = [job.id for job in self.jobs.values() if job.state is ExecutionState.RUNNING]
@@ -119,7 +125,7 @@ class Place:
     def read(self, file, offset=0, limit=1 << 20):
         path = self.folder / file.job.name / file.path
         data = path.read_bytes() if path.exists() else b""
-        is_over = self.jobs[file.job.name].state.is_final
+        is_over = self.job(file.job).state.is_final
         return Chunk(data[offset : offset + limit], offset, len(data), is_over)
 
 

@@ -4,7 +4,7 @@ import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Chunk, OutputFile, Span
+from batchai_magics.backends.base import Capabilities, Chunk, OutputFile, PlainAnswers, Span
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
@@ -53,8 +53,10 @@ FAILURE = {
 }
 
 
-class ScriptedBackend:
+class ScriptedBackend(PlainAnswers):
     """One job. `write` adds to its log, `finish` ends it."""
+
+    capabilities = Capabilities(name="scripted")
 
     def __init__(self, folder):
         self.folder = Path(folder)

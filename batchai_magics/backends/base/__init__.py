@@ -12,10 +12,18 @@ Promises, each with a contract test in tests/contract:
  8. No verb blocks for a job's duration; waiting is `follow`'s alone.
  9. `terminate` ends every process of the job; `delete` of a job does that first; a command on a node ends
     when nobody reads what it writes any more.
-10. A description that needs more than `capabilities` is refused by name before anything is written.
+10. A description that needs more than `capabilities` is refused by name before anything is sent or written.
 11. A file is on a share whole or not at all; an upload that stopped goes on, and its digest is checked.
+12. A look tells of each job and cluster what `show` tells; it is one question, however many there are.
+13. A tail gives the bytes that `read` gives, of every log at once; it is repeatable, and a log that was cut
+    begins again.
+14. Pages of a list, one after the other, are the list; each goes on where the one before it ended, whatever
+    came and went meanwhile.
+15. When a job has ended, every rank's exit code, node and time are told, and the first that failed is first.
+16. A facet that a backend has not is None, and who asks for it is told its name.
 """
 
+from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
 from batchai_magics.backends.base.facets import (
     ACCOUNTS,
     CONTAINERS,
@@ -32,16 +40,19 @@ from batchai_magics.backends.base.facets import (
     SetupLogs,
     Usages,
 )
+from batchai_magics.backends.base.looks import Look, Watcher
+from batchai_magics.backends.base.plain import BackendBase, PlainAnswers
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, ShareFile, Storage
 from batchai_magics.backends.base.values import (
-    Capabilities,
     Chunk,
     CommandBytes,
     CommandEnd,
     CommandOutput,
     ExperimentSpec,
     FileRef,
+    Listing,
+    Page,
     Span,
     Spec,
     WorkspaceSpec,
@@ -62,6 +73,7 @@ __all__ = [
     "USAGES",
     "Accounts",
     "Backend",
+    "BackendBase",
     "Capabilities",
     "Chunk",
     "CommandBytes",
@@ -71,8 +83,13 @@ __all__ = [
     "Facet",
     "FileRef",
     "Groups",
+    "Listing",
+    "Look",
     "NodeCommands",
     "OutputFile",
+    "Pace",
+    "Page",
+    "PlainAnswers",
     "Preemption",
     "ResourceGroup",
     "SetupLogs",
@@ -83,6 +100,8 @@ __all__ = [
     "StorageAccount",
     "Usage",
     "Usages",
+    "Watcher",
     "WorkspaceSpec",
     "Written",
+    "refuse_beyond",
 ]

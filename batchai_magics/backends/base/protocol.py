@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+from batchai_magics.backends.base.capabilities import Capabilities
 from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
+from batchai_magics.backends.base.looks import Look
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import (
-    Capabilities,
-    Chunk,
-    FileRef,
-    Spec,
-)
+from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Page, Spec
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
@@ -68,8 +65,8 @@ class Backend(Protocol):
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands; NotFoundError when there is none."""
 
-    def list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
-        """The resources of a kind directly inside `parent`, oldest first.
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
+        """The resources of a kind directly inside `parent`, oldest first: all, or a page of them.
 
         Workspaces: those of the group that `parent` names, whether it exists or not.
         """
@@ -96,6 +93,29 @@ class Backend(Protocol):
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""
+
+    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+        """Jobs and clusters as `show` gives them, in one question; those that are not there are left out.
+
+        With `wait_s` it may wait so long, if the backend's pace allows it, for something not to be as it was
+        in `since`.
+        """
+
+    def tail(
+        self,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of a job's logs, by path in its directory `stdouterr`, in one question.
+
+        `positions` says how far each is known; a log that it does not name is not known at all. Of each log
+        at most `limit` bytes are given, and logs without any new byte are left out. One that is shorter than
+        is known was cut: its chunk begins at 0. With `wait_s` it may wait so long, if the pace allows it,
+        for new bytes or the job's end.
+        """
 
     def close(self) -> None:
         """Lets go of what is held open; jobs run on."""

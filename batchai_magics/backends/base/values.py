@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
+from batchai_magics.models.resources import Resource
 
 
 @dataclass(frozen=True)
@@ -76,17 +77,23 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Capabilities:
-    """What a backend can do. A description that needs more is refused by the field's name."""
+class Page:
+    """A part of a list: at most `size` resources after those that the page before has told."""
 
-    name: str
-    containers: bool = True
-    setup_tasks: bool = True
-    auto_scale: bool = True
-    file_servers: bool = True
-    unmanaged_mounts: bool = True
-    key_vault: bool = True
-    runs_here: bool = False  # jobs share this machine's interpreter and file system
+    size: int | None = None
+    after: str = ""  # what `next` of the page before says; empty for the first one
+
+
+class Listing(tuple[Resource, ...]):
+    """Resources, oldest first; `next` is the page after these, None when there is none."""
+
+    next: Page | None
+
+    def __new__(cls, resources: Iterable[Resource] = (), next: Page | None = None) -> Listing:
+        """The resources of one page."""
+        made = super().__new__(cls, resources)
+        made.next = next
+        return made
 
 
 @dataclass(frozen=True)

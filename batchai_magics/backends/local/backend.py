@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, FileRef, OutputFile, Span, Spec, Written
+from batchai_magics.backends.base import (
+    BackendBase,
+    Capabilities,
+    Chunk,
+    FileRef,
+    Listing,
+    Look,
+    OutputFile,
+    Page,
+    Span,
+    Spec,
+    Written,
+)
 from batchai_magics.backends.local import creation, deletion, devices
 from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
@@ -28,14 +40,18 @@ from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, Node, Resource
 
-CAPABILITIES = Capabilities(name="local", key_vault=False, runs_here=True)
+CAPABILITIES = Capabilities(name="local", key_vault=False, logins=False, known_sizes=True)
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 
 
-class LocalBackend:
+class LocalBackend(BackendBase):
     """Jobs on this machine. State, shares and logs are below `home`; any number of processes may share it."""
 
     capabilities = CAPABILITIES
+    storage: LocalStorage
+    containers: LocalStorage
+    accounts: LocalAccounts
+    groups: Groups
 
     def __init__(self, home: Path, *, limits: Limits | None = None) -> None:
         self.layout = Layout(Path(home).expanduser().absolute())
@@ -52,7 +68,7 @@ class LocalBackend:
         self._supervisors: list[subprocess.Popen[bytes]] = []
         self._lock = threading.RLock()
 
-    def create(self, id: ResourceId, spec: Spec) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
         draft = creation.check(self.layout, id, spec, container_command=self.limits.container_command)
         is_new = creation.insert(self.store, self.layout, draft, limits=self.limits)
@@ -68,18 +84,26 @@ class LocalBackend:
         with self.store.read() as db:
             return showing.resource(db, resources.get(db, id))
 
-    def list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
         self.settle()
+        page = page or Page()
         with self.store.read() as db:
-            if kind is Kind.WORKSPACE:
-                found = resources.workspaces(db, beside=parent)
-            else:
+            if kind is not Kind.WORKSPACE:
                 resources.get(db, parent)
-                found = resources.of_kind(db, parent, kind)
-            return [showing.resource(db, row) for row in found]
+            found = resources.children(db, parent, kind, page)
+            shown = found[: page.size]
+            after = None if len(found) == len(shown) else Page(page.size, str(shown[-1].seq))
+            return Listing((showing.resource(db, row) for row in shown), after)
 
-    def update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
+    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+        """Jobs and clusters as they stand, all read in one transaction."""
+        self.settle()
+        with self.store.read() as db:
+            found = [showing.resource(db, row) for row in resources.some(db, ids)]
+        return Look({resource.id.key: resource for resource in found})
+
+    def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
         """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
         stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.limits.core_quota))
         self.settle(is_due=True)
@@ -124,10 +148,31 @@ class LocalBackend:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         self.settle()
         folder, run = self._directory(file.job, file.directory_id)
-        is_complete = not run.is_open  # looked at before the size
-        path = outputs.inside(folder, file.path)
-        chunk = outputs.read(path, offset, limit, is_complete=is_complete)
         stream = _STREAMS.get(file.path) if file.directory_id == STDOUTERR else None
+        return self._chunk(outputs.inside(folder, file.path), stream, run, offset, limit)
+
+    def tail(
+        self,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all of a job's logs; the store is asked once."""
+        self.settle()
+        folder, run = self._directory(job, STDOUTERR)
+        chunks: dict[str, Chunk] = {}
+        for name, size in outputs.sizes(folder):
+            position = positions.get(name, 0)
+            if size != position:
+                start = position if size > position else 0
+                chunks[name] = self._chunk(folder / name, _STREAMS.get(name), run, start, limit)
+        return chunks
+
+    def _chunk(self, path: Path, stream: str | None, run: JobRow, offset: int, limit: int) -> Chunk:
+        is_complete = not run.is_open  # looked at before the size
+        chunk = outputs.read(path, offset, limit, is_complete=is_complete)
         if not stream or not chunk.data:
             return chunk
         job = self.layout.job(run.guid)

@@ -15,21 +15,19 @@ CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
 
 
 def check(spec: Spec) -> None:
-    """Raises a CapabilityError that names the first field this backend cannot honour."""
+    """Raises an error that names what this machine cannot do with a description."""
     if isinstance(spec, ClusterSpec):
         lookup(spec.vm_size)
     elif isinstance(spec, JobSpec):
         _check_credentials(spec)
-        _refuse("secrets[].valueSecretReference", any(s.value_secret_reference for s in spec.secrets or ()))
 
 
 def _check_credentials(spec: JobSpec) -> None:
     source = spec.container_settings.image_source_registry if spec.container_settings else None
     credentials = source.credentials if source else None
-    if credentials and not credentials.password_secret_reference and not credentials.password:
+    if credentials and not credentials.password:
         path = f"properties.{CREDENTIALS}.password"
         raise SpecError([Problem(path, "this field is required", "it is kept nowhere: give it each time")])
-    _refuse(f"{CREDENTIALS}.passwordSecretReference", credentials and credentials.password_secret_reference)
 
 
 def check_engine(spec: JobSpec, engine: Sequence[str]) -> None:

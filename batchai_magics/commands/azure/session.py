@@ -51,7 +51,7 @@ def set_account(context: Context, arguments: Namespace) -> Choice | Noted:
     """The session's subscription; this machine has one only, which stays."""
     if not arguments.name:
         raise UsageError("account set: the following arguments are required: --subscription/-s")
-    if not context.backend.capabilities.runs_here:
+    if context.backend.capabilities.logins:
         return Choice(replace(context.settings, subscription=arguments.name))
     told = f"This machine has one subscription ({context.settings.subscription}); it stays chosen."
     return Noted(None, (told,))
@@ -150,4 +150,4 @@ def _known(namespace: str) -> str:
 
 
 def _nothing(context: Context) -> tuple[str, ...]:
-    return (NOTHING_TO_DO,) if context.backend.capabilities.runs_here else ()
+    return () if context.backend.capabilities.logins else (NOTHING_TO_DO,)

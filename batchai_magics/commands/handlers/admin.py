@@ -22,14 +22,14 @@ GENERATED = (
 def settings(arguments: Namespace, given: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
     """The `userAccountSettings`: the file's, and what the options put in their place.
 
-    Nobody logs in to nodes of this machine, so that here neither password nor key is asked for.
+    Where nobody logs in to nodes, neither password nor key is asked for.
     """
     name = _first(arguments.user_name, given.get("adminUserName"), getpass.getuser)
     if not name:
         raise refusal("Please provide admin user name.", hint="Add -u.")
     password = arguments.password or given.get("adminUserPassword")
     key = _public_key(arguments, given.get("adminUserSshPublicKey"), is_needed=not password)
-    if not (password or key or backend.capabilities.runs_here):
+    if backend.capabilities.logins and not (password or key):
         raise refusal(
             "Please provide admin user password or ssh key.", hint="Add -p, -k or --generate-ssh-keys."
         )

@@ -50,7 +50,7 @@ def wait(context: Context, arguments: Namespace) -> Work:
 def _waiting(
     context: Context, id: ResourceId, jobs: Sequence[Resource]
 ) -> Generator[int, None, list[Resource]]:
-    for ended in endings(context.backend, id, [job.id for job in jobs]):
+    for ended in endings(context.backend, [job.id for job in jobs]):
         yield len(ended)
     waited_for = {job.id.key for job in jobs}
     left = [job for job in resources.inside(context, id, Kind.JOB) if job.id.key in waited_for]

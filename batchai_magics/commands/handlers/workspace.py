@@ -64,8 +64,8 @@ def _group_location(context: Context, group: str) -> str:
 
 
 def check_size(context: Context, size: str) -> None:
-    """Refuses an unknown VM size before anything is made, where sizes are known: on this machine."""
-    if context.backend.capabilities.runs_here:
+    """Refuses an unknown VM size before anything is made, where sizes are known."""
+    if context.backend.capabilities.known_sizes:
         lookup(size)
 
 

@@ -45,7 +45,7 @@ def test_there_is_one_subscription(do, context):
 
 
 def test_elsewhere_the_subscription_is_chosen(do, context, monkeypatch):
-    away = replace(context.backend.capabilities, runs_here=False)
+    away = replace(context.backend.capabilities, logins=True)
     monkeypatch.setattr(context.backend, "capabilities", away)
     assert do("account set --subscription mine").value.settings.subscription == "mine"
 

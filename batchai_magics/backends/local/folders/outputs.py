@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -17,6 +19,14 @@ def listing(folder: Path, path: str) -> list[OutputFile]:
         return []
     entries = sorted(os.scandir(level), key=lambda entry: entry.name)
     return [_entry(entry, path) for entry in entries if is_inside(folder, Path(entry.path))]
+
+
+def sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    """The files right in a folder by name, with their sizes in bytes; no links that lead out of it."""
+    with contextlib.suppress(FileNotFoundError):
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            if is_inside(folder, Path(entry.path)) and entry.is_file():
+                yield entry.name, entry.stat().st_size
 
 
 def _entry(entry: os.DirEntry[str], path: str) -> OutputFile:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from batchai_magics.backends.base import Page
 from batchai_magics.backends.service import refusals
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
+
+MOST_KEYS = 500  # in one query
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,12 @@ class ResourceRow:
     spec: str  # wire JSON without secrets
     fingerprint: str  # of the description
     created: float
+    seq: int  # their order of creation
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> ResourceRow:
         """The row as a value."""
-        return cls(ResourceId.parse(row["id"]), row["spec"], row["fingerprint"], row["created"])
+        return cls(ResourceId.parse(row["id"]), row["spec"], row["fingerprint"], row["created"], row["seq"])
 
 
 def find(db: sqlite3.Connection, id: ResourceId) -> ResourceRow | None:
@@ -46,17 +50,32 @@ def by_key(db: sqlite3.Connection, key: str) -> ResourceRow:
     return ResourceRow.of(db.execute("SELECT * FROM resource WHERE key = ?", (key,)).fetchone())
 
 
-def of_kind(db: sqlite3.Connection, parent: ResourceId, kind: Kind) -> list[ResourceRow]:
-    """The resources of a kind inside `parent`, oldest first."""
-    query = "SELECT * FROM resource WHERE parent = ? AND kind = ? ORDER BY seq"
-    return [ResourceRow.of(row) for row in db.execute(query, (parent.key, kind.value)).fetchall()]
+def children(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> list[ResourceRow]:
+    """The resources of a kind inside `parent` (workspaces: in its group), oldest first.
+
+    They are one more than the page has if it is not the last one.
+    """
+    key = parent_key(parent.workspace_id) if kind is Kind.WORKSPACE else parent.key
+    query = "SELECT * FROM resource WHERE parent = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?"
+    size = -1 if page.size is None else page.size + 1
+    found = db.execute(query, (key, kind.value, int(page.after or 0), size)).fetchall()
+    return [ResourceRow.of(row) for row in found]
 
 
-def workspaces(db: sqlite3.Connection, *, beside: ResourceId | None = None) -> list[ResourceRow]:
-    """All workspaces, oldest first; or only those of the resource group that a resource is in."""
-    parent = parent_key(beside.workspace_id) if beside else ""
-    query = "SELECT * FROM resource WHERE kind = ? AND ? IN ('', parent) ORDER BY seq"
-    return [ResourceRow.of(row) for row in db.execute(query, (Kind.WORKSPACE.value, parent)).fetchall()]
+def some(db: sqlite3.Connection, ids: Collection[ResourceId]) -> Iterator[ResourceRow]:
+    """Those of these resources that there are."""
+    keys = [id.key for id in ids]
+    for start in range(0, len(keys), MOST_KEYS):
+        part = keys[start : start + MOST_KEYS]
+        marks = ", ".join("?" * len(part))
+        for row in db.execute(f"SELECT * FROM resource WHERE key IN ({marks})", part).fetchall():
+            yield ResourceRow.of(row)
+
+
+def workspaces(db: sqlite3.Connection) -> list[ResourceRow]:
+    """All workspaces, oldest first."""
+    query = "SELECT * FROM resource WHERE kind = ? ORDER BY seq"
+    return [ResourceRow.of(row) for row in db.execute(query, (Kind.WORKSPACE.value,)).fetchall()]
 
 
 def inside(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:

@@ -1,0 +1,81 @@
+"""What a backend can do and how often it may be asked; a description that needs more is refused here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from batchai_magics.backends.base.values import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.errors import CapabilityError
+from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.models.file_server import FileServerSpec
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often a backend may be asked for what is new."""
+
+    look_s: float = 0.0  # between two looks, and between two tails of one job; 0: as often as one likes
+    longest_wait_s: float = 0.0  # how long a look or a tail may wait for news; 0: it answers at once
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend can do. A description that needs more is refused by the field's name."""
+
+    name: str
+    containers: bool = True
+    setup_tasks: bool = True
+    auto_scale: bool = True
+    file_servers: bool = True
+    unmanaged_mounts: bool = True
+    key_vault: bool = True
+    logins: bool = True  # people log in: to the subscription, and to nodes with a password or a key
+    known_sizes: bool = False  # it has the VM sizes of our table, and no others
+    pace: Pace = Pace()
+
+
+# Capability → the fields below `properties` that need it.
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "containers": ("containerSettings",),
+    "setup_tasks": ("nodeSetup.setupTask",),
+    "auto_scale": ("scaleSettings.autoScale",),
+    "file_servers": ("mountVolumes.fileServers", "nodeSetup.mountVolumes.fileServers"),
+    "unmanaged_mounts": (
+        "mountVolumes.unmanagedFileSystems",
+        "nodeSetup.mountVolumes.unmanagedFileSystems",
+    ),
+    "key_vault": (
+        "secrets[].valueSecretReference",
+        "containerSettings.imageSourceRegistry.credentials.passwordSecretReference",
+    ),
+}
+
+
+def refuse_beyond(capabilities: Capabilities, spec: Spec | ClusterPatch) -> None:
+    """Raises a CapabilityError that names the first field that the backend cannot honour."""
+    if isinstance(spec, WorkspaceSpec | ExperimentSpec):
+        return
+    if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
+        raise _refusal("a file server", capabilities.name)
+    properties = spec.to_wire().get("properties") or {}
+    for capability, paths in _FIELDS.items():
+        for path in () if getattr(capabilities, capability) else paths:
+            if _is_given(properties, path):
+                raise _refusal(f"properties.{path}", capabilities.name)
+
+
+def _refusal(what: str, name: str) -> CapabilityError:
+    hint = "Leave it out; nothing was written."
+    return CapabilityError(f"{what} is not supported by the {name} backend", code="NotSupported", hint=hint)
+
+
+def _is_given(wire: Any, path: str) -> bool:
+    """Whether wire JSON has something other than nothing at a path; `[]` is any item of a list."""
+    name, _, rest = path.partition(".")
+    value = wire.get(name.removesuffix("[]")) if isinstance(wire, Mapping) else None
+    if not rest:
+        return bool(value)
+    items = value if isinstance(value, list) else [value]
+    return any(_is_given(item, rest) for item in items)

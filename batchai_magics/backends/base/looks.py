@@ -1,0 +1,145 @@
+"""Many things looked at in one question: states of jobs and clusters, new bytes of a job's logs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakSet
+
+from batchai_magics.backends.base.values import Chunk, FileRef
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import Resource
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.protocol import Backend
+
+FRESH_S = 0.05  # a look that another watcher has just taken is as good as a new one
+
+
+@dataclass(frozen=True)
+class Look:
+    """Jobs and clusters as they stand, by `id.key`; what is not there is left out."""
+
+    states: Mapping[str, Resource]
+
+    def of(self, id: ResourceId) -> Resource | None:
+        """The resource, or None when it was not there."""
+        return self.states.get(id.key)
+
+
+def plain_look(backend: Backend, ids: Collection[ResourceId]) -> Look:
+    """A look made from `show`, and from `list` where several are of one parent."""
+    families: dict[tuple[str, Kind], list[ResourceId]] = {}
+    for id in ids:
+        families.setdefault((id.parent.key, id.kind), []).append(id)
+    wanted = {id.key for id in ids}
+    found = [resource for family in families.values() for resource in _family(backend, family)]
+    return Look({resource.id.key: resource for resource in found if resource.id.key in wanted})
+
+
+def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
+    try:
+        if len(ids) == 1:
+            return [backend.show(ids[0])]
+        return backend.list(ids[0].parent, ids[0].kind)
+    except NotFoundError:
+        return []
+
+
+def plain_tail(
+    backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
+) -> Mapping[str, Chunk]:
+    """A tail made from `files` and `read`."""
+    chunks: dict[str, Chunk] = {}
+    for listed in backend.files(job):
+        position = positions.get(listed.path, 0)
+        if listed.is_directory or listed.size_bytes == position:
+            continue
+        file = FileRef(job, listed.path)
+        chunk = backend.read(file, position, limit)
+        if chunk.size < position:
+            chunk = backend.read(file, 0, limit)
+        if chunk.data or chunk.offset != position:
+            chunks[listed.path] = chunk
+    return chunks
+
+
+class Watcher:
+    """Somebody who looks at some jobs and clusters again and again, with all others who do.
+
+    Each look of one of them is for all watchers of the backend in this process.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        ids: Iterable[ResourceId],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.backend = backend
+        self.ids = {id.key: id for id in ids}
+        self.clock = clock
+        self._shared = _shared_looks(backend)
+        self.seen = self._shared.enter(self)
+
+    def add(self, id: ResourceId) -> None:
+        """Looks at one more from now on."""
+        self.ids[id.key] = id
+
+    def look(self) -> Look | None:
+        """The next look at them; None as long as the backend's pace allows no other one."""
+        return self._shared.next_for(self)
+
+
+class _SharedLooks:
+    """The last look at a backend, and all who watch it. It never holds the backend itself."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watchers: WeakSet[Watcher] = WeakSet()
+        self._last = Look({})
+        self._asked: frozenset[str] = frozenset()
+        self._number = 0
+        self._taken_at = 0.0
+
+    def enter(self, watcher: Watcher) -> int:
+        """Takes a watcher in; gives the number of the last look before it came."""
+        with self._lock:
+            self._watchers.add(watcher)
+            return self._number
+
+    def next_for(self, watcher: Watcher) -> Look | None:
+        """A look that the watcher has not had: one that another has just taken, or a new one."""
+        pace = watcher.backend.capabilities.pace
+        with self._lock:
+            age_s = watcher.clock() - self._taken_at
+            if self._asked.issuperset(watcher.ids):
+                if watcher.seen < self._number and age_s <= max(FRESH_S, pace.look_s):
+                    watcher.seen = self._number
+                    return self._last
+                if watcher.seen == self._number and age_s < pace.look_s:
+                    return None
+            self._take(watcher)
+            return self._last
+
+    def _take(self, watcher: Watcher) -> None:
+        ids = {key: id for each in self._watchers for key, id in each.ids.items()}
+        self._last = watcher.backend.look(list(ids.values()))
+        self._taken_at = watcher.clock()
+        self._asked = frozenset(ids)
+        self._number += 1
+        watcher.seen = self._number
+
+
+_all_shared_looks: WeakKeyDictionary[Any, _SharedLooks] = WeakKeyDictionary()
+_entering = threading.Lock()
+
+
+def _shared_looks(backend: Backend) -> _SharedLooks:
+    with _entering:
+        return _all_shared_looks.setdefault(backend, _SharedLooks())
