@@ -130,7 +130,7 @@ def _carry_out(invocation: Invocation) -> int:
 
 
 def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
-    from batchai_magics.commands.output.progress import carry_out
+    from batchai_magics.commands.output.operation import carry_out
     from batchai_magics.commands.output.stream import Stream
     from batchai_magics.commands.run import Pending
 
@@ -138,7 +138,7 @@ def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
         return _follow(result)
     _tell(result.notes)
     if isinstance(result, Pending):
-        result = result.result(carry_out(result.work, is_shown=sys.stderr.isatty()))
+        result = result.result(carry_out(result.operation, is_shown=sys.stderr.isatty()))
         _tell(result.notes)
     if invocation.command.words == "configure":
         _keep(invocation)
@@ -147,8 +147,8 @@ def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
 
 
 def _print_result(result: Result, output: str | None) -> None:
-    from batchai_magics.commands.handlers.choice import Choice
-    from batchai_magics.commands.output.colors import colored
+    from batchai_magics.commands.handlers.use import Choice
+    from batchai_magics.commands.output.render import colored
 
     output = output or ("table" if isinstance(result.value, Choice) else "json")
     text = result.to_text(output)

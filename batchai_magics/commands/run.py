@@ -7,27 +7,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.notes import Noted
-from batchai_magics.commands.output.result import Result
+from batchai_magics.commands.output.operation import Operation
+from batchai_magics.commands.output.result import LiveResult, Noted, Result
 from batchai_magics.commands.output.stream import Parts, Said, Stream
-from batchai_magics.commands.output.work import Work
 from batchai_magics.commands.parsing.parse import Invocation
 from batchai_magics.errors import BatchAIError, SpecError
+from batchai_magics.models.resources import Cluster
 
 CONFIRMATION_MISSING = "Unable to prompt for confirmation as no tty available. Use --yes."
+_OF_CLUSTER = ("cluster show", "cluster create", "cluster resize", "cluster auto-scale")
 _REFUSED = 1  # in `az`, 2 means that the line itself is ill-formed
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A command whose work is still to be carried out, by who can show how it goes on."""
+    """A command whose operation is still to be carried out, by who can show how it goes on."""
 
-    work: Work
+    operation: Operation
     query: str | None
     notes: tuple[str, ...]
 
     def result(self, value: Any) -> Result:
-        """The command's result, once the work has come to `value`; `notes` were told before it."""
+        """The command's result, once the operation has come to `value`; `notes` were told before it."""
         return _result(value, self.query, ())
 
 
@@ -44,7 +45,7 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | Pending:
         raise
     if isinstance(values[0], Stream):
         return Stream(_joined(notes, values), values[-1].farewell)
-    if isinstance(values[0], Work):
+    if isinstance(values[0], Operation):
         return Pending(values[0], arguments.query, notes)
     return _result(values[0] if len(values) == 1 else _all_of(values), arguments.query, notes)
 
@@ -69,3 +70,16 @@ def _one_by_one(arguments: Namespace) -> list[Namespace]:
 
 def _all_of(values: list[Any]) -> list[Any] | None:
     return [value for value in values if value is not None] or None
+
+
+def with_place(invocation: Invocation, result: Result, context: Context) -> Result:
+    """The result of `job list` and of what shows or changes a cluster with its place; others as they are."""
+    if result.query:
+        return result
+    if invocation.command.words == "job list":
+        id = context.experiment(invocation.arguments)
+    elif invocation.command.words in _OF_CLUSTER and isinstance(result.value, Cluster):
+        id = result.value.id
+    else:
+        return result
+    return LiveResult(result.value, backend=context.backend, id=id)

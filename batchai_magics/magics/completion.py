@@ -21,7 +21,6 @@ WARM_UP_S = 1.0  # after loading, when a notebook is most likely idle
 _NEEDED = (
     "cell.options",
     "commands.parsing.completion",
-    "commands.parsing.az",
     "jobs.submit",
 )
 
@@ -77,13 +76,13 @@ def _expected(magic: str, words: list[str]) -> Expected:
 
     if magic == "batchai":
         return expected_in_line(words)
-    from batchai_magics.commands.parsing.az import WORDS
+    from batchai_magics.commands.parsing.parse import AZ_WORDS
     from batchai_magics.commands.parsing.tree import PROGRAM
     from batchai_magics.options.completion import Expected
 
     if not words:
-        return Expected(WORDS)
+        return Expected(AZ_WORDS)
     first, *rest = words
     if first == PROGRAM:
         return expected_in_line(rest)
-    return expected_in_line(words) if first in WORDS else Expected()
+    return expected_in_line(words) if first in AZ_WORDS else Expected()

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from batchai_magics.commands.context import Context
-    from batchai_magics.commands.output.live_result import LiveResult
-    from batchai_magics.commands.output.result import Result
+    from batchai_magics.commands.output.result import LiveResult, Result
     from batchai_magics.commands.parsing.completion import Lookup
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
@@ -74,7 +73,7 @@ class BatchAIMagics(Magics):
     @line_magic
     def az(self, line: str) -> Any:
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
-        from batchai_magics.commands.parsing.az import of_az
+        from batchai_magics.commands.parsing.parse import of_az
 
         found = of_az(self._words(line))
         return found if isinstance(found, Text) else self._run(found)
@@ -129,12 +128,11 @@ class BatchAIMagics(Magics):
         return split(line, self._namespace, literal=("--query",))
 
     def _run(self, words: list[str]) -> Any:
-        from batchai_magics.commands.output.live_result import with_place
-        from batchai_magics.commands.output.progress import carry_out
+        from batchai_magics.commands.output.operation import carry_out
         from batchai_magics.commands.output.refusal import refusal
         from batchai_magics.commands.output.stream import Stream
         from batchai_magics.commands.parsing.parse import parse
-        from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, run
+        from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, run, with_place
         from batchai_magics.magics.following import follow, tell
 
         invocation = parse(words)
@@ -147,7 +145,7 @@ class BatchAIMagics(Magics):
             return follow(result)
         if isinstance(result, Pending):
             tell(result.notes)
-            result = result.result(carry_out(result.work, is_shown=True))
+            result = result.result(carry_out(result.operation, is_shown=True))
         else:
             tell(result.notes)
         self._keep_choice(result)
@@ -155,7 +153,7 @@ class BatchAIMagics(Magics):
 
     def _keep_choice(self, result: Result) -> None:
         from batchai_magics.commands.context import Context
-        from batchai_magics.commands.handlers.choice import Choice
+        from batchai_magics.commands.handlers.use import Choice
 
         if isinstance(result.value, Choice):
             self._chosen = Context(result.value.settings)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
-_BOARD_TYPE = ("batchai_magics.commands.output.live_result", "LiveResult")
+_BOARD_TYPE = ("batchai_magics.commands.output.result", "LiveResult")
 _CHARTED_TYPES = (
     ("batchai_magics.metrics.runs.comparison", "Comparison"),
     ("batchai_magics.metrics.runs.scalability", "Scaling"),

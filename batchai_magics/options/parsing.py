@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
 
-from batchai_magics.errors import BatchAIError, did_you_mean
+from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 from batchai_magics.options.option import Option, Takes
 
 
@@ -92,3 +93,13 @@ def _one_of(text: str, *, choices: Collection[str]) -> str:
             f"{text!r} is none of {', '.join(choices)}" + (f"; {guess}" if guess else "")
         )
     return choice
+
+
+def relative(path: str, option: str, *, place: str = "output directory") -> str:
+    """The path without needless parts, empty for the place itself; refused if it leads out of it."""
+    pure = PurePosixPath(path.replace("\\", "/"))
+    is_out = pure.is_absolute() or ".." in pure.parts or PureWindowsPath(path).drive or "\0" in path
+    if is_out:
+        hint = f"Give a path below the {place}, without '..' and not beginning with '/'."
+        raise UsageError(f"{option}: {path} leads out of the {place}", hint=hint)
+    return "" if str(pure) == "." else str(pure)

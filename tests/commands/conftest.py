@@ -4,7 +4,7 @@ import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.progress import carry_out
+from batchai_magics.commands.output.operation import carry_out
 from batchai_magics.commands.parsing.parse import parse
 from batchai_magics.commands.run import Pending, run
 from batchai_magics.config import Settings
@@ -34,7 +34,7 @@ def do(context):
     def do_it(line):
         found = run(parse(shlex.split(line)), context)
         if isinstance(found, Pending):
-            return found.result(carry_out(found.work, is_shown=False))
+            return found.result(carry_out(found.operation, is_shown=False))
         return found
 
     return do_it

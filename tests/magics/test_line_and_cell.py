@@ -3,7 +3,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 
 import batchai_magics
-from batchai_magics.commands.output.live_result import LiveResult
+from batchai_magics.commands.output.result import LiveResult
 from batchai_magics.jobs.handle import Job
 from tests.patience import PATIENCE_S
 from tests.world import below, until

@@ -10,8 +10,8 @@ from pathlib import Path
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure.place import Place
 from batchai_magics.commands.azure.transfer import Copy, inside
-from batchai_magics.commands.handlers.relative import relative
 from batchai_magics.errors import UsageError
+from batchai_magics.options.parsing import relative
 
 
 def one_up(source: str, there: str) -> Copy:

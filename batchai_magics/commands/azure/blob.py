@@ -12,8 +12,8 @@ from batchai_magics.commands.azure import batch, holder
 from batchai_magics.commands.azure.file import checked_file, dropping, going_down, going_up
 from batchai_magics.commands.azure.place import Place, container
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers.relative import relative
-from batchai_magics.commands.output.work import Work
+from batchai_magics.commands.output.operation import Operation
+from batchai_magics.options.parsing import relative
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,14 @@ class Blob(ShareFile):
     """A blob; it has columns of its own."""
 
 
-def upload(context: Context, arguments: Namespace) -> Work:
+def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
     place = container(context, arguments, arguments.container_name)
     there = relative(arguments.name or Path(arguments.file).name, "--name", place="container")
     return _as_blobs(going_up(place, [batch.one_up(arguments.file, there)], arguments))
 
 
-def upload_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
     copies = batch.all_up(arguments.source, arguments.destination_path, arguments.pattern)
     if arguments.dryrun:
@@ -36,14 +36,14 @@ def upload_batch(context: Context, arguments: Namespace) -> Work | list[str]:
     return _as_blobs(going_up(container(context, arguments, arguments.destination), copies, arguments))
 
 
-def download(context: Context, arguments: Namespace) -> Work:
+def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a blob."""
     place, path = _blob(context, arguments)
     copy = batch.one_down(checked_file(place, path), arguments.file)
     return going_down(place, [copy], arguments, is_one=True)
 
 
-def download_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the blobs of a container."""
     place = container(context, arguments, arguments.source)
     copies = batch.all_down(place, arguments.destination, below="", pattern=arguments.pattern)
@@ -77,7 +77,7 @@ def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     return holder.drop(place, checked_file(place, path).path)
 
 
-def delete_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Deletes the blobs of a container that fit."""
     return dropping(container(context, arguments, arguments.source), arguments)
 
@@ -91,9 +91,9 @@ def _blob_of(file: ShareFile) -> Blob:
     return Blob(**vars(file))
 
 
-def _as_blobs(work: Work) -> Work:
+def _as_blobs(operation: Operation) -> Operation:
     def steps() -> Generator[int, None, list[Blob]]:
-        files: list[ShareFile] = yield from work.steps
+        files: list[ShareFile] = yield from operation.steps
         return [_blob_of(file) for file in files]
 
-    return replace(work, steps=steps())
+    return replace(operation, steps=steps())

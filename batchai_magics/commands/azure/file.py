@@ -11,13 +11,13 @@ from batchai_magics.commands.azure import batch, holder, transfer
 from batchai_magics.commands.azure.place import Place, share
 from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers.relative import relative
-from batchai_magics.commands.output.notes import Noted
-from batchai_magics.commands.output.work import BYTES, Work
+from batchai_magics.commands.output.operation import BYTES, Operation
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import UsageError
+from batchai_magics.options.parsing import relative
 
 
-def upload(context: Context, arguments: Namespace) -> Work:
+def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file."""
     place = share(context, arguments, arguments.share_name)
 
@@ -29,7 +29,7 @@ def upload(context: Context, arguments: Namespace) -> Work:
     return going_up(place, [batch.one_up(arguments.source, there)], arguments, is_one=True)
 
 
-def upload_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
     copies = batch.all_up(arguments.source, arguments.destination_path, arguments.pattern)
     if arguments.dryrun:
@@ -37,14 +37,14 @@ def upload_batch(context: Context, arguments: Namespace) -> Work | list[str]:
     return going_up(share(context, arguments, arguments.destination), copies, arguments)
 
 
-def download(context: Context, arguments: Namespace) -> Work:
+def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a file."""
     place = share(context, arguments, arguments.share_name)
     found = checked_file(place, relative(arguments.path, "--path", place="share"))
     return going_down(place, [batch.one_down(found, arguments.dest)], arguments, is_one=True)
 
 
-def download_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the files of a share, or of a folder of it."""
     place = share(context, arguments, arguments.source)
     below = relative(arguments.source_path or "", "--source-path", place="share")
@@ -78,18 +78,18 @@ def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     return holder.drop(place, checked_file(place, relative(arguments.path, "--path", place="share")).path)
 
 
-def delete_batch(context: Context, arguments: Namespace) -> Work | list[str]:
+def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Deletes the files of a share that fit."""
     return dropping(share(context, arguments, arguments.source), arguments)
 
 
-def dropping(place: Place, arguments: Namespace) -> Work | list[str]:
+def dropping(place: Place, arguments: Namespace) -> Operation | list[str]:
     """The deletion of the files that fit a line's pattern."""
     paths = batch.fitting(place, arguments.pattern)
     if arguments.dryrun:
         return paths
     steps = _dropping(place, paths)
-    return Work("Deleting", len(paths), "file", steps, transfer.AGAIN, is_quiet=arguments.no_progress)
+    return Operation("Deleting", len(paths), "file", steps, transfer.AGAIN, is_quiet=arguments.no_progress)
 
 
 def _dropping(place: Place, paths: Sequence[str]) -> Generator[int, None, Noted]:
@@ -109,21 +109,27 @@ def checked_file(place: Place, path: str) -> ShareFile:
     return found
 
 
-def going_up(place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False) -> Work:
+def going_up(
+    place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
+) -> Operation:
     """The upload of these files."""
     steps = transfer.upload(place, copies)
     return _work("Uploading", copies, _first(steps) if is_one else steps, arguments)
 
 
-def going_down(place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False) -> Work:
+def going_down(
+    place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
+) -> Operation:
     """The download of these files."""
     steps = transfer.download(place, copies)
     return _work("Downloading", copies, _first(steps) if is_one else steps, arguments)
 
 
-def _work(title: str, copies: Sequence[Copy], steps: Generator[int, None, Any], arguments: Namespace) -> Work:
+def _work(
+    title: str, copies: Sequence[Copy], steps: Generator[int, None, Any], arguments: Namespace
+) -> Operation:
     total = sum(copy.size_bytes for copy in copies)
-    return Work(title, total, BYTES, steps, transfer.AGAIN, is_quiet=arguments.no_progress)
+    return Operation(title, total, BYTES, steps, transfer.AGAIN, is_quiet=arguments.no_progress)
 
 
 def _first(steps: Generator[int, None, Sequence[Any]]) -> Generator[int, None, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from batchai_magics.commands.azure.group import pairs
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers.choice import Choice
-from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.handlers.use import Choice
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 

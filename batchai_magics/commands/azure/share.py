@@ -9,7 +9,7 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure import holder
 from batchai_magics.commands.azure.place import Place, names, share
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers.relative import relative
+from batchai_magics.options.parsing import relative
 
 _KEEP = ".keep"
 

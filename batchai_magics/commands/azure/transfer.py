@@ -125,7 +125,7 @@ def _fetch(place: Place, source: ShareFile, part: Path) -> Generator[int, None, 
 
 
 def _uncounted(steps: Generator[int, None, bool]) -> Generator[int, None, bool]:
-    """The steps of work that was counted before."""
+    """The same steps, counted as nothing: they were counted before."""
     try:
         while True:
             next(steps)

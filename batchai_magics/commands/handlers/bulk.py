@@ -11,8 +11,8 @@ from typing import Any
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import submission
 from batchai_magics.commands.handlers.submission import Submission
-from batchai_magics.commands.output.notes import Noted
-from batchai_magics.commands.output.work import Work
+from batchai_magics.commands.output.operation import Operation
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.models.checks import duplicates
 from batchai_magics.models.ids import Kind, ResourceId, check_name
@@ -30,14 +30,14 @@ def is_bulk(given: Sequence[str]) -> bool:
     return len(given) > 1 or _is_pattern(given[0])
 
 
-def create(context: Context, arguments: Namespace) -> Work:
+def create(context: Context, arguments: Namespace) -> Operation:
     """Creates a job from each file. All are read and checked before the first is made."""
     files = job_files(arguments.config_file)
     experiment = context.experiment(arguments)
     ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in _names(files, arguments.name)]
     found = [submission.read(context, arguments, id, file) for id, file in zip(ids, files, strict=True)]
     back = f"What was made runs on: batchai job list -e {experiment.name} -w {experiment.workspace}"
-    return Work("Submitting", len(found), "job", _creating(context, found), back)
+    return Operation("Submitting", len(found), "job", _creating(context, found), back)
 
 
 def in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
@@ -47,11 +47,11 @@ def in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
     return [job.id for job in jobs if isinstance(job, JobResource) and job.state.value == arguments.state]
 
 
-def delete(context: Context, arguments: Namespace) -> Work:
+def delete(context: Context, arguments: Namespace) -> Operation:
     """Deletes all jobs in a state."""
     ids = in_state(context, arguments)
     back = "The same line goes on with the rest."
-    return Work("Deleting", len(ids), "job", _deleting(context, ids, arguments.state), back)
+    return Operation("Deleting", len(ids), "job", _deleting(context, ids, arguments.state), back)
 
 
 def check_one_way(arguments: Namespace) -> None:

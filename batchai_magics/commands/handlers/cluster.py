@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers import admin, credentials, mounts, resources, workspace
-from batchai_magics.commands.handlers.auto_storage import auto_storage
-from batchai_magics.commands.handlers.image import image_reference, subnet_reference
-from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.handlers import credentials, machines, mounts, resources, workspace
+from batchai_magics.commands.handlers.mounts import auto_storage
 from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
@@ -28,7 +27,7 @@ def create(context: Context, arguments: Namespace) -> Noted:
     id = context.target(arguments, Kind.CLUSTER)
     resources.refuse_second(context, id)
     body = _body(context, arguments, id)
-    notes = admin.notes(arguments)
+    notes = machines.notes(arguments)
     checked = ClusterSpec.from_wire({"properties": body})  # before anything is made
     workspace.check_size(context, checked.vm_size)
     if arguments.use_auto_storage:
@@ -77,13 +76,13 @@ def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, A
     """The cluster's `properties`: the file's, and what the options put in their place."""
     account = credentials.account_of(context, arguments)
     body = _of_file(arguments.config_file, account)
-    image = image_reference(arguments.image, arguments.custom_image)
+    image = machines.image_reference(arguments.image, arguments.custom_image)
     given = {
         "vmSize": arguments.vm_size,
         "vmPriority": arguments.vm_priority,
         "scaleSettings": _scale(arguments),
         "virtualMachineConfiguration": image and {"imageReference": image},
-        "subnet": subnet_reference(arguments.subnet),
+        "subnet": machines.subnet_reference(arguments.subnet),
     }
     body.update({key: value for key, value in given.items() if value})
     if not body.get("vmSize"):
@@ -93,7 +92,7 @@ def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, A
             "Please provide scale setting for the cluster via command line or configuration file",
             hint="Add -t with the number of nodes.",
         )
-    body["userAccountSettings"] = admin.settings(
+    body["userAccountSettings"] = machines.account_settings(
         arguments, body.get("userAccountSettings") or {}, context.backend
     )
     body = _with_setup_task(body, arguments)

@@ -8,7 +8,7 @@ from collections.abc import Generator, Sequence
 from batchai_magics.backends.base import ExperimentSpec
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources, workspace
-from batchai_magics.commands.output.work import Work
+from batchai_magics.commands.output.operation import Operation
 from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
@@ -38,13 +38,13 @@ def delete(context: Context, arguments: Namespace) -> None:
     resources.delete(context, arguments, Kind.EXPERIMENT)
 
 
-def wait(context: Context, arguments: Namespace) -> Work:
+def wait(context: Context, arguments: Namespace) -> Operation:
     """Waits until all jobs of the experiment have ended; an error if any of them failed."""
     named = Namespace(**{**vars(arguments), "experiment": arguments.name})
     id = context.experiment(named)
     jobs = resources.inside(context, id, Kind.JOB)
     back = f"The jobs run on. To come back: batchai experiment wait -n {id.name} -w {id.workspace}"
-    return Work("Waiting", len(jobs), "job", _waiting(context, id, jobs), back)
+    return Operation("Waiting", len(jobs), "job", _waiting(context, id, jobs), back)
 
 
 def _waiting(

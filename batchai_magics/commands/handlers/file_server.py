@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers import admin, resources, workspace
-from batchai_magics.commands.handlers.image import subnet_reference
-from batchai_magics.commands.output.notes import Noted
+from batchai_magics.commands.handlers import machines, resources, workspace
 from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.models.document import read_file
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind
@@ -31,7 +30,7 @@ def create(context: Context, arguments: Namespace) -> Noted:
     resources.refuse_second(context, id)
     spec = FileServerSpec.from_wire({"properties": _body(context, arguments)})
     workspace.ensure(context, id)
-    return Noted(context.backend.create(id, spec), admin.notes(arguments))
+    return Noted(context.backend.create(id, spec), machines.notes(arguments))
 
 
 def show(context: Context, arguments: Namespace) -> Resource:
@@ -54,12 +53,12 @@ def _body(context: Context, arguments: Namespace) -> dict[str, Any]:
     if arguments.config_file:
         path = Path(arguments.config_file).expanduser()
         body = dict(load_wire(FileServerSpec, read_file(path), source=str(path))["properties"])
-    given = {"vmSize": arguments.vm_size, "subnet": subnet_reference(arguments.subnet)}
+    given = {"vmSize": arguments.vm_size, "subnet": machines.subnet_reference(arguments.subnet)}
     body.update({key: value for key, value in given.items() if value})
     if not body.get("vmSize"):
         raise refusal("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
     ssh = dict(body.get("sshConfiguration") or {})
-    account = admin.settings(arguments, ssh.get("userAccountSettings") or {}, context.backend)
+    account = machines.account_settings(arguments, ssh.get("userAccountSettings") or {}, context.backend)
     ssh["userAccountSettings"] = account
     return {**body, "sshConfiguration": ssh, "dataDisks": _disks(arguments, body.get("dataDisks") or {})}
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import bulk, resources, submission
 from batchai_magics.commands.handlers.waiting import waiting
+from batchai_magics.commands.output.operation import Operation
 from batchai_magics.commands.output.stream import Stream, watching
-from batchai_magics.commands.output.work import Work
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource
 
 
-def create(context: Context, arguments: Namespace) -> Job | Work:
+def create(context: Context, arguments: Namespace) -> Job | Operation:
     """Makes a job from its file; the handle shows it live in a notebook. Of several files, a job each."""
     if bulk.is_bulk(arguments.config_file):
         return bulk.create(context, arguments)
@@ -48,7 +48,7 @@ def terminate(context: Context, arguments: Namespace) -> None:
     context.backend.terminate(context.target(arguments, Kind.JOB))
 
 
-def delete(context: Context, arguments: Namespace) -> Work | None:
+def delete(context: Context, arguments: Namespace) -> Operation | None:
     """Deletes a job, or all jobs in a state; one that runs is ended first."""
     bulk.check_one_way(arguments)
     if arguments.state:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import bulk, credentials, resources
 from batchai_magics.commands.handlers.submission import Submission, submit
-from batchai_magics.commands.output.work import Work
+from batchai_magics.commands.output.operation import Operation
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import next_run
@@ -21,7 +21,7 @@ from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import JobResource, Resource
 
 
-def resubmit(context: Context, arguments: Namespace) -> Job | Work:
+def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     """Creates the job again; with `--state`, all jobs that are in it."""
     bulk.check_one_way(arguments)
     secrets = _secrets(arguments.secret or (), os.environ)
@@ -31,7 +31,7 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Work:
     for job in jobs:
         _spec(context, job, secrets)  # before anything is made
     back = "What was made runs on; see it with `batchai job list`."
-    return Work("Submitting", len(jobs), "job", _going(context, jobs, secrets), back)
+    return Operation("Submitting", len(jobs), "job", _going(context, jobs, secrets), back)
 
 
 def _going(

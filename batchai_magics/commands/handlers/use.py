@@ -1,14 +1,34 @@
-"""`batchai use`: the session's choices."""
+"""`batchai use`: the session's choices, which its commands use where a line names nothing else."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base.registry import choose
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers.choice import NAMES, Choice
+from batchai_magics.commands.output.table import Table
+from batchai_magics.config import Settings
 from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
+
+NAMES = ("backend", "resource_group", "workspace", "experiment", "cluster")
+SHOWN = (*NAMES, "location", "storage_account")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice, as the settings that follow from it. Who runs the session keeps them."""
+
+    settings: Settings
+
+    def to_data(self) -> dict[str, str]:
+        """What is chosen, by name."""
+        return {name: getattr(self.settings, name) for name in SHOWN}
+
+    def to_table(self) -> Table:
+        """What is chosen, in one row."""
+        titles = tuple(name.replace("_", " ").capitalize() for name in SHOWN)
+        return Table(titles, (tuple(self.to_data().values()),))
 
 
 def use(context: Context, arguments: Namespace) -> Choice:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from batchai_magics.backends.base import WorkspaceSpec
+from batchai_magics.backends.base import USAGES, Usage, WorkspaceSpec
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.config import Settings
@@ -73,3 +73,8 @@ def ensure(context: Context, id: ResourceId) -> None:
     """Makes the session's own workspace when it is first needed; any other has to be there."""
     if id.workspace == context.settings.workspace and not resources.exists(context, id.workspace_id):
         context.backend.create(id.workspace_id, WorkspaceSpec(context.settings.location))
+
+
+def list_usages(context: Context, arguments: Namespace) -> Sequence[Usage]:
+    """What is used of each quota."""
+    return USAGES.of(context.backend).list(arguments.location or context.settings.location)

@@ -5,10 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from batchai_magics.commands.output.table import Table
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_TOKEN = re.compile(
+    rf"(?P<name>{_STRING}(?=\s*:))|(?P<text>{_STRING})|(?P<value>\b(?:true|false|null)\b|-?\d[\d.eE+-]*)"
+)
+_COLORS = {"name": 34, "text": 32, "value": 35}  # blue, green, magenta, of the terminal's own shades
 
 
 class Result(Protocol):
@@ -86,3 +93,8 @@ RENDERERS: dict[str, Callable[[Result], str]] = {
     "yaml": _yaml,
     "csv": _csv,
 }
+
+
+def colored(json: str) -> str:
+    """The same text with the terminal's colour codes around names, texts and other values."""
+    return _TOKEN.sub(lambda token: f"\x1b[{_COLORS[str(token.lastgroup)]}m{token[0]}\x1b[0m", json)

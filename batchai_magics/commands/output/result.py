@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from batchai_magics.backends.base import Backend
 from batchai_magics.commands.output.table import Table, Tabular, of_data
 from batchai_magics.errors import UsageError
+from batchai_magics.models.ids import ResourceId
 from batchai_magics.options.help import Text
 
 if TYPE_CHECKING:
@@ -108,3 +110,19 @@ def _search(query: str, data: Any) -> Any:
         return jmespath.search(query, data)
     except jmespath.exceptions.JMESPathError as error:
         raise UsageError(f"--query: {error}", hint="It is written in JMESPath, such as [].name.") from None
+
+
+@dataclass(frozen=True)
+class Noted:
+    """What a handler gives when it has something to say beside its value."""
+
+    value: Any
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class LiveResult(Result):
+    """A result that also knows where to look again: in a backend, at a cluster or an experiment."""
+
+    backend: Backend = field(kw_only=True)
+    id: ResourceId = field(kw_only=True)

@@ -55,7 +55,9 @@ COMMANDS = (
     *cluster.COMMANDS,
     *workspace.EXPERIMENT_COMMANDS,
     *job.COMMANDS,
-    Command("list-usages", "Show what is used of each quota.", "handlers.usages:list_all", (o.LOCATION,)),
+    Command(
+        "list-usages", "Show what is used of each quota.", "handlers.workspace:list_usages", (o.LOCATION,)
+    ),
     Command(
         "metrics read",
         "Read the metrics in log files.",

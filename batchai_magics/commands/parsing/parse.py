@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from batchai_magics.commands.parsing import shared_options as o
-from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
 from batchai_magics.commands.parsing.dialect import modern, old_words
 from batchai_magics.commands.parsing.help import command_help, group_help
+from batchai_magics.commands.parsing.rows import azure, files, storage
 from batchai_magics.commands.parsing.tree import PROGRAM, Command, below, leading
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
@@ -19,6 +20,8 @@ from batchai_magics.options.parsing import parse_options
 
 _HELP = frozenset(o.HELP.flags)
 _NAMING = ("name", "job", "cluster")  # the options that say what a command is about
+_BESIDE_BATCHAI = (*azure.COMMANDS, *storage.COMMANDS, *files.COMMANDS)
+AZ_WORDS = (PROGRAM, *below((), _BESIDE_BATCHAI))  # the first words that `%az` knows
 
 
 @dataclass(frozen=True)
@@ -96,3 +99,24 @@ def _unknown_option(program: str, word: str, options: Sequence[Option]) -> Usage
         named = next((option for option in options if option.name in _NAMING), None)
         guess = f'did you mean "{named.flags[-1]} {word}"?' if named else ""
     return _wrong(program, f"unrecognized arguments: {word}", guess)
+
+
+def of_az(words: Sequence[str]) -> list[str] | Text:
+    """The words for the one command tree, or the list of what `%az` takes."""
+    if not words or words[0] in ("-h", "--help"):
+        return _az_help()
+    first, *rest = words
+    if first == PROGRAM:
+        return rest
+    if first in AZ_WORDS:
+        return list(words)
+    known = did_you_mean(first, AZ_WORDS) or f"It takes: {', '.join(AZ_WORDS)}."
+    raise UsageError(f"az: '{first}' is not in the 'az' command group.", hint=known)
+
+
+def _az_help() -> Text:
+    width = max(map(len, AZ_WORDS))
+    summaries = {command.words: command.summary for command in COMMANDS}
+    meanings = {PROGRAM: GROUPS[""], **summaries, **{name: text for name, text in GROUPS.items() if name}}
+    rows = "\n".join(f"    {word.ljust(width)} : {meanings[word]}" for word in AZ_WORDS)
+    return Text(f"Group\n    az : What tutorials use of Azure's command line.\n\nSubgroups:\n{rows}")

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.commands.handlers.choice import Choice
-from batchai_magics.commands.parsing.az import of_az
+from batchai_magics.commands.handlers.use import Choice
+from batchai_magics.commands.parsing.parse import of_az
 from batchai_magics.errors import NotFoundError, UsageError
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from batchai_magics.commands.handlers.bulk import job_files
-from batchai_magics.commands.output.progress import carry_out
-from batchai_magics.commands.output.work import Work
+from batchai_magics.commands.output.operation import Operation, carry_out
 from batchai_magics.commands.parsing.parse import parse
 from batchai_magics.commands.run import run
 from batchai_magics.errors import BatchAIError, JobFailedError, SpecError, UsageError
@@ -42,7 +41,7 @@ def test_all_jobs_are_waited_for_together(context, do, jobs):
         write_job(jobs, command).rename(jobs / f"{name}.json")
     do("cluster resize -n default -t 2")
     do(f"job create -f {jobs}/a.json {jobs}/b.json")
-    steps = run(parse(["experiment", "wait"]), context).work.steps
+    steps = run(parse(["experiment", "wait"]), context).operation.steps
     until(lambda: next(steps) == 1)  # b has ended, although a, which was made before it, goes on
     assert [job.state.is_final for job in do("job list")] == [False, True]
     do("job terminate -n a -y")
@@ -53,7 +52,7 @@ def test_all_jobs_are_waited_for_together(context, do, jobs):
 def test_a_job_that_is_deleted_is_waited_for_no_longer(context, do, jobs):
     write_job(jobs, "sleep 1000").rename(jobs / "a.json")
     do(f"job create -n a -f {jobs}/a.json")
-    steps = run(parse(["experiment", "wait"]), context).work.steps
+    steps = run(parse(["experiment", "wait"]), context).operation.steps
     assert next(steps) == 0
     do("job delete -n a -y")
     assert sum(steps) == 1
@@ -144,11 +143,11 @@ def test_an_interrupt_between_two_jobs_says_what_is_there(context, jobs):
     pending = run(parse(["job", "create", "-f", f"{jobs}/*.json"]), context)
 
     def interrupted():
-        yield next(pending.work.steps)
+        yield next(pending.operation.steps)
         raise KeyboardInterrupt
 
-    work = Work("Submitting", 3, "job", interrupted(), pending.work.way_back)
+    operation = Operation("Submitting", 3, "job", interrupted(), pending.operation.way_back)
     with pytest.raises(BatchAIError, match="What was made runs on: batchai job list") as caught:
-        carry_out(work, is_shown=False)
+        carry_out(operation, is_shown=False)
     assert caught.value.exit_code == 130
-    pending.work.steps.close()
+    pending.operation.steps.close()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.commands.handlers.cluster_file import check
+from batchai_magics.commands.handlers.files import check
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.cluster import ClusterSpec
 from tests.patience import PATIENCE_S

@@ -1,7 +1,7 @@
 import pytest
 
-from batchai_magics.commands.handlers.relative import relative
 from batchai_magics.errors import UsageError
+from batchai_magics.options.parsing import relative
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from batchai_magics.commands.handlers.choice import Choice
+from batchai_magics.commands.handlers.use import Choice
 from batchai_magics.commands.output.result import Result
 from batchai_magics.commands.output.table import Table, of_data
 from batchai_magics.config import Settings

@@ -3,7 +3,7 @@ import shlex
 import pytest
 
 from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
-from batchai_magics.commands.parsing.examples import EXAMPLES
+from batchai_magics.commands.parsing.help import EXAMPLES
 from batchai_magics.commands.parsing.parse import parse
 from batchai_magics.errors import UsageError
 from batchai_magics.options.help import Text

@@ -119,7 +119,7 @@ COMMANDS = (
     Command(
         "cluster file list",
         "List what a cluster's setup task wrote.",
-        "handlers.cluster_file:list_all",
+        "handlers.files:list_of_cluster",
         (*_OF_CLUSTER, o.PATH, o.EXPIRY),
     ),
     Command("file-server create", "Create a file server.", "handlers.file_server:create", _CREATE_SERVER),

@@ -64,9 +64,9 @@ COMMANDS = (
         (*_PERHAPS, _STATE, *_ENDING),
         is_confirmed=True,
     ),
-    Command("job file list", "List the files of a job.", "handlers.job_file:list_all", (*_FILES, o.EXPIRY)),
+    Command("job file list", "List the files of a job.", "handlers.files:list_of_job", (*_FILES, o.EXPIRY)),
     Command(
-        "job file stream", "Print a job's file as it grows.", "handlers.job_file:stream", (*_FILES, _STREAMED)
+        "job file stream", "Print a job's file as it grows.", "handlers.files:stream", (*_FILES, _STREAMED)
     ),
     Command("job node list", "List the nodes that a job runs on.", "handlers.node:list_of_job", _OF_JOB),
     Command(

@@ -1,8 +1,9 @@
-"""The administrator of clusters and file servers: name, password, ssh key."""
+"""What the machines of clusters and file servers are given: administrator, image, subnet."""
 
 from __future__ import annotations
 
 import getpass
+import re
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +18,17 @@ GENERATED = (
     "Attempted to find or generate SSH key files id_rsa and id_rsa.pub under ~/.ssh to allow SSH access to "
     "the nodes. If using machines without permanent storage, back up your keys to a safe location."
 )
+ALIASES = {
+    "UbuntuLTS": ("Canonical", "UbuntuServer", "16.04-LTS"),
+    "UbuntuDSVM": ("microsoft-ads", "linux-data-science-vm-ubuntu", "linuxdsvmubuntu"),
+}
+_PARTS = ("publisher", "offer", "sku", "version")
+_RESOURCE = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/[^/]+/providers/[^/]+(/[^/]+/[^/]+)+", re.IGNORECASE
+)
 
 
-def settings(arguments: Namespace, given: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+def account_settings(arguments: Namespace, given: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
     """The `userAccountSettings`: the file's, and what the options put in their place.
 
     Where nobody logs in to nodes, neither password nor key is asked for.
@@ -98,3 +107,46 @@ def _private_key(path: Path) -> Any:
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         hint = f"Make its public key with `ssh-keygen -y -f {path} > {path}.pub`, or use -k or -p."
         raise refusal(f"The private key {path} cannot be read: {error}", hint=hint) from None
+
+
+def image_reference(image: str | None, custom_image: str | None) -> dict[str, Any] | None:
+    """The `imageReference` that the options describe; None when they describe none."""
+    if custom_image and not image:
+        raise refusal("You need to specify --image argument with information about the custom image")
+    if custom_image and not is_resource_id(custom_image):
+        raise refusal("Ill-formed custom image resource id")
+    if not image:
+        return None
+    found = _of_parts(image) if ":" in image else _of_alias(image)
+    return {**found, "virtualMachineImageId": custom_image} if custom_image else found
+
+
+def subnet_reference(subnet: str | None) -> dict[str, Any] | None:
+    """The `subnet` that the option names."""
+    if subnet and not is_resource_id(subnet):
+        raise refusal("Ill-formed subnet resource id")
+    return {"id": subnet} if subnet else None
+
+
+def is_resource_id(text: str) -> bool:
+    """Whether this is the id of a resource, of any provider."""
+    return _RESOURCE.fullmatch(text) is not None
+
+
+def _of_parts(image: str) -> dict[str, Any]:
+    values = image.split(":")
+    if len(values) != len(_PARTS):
+        raise refusal('--image must have format "publisher:offer:sku:version" or "publisher:offer:sku:"')
+    found = dict(zip(_PARTS, values, strict=True))
+    for part in _PARTS[:-1]:
+        if not found[part]:
+            raise refusal(f"Image {part} must be provided in --image argument")
+    return {part: value for part, value in found.items() if value}
+
+
+def _of_alias(image: str) -> dict[str, Any]:
+    found = next((parts for alias, parts in ALIASES.items() if alias.lower() == image.lower()), None)
+    if found is None:
+        known = ", ".join(ALIASES)
+        raise refusal(f'Unsupported image alias "{image}", supported aliases are {known}')
+    return dict(zip(_PARTS, found, strict=False))
