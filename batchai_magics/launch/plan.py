@@ -122,6 +122,15 @@ class Limits(NamedTuple):
     disk_grace_s: float = 60.0
 
 
+class ProcessExit(NamedTuple):
+    """What a process that has ended leaves in a small file; without a code, it disappeared."""
+
+    rank: int
+    node: str
+    exit_code: int | None = None
+    ended: float | None = None  # in seconds since 1970
+
+
 class Plan(NamedTuple):
     """What is started together: a node's setup task, a job's preparation, or a job's processes.
 

@@ -8,6 +8,8 @@ import subprocess
 from collections.abc import Sequence
 from functools import cache
 
+from batchai_magics.launch.plan import Plan
+
 _SUDO = ("sudo", "-n", "-E", "--")
 PROBE_S = 10.0
 
@@ -24,6 +26,17 @@ def elevated_command(command: str) -> tuple[str, str]:
     if has_sudo():
         return f"exec {shlex.join([*_SUDO, '/bin/bash', '-c', command])}", ""
     return command, f"runElevated: {_user()} has no sudo without a password; the task runs without being root"
+
+
+def run_elevated(plan: Plan) -> Plan:
+    """The plan with its processes run as root; with a note when they will not be."""
+    commands = [elevated_command(process.command) for process in plan.processes]
+    processes = (
+        process._replace(command=command)
+        for process, (command, _) in zip(plan.processes, commands, strict=True)
+    )
+    warnings = (warning for _, warning in commands if warning)
+    return plan._replace(processes=tuple(processes), notes=(*plan.notes, *warnings))
 
 
 def is_root() -> bool:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.launch.plan import Plan, Role
+from batchai_magics.launch.plan import Plan, ProcessExit, Role
 
 FULL_BYTES = 1 << 20  # less free space than this: the disk is full
 
-Ranks = tuple[dict[str, Any], ...]  # JSON of models.resources.RankExit, first failure first
+Ranks = tuple[ProcessExit, ...]  # first failure first
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,20 @@ def of_ranks(exits: Path, plan: Plan, by_themselves: Collection[int], *, launche
     """The outcome of a job's processes: the first failure of one that ended by itself decides."""
     ranks = _ranks(exits, plan)
     workers = _workers(ranks, plan)
-    if all(rank["exit_code"] == 0 for rank in workers):
+    if all(rank.exit_code == 0 for rank in workers):
         return Outcome(0, ranks=ranks)
-    if ranks[0]["exit_code"] and ranks[0]["rank"] in by_themselves:
+    if ranks[0].exit_code and ranks[0].rank in by_themselves:
         return replace(_failed(ranks[0], plan.notes), ranks=ranks)
     if _is_full(plan.output.stdout.path):
         error = _error("DiskFull", "The disk that holds the job's output is full")
         return Outcome(None, (error,), ranks)
-    silent = [rank["rank"] for rank in workers if rank["rank"] not in by_themselves]
+    silent = [rank.rank for rank in workers if rank.rank not in by_themselves]
     return replace(_disappeared(silent, launcher_code), ranks=ranks)
 
 
 def _workers(ranks: Ranks, plan: Plan) -> Ranks:
     """All but parameter servers: those are ended when the others are done, and how does not count."""
-    return tuple(rank for rank in ranks if plan.processes[rank["rank"]].role is not Role.PARAMETER_SERVER)
+    return tuple(rank for rank in ranks if plan.processes[rank.rank].role is not Role.PARAMETER_SERVER)
 
 
 def _disappeared(silent: Sequence[int], launcher_code: int) -> Outcome:
@@ -100,30 +100,29 @@ def failed_with(code: str, message: str, **details: object) -> Outcome:
     return Outcome(None, (_error(code, message, _details(**details)),))
 
 
-def _failed(rank: dict[str, Any], notes: Sequence[str]) -> Outcome:
-    code = rank["exit_code"]
-    details = _details(failedRank=rank["rank"], failedNode=rank["node"], exitCode=code)
+def _failed(rank: ProcessExit, notes: Sequence[str]) -> Outcome:
+    code = rank.exit_code
+    details = _details(failedRank=rank.rank, failedNode=rank.node, exitCode=code)
     details += [{"name": "note", "value": note} for note in notes]
     return Outcome(code, (_error("JobFailed", "Job failed with non-zero exit code", details),))
 
 
 def _ranks(exits: Path, plan: Plan) -> Ranks:
     """Every process, failures first and in the order in which they happened."""
-    ranks = {body["rank"]: body for body in exits_in(exits)}
+    ranks = {ended.rank: ended for ended in exits_in(exits)}
     for process in plan.processes:
-        missing = {"rank": process.rank, "node": plan.node_of(process).id, "exit_code": None, "ended": None}
-        ranks.setdefault(process.rank, missing)
+        ranks.setdefault(process.rank, ProcessExit(process.rank, plan.node_of(process).id))
     return tuple(sorted(ranks.values(), key=_failure_order))
 
 
-def exits_in(folder: Path) -> list[dict[str, Any]]:
-    """What each process that has ended left: its `rank`, `node`, `exit_code`, and when it `ended`."""
+def exits_in(folder: Path) -> list[ProcessExit]:
+    """What each process that has ended left in the folder for their exits."""
     files = [file for file in folder.iterdir() if file.suffix != ".part"]
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [ProcessExit(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
 
 
-def _failure_order(rank: dict[str, Any]) -> tuple[bool, float, int]:
-    return (not rank["exit_code"], (rank["ended"] or 0.0) if rank["exit_code"] else 0.0, rank["rank"])
+def _failure_order(rank: ProcessExit) -> tuple[bool, float, int]:
+    return (not rank.exit_code, (rank.ended or 0.0) if rank.exit_code else 0.0, rank.rank)
 
 
 def _error(code: str, message: str, details: list[dict[str, str]] | None = None) -> dict[str, Any]:

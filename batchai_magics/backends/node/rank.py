@@ -21,11 +21,11 @@ import time
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING or __name__ != "__main__":
-    from batchai_magics.launch.plan import LogFile, Plan, Process
+    from batchai_magics.launch.plan import LogFile, Plan, Process, ProcessExit
 else:  # a program: the Plan lies beside it, or where the package has it
     _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib doubles the start-up time
     sys.path[:0] = [_here, os.path.join(_here, "..", "..", "launch")]  # noqa: PTH118 as above
-    from plan import Plan
+    from plan import Plan, ProcessExit
 
     del sys.path[:2]
 
@@ -209,10 +209,9 @@ def move(selector: selectors.BaseSelector) -> bool:
 def record(plan: Plan, process: Process, code: int) -> None:
     """Leaves the exit code where the supervisor looks for it."""
     path = os.path.join(plan.exits, str(process.rank))  # noqa: PTH118 as above
-    node = plan.node_of(process).id
-    body = {"rank": process.rank, "node": node, "exit_code": code, "ended": time.time()}
+    body = ProcessExit(process.rank, plan.node_of(process).id, code, time.time())
     with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123 as above
-        json.dump(body, file)
+        json.dump(body._asdict(), file)
     os.replace(path + ".part", path)  # noqa: PTH105 as above
 
 

@@ -44,7 +44,7 @@ def test_a_job_whose_ranks_all_end_well_succeeds(tmp_path: Path) -> None:
     for rank in range(2):
         leave(tmp_path, rank, 0)
     end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank"), {0, 1}, launcher_code=0)
-    assert (end.is_success, end.exit_code, [rank["rank"] for rank in end.ranks]) == (True, 0, [0, 1])
+    assert (end.is_success, end.exit_code, [rank.rank for rank in end.ranks]) == (True, 0, [0, 1])
     assert end.sentence == "the job ended with exit code 0"
 
 
@@ -55,7 +55,7 @@ def test_the_failure_that_came_first_decides(tmp_path: Path) -> None:
     end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank", "rank"), {0, 1, 2}, launcher_code=0)
     assert (end.exit_code, end.errors[0]["code"]) == (7, "JobFailed")
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": "7"}
-    assert [rank["rank"] for rank in end.ranks] == [1, 0, 2]
+    assert [rank.rank for rank in end.ranks] == [1, 0, 2]
     assert end.sentence.startswith("the job ended with exit code 7 (JobFailed: ")
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_is_being_written_does_not_count(tmp_path: Path) -> None:
     leave(tmp_path, 0, 0)
     (tmp_path / "1.part").write_text("{")
     end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank"), {0}, launcher_code=0)
-    assert [(rank["rank"], rank["node"], rank["exit_code"]) for rank in end.ranks] == [
+    assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [
         (0, "n0", 0),
         (1, "n1", None),
     ]
@@ -119,7 +119,7 @@ def test_ranks_that_could_not_write_say_that_the_disk_is_full(tmp_path: Path, mo
     monkeypatch.setattr(outcome, "FULL_BYTES", 1 << 62)
     end = of_ranks(tmp_path, plan(tmp_path, "rank"), set(), launcher_code=0)
     assert (end.exit_code, end.errors[0]["code"]) == (None, "DiskFull")
-    assert [rank["rank"] for rank in end.ranks] == [0]
+    assert [rank.rank for rank in end.ranks] == [0]
 
 
 def test_a_rank_that_failed_by_itself_on_a_full_disk_is_still_named(tmp_path: Path, monkeypatch) -> None:
@@ -156,5 +156,5 @@ def test_a_failure_of_no_process_has_no_exit_code_and_keeps_its_details() -> Non
 def test_a_stopped_job_still_tells_what_became_of_each_rank(tmp_path: Path) -> None:
     leave(tmp_path, 1, 143)
     end = stopped("terminate").with_ranks(tmp_path, plan(tmp_path, "rank", "rank"))
-    assert [(rank["rank"], rank["exit_code"]) for rank in end.ranks] == [(1, 143), (0, None)]
+    assert [(rank.rank, rank.exit_code) for rank in end.ranks] == [(1, 143), (0, None)]
     assert end.exit_code is None

@@ -220,13 +220,14 @@ def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
 def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
     """Writes down how an open run ended."""
     now = time.time()
+    ranks = [rank._asdict() for rank in outcome.ranks]
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
         f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {_IS_OPEN}",
         (
             *(state.value, now, now, now),
-            *(outcome.exit_code, json.dumps(outcome.errors), json.dumps(outcome.ranks)),
+            *(outcome.exit_code, json.dumps(outcome.errors), json.dumps(ranks)),
             *(key, guid),
         ),
     )

@@ -13,8 +13,10 @@ from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
-from batchai_magics.backends.local.watch.setup_plan import plan_of_setup
+from batchai_magics.backends.node import elevation
+from batchai_magics.launch.nodes import NodeShare
 from batchai_magics.launch.planning import mount_commands
+from batchai_magics.launch.setup import setup
 from batchai_magics.models.cluster import ClusterSpec
 
 
@@ -61,7 +63,7 @@ def _start(
         return []
     folder = layout.node(node.guid, node.id)
     try:
-        plan_of_setup(layout, node, spec)
+        _write_plan(layout, node, spec)
     except FileNotFoundError:  # the node was sent away just now, and its folder with it
         return []
     program = detached.Program("preparer", (str(layout.home), node.id), sys.executable, folder / "log")
@@ -73,6 +75,24 @@ def _start(
     with store.write() as db:
         nodes.note_preparer(db, node.id, process.identity(child.pid))
     return [child]
+
+
+def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
+    """Writes what the node mounts and runs; a FileNotFoundError when its folder is gone."""
+    asked, folder = spec.node_setup, layout.node(node.guid, node.id)
+    assert asked, "only clusters with something to set up get here"
+    exits, logs = folder / "exits", ""
+    if asked.setup_task:
+        exits.mkdir(exist_ok=True)
+        path = mounts.setup_logs(layout, spec)
+        path.mkdir(parents=True, exist_ok=True)
+        logs = str(path)
+    root = str(layout.mounts(node.guid))
+    share = NodeShare(node.id, 0, root, root, str(folder), tmpdir=str(folder / "tmp"))
+    plan = setup(asked, share, python=sys.executable, exits=str(exits), logs=logs)
+    if asked.setup_task and asked.setup_task.run_elevated:
+        plan = elevation.run_elevated(plan)
+    plan.write(str(layout.setup(node.guid, node.id)))
 
 
 def _missing(spec: ClusterSpec, secrets: Mapping[str, str]) -> list[str]:

@@ -119,7 +119,7 @@ class Supervisor:
         self._children = [self._start_mpi()] if is_mpi else self._start_each()
         exits = Path(self._plan.exits)
         interrupted = self._watch(exits)
-        by_themselves = {body["rank"] for body in exits_in(exits)}
+        by_themselves = {ended.rank for ended in exits_in(exits)}
         self._end_all()
         if interrupted:
             return interrupted.with_ranks(exits, self._plan)
@@ -183,7 +183,7 @@ class Supervisor:
 
     def _is_over(self, exits: Path) -> bool:
         """Whether a process has failed, or only parameter servers are left."""
-        codes = {body["rank"]: body["exit_code"] for body in exits_in(exits)}
+        codes = {ended.rank: ended.exit_code for ended in exits_in(exits)}
         if any(codes.values()):
             return True
         servers = [process.role is Role.PARAMETER_SERVER for process in self._plan.processes]
