@@ -93,14 +93,18 @@ def events(
 
 
 def endings(
-    backend: Backend, jobs: Collection[ResourceId], *, wait: Callable[[float], object] = time.sleep
+    backend: Backend,
+    jobs: Collection[ResourceId],
+    *,
+    wait: Callable[[float], object] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Collection[ResourceId]]:
     """Those of these jobs that have ended, or are gone, since the last look, until none is left.
 
     All are looked at together. A look that finds none gives nothing but a moment to do something else.
     """
     left = {id.key: id for id in jobs}
-    watcher = Watcher(backend, jobs)
+    watcher = Watcher(backend, jobs, clock=clock)
     delays = _Delays(backend)
     while left:
         look = watcher.look()

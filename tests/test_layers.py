@@ -25,6 +25,7 @@ HOMES = {
     "sqlite3": {"backends.local.state"},
     "psutil": {"backends.node", "backends.local", "backends.slurm"},
 }
+SHARED_BY_BACKENDS = {"backends.base", "backends.service", "backends.node"}
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
 
 MODULES = {
@@ -48,6 +49,17 @@ def test_imports_point_to_lower_layers_only(module):
         if name in MODULES and unit(name) != here and layer(unit(name)) >= layer(here)
     ]
     assert not wrong, f"{module} imports sideways or upwards: {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_above_the_backends_knows_one_of_them(module):
+    own = [
+        f"{name} (line {line})"
+        for name, line in imports(MODULES[module])
+        if name.startswith("batchai_magics.backends.") and unit(name) not in SHARED_BY_BACKENDS
+    ]
+    is_above = layer(unit(module)) > LAYERS["backends.*"]
+    assert not (is_above and own), f"{module} imports a backend's own package: {', '.join(own)}"
 
 
 @pytest.mark.parametrize("module", MODULES)

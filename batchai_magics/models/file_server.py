@@ -64,8 +64,8 @@ class MountSettings(WireModel):
     """Where a file server is found, and what it exports."""
 
     mount_point: str = "/data"
-    public_ip: Annotated[str, Field(alias="fileServerPublicIP")] = "127.0.0.1"
-    internal_ip: Annotated[str, Field(alias="fileServerInternalIP")] = "127.0.0.1"
+    public_ip: Annotated[str, Field(alias="fileServerPublicIP")] = ""
+    internal_ip: Annotated[str, Field(alias="fileServerInternalIP")] = ""
 
 
 @dataclass(frozen=True)

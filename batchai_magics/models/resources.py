@@ -174,7 +174,7 @@ class Node:
     id: str
     state: NodeState
     job: ResourceId | None = None
-    ip_address: str = "127.0.0.1"
+    ip_address: str = ""
     port: int = 22
     since: datetime | None = None
 

@@ -72,6 +72,12 @@ class Place:
         """Creates a job; gives it as it is when it has ended."""
         return self.wait(self.start(command, name, **fields))
 
+    def start_ranks(self, script: str, *, count: int, name: str = "job") -> ResourceId:
+        """Creates a job of so many MPI processes on both nodes, each of which runs a shell script."""
+        command = {"commandLine": f"bash -c '{script}'", "processCount": count}
+        fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
+        return self.start(name=name, **fields)
+
     def wait(self, id: ResourceId) -> JobResource:
         """The job when it has ended."""
         until(lambda: self.backend.show(id).state.is_final)

@@ -120,6 +120,26 @@ def test_terminating_an_ended_job_changes_nothing(place: Place) -> None:
     assert place.backend.show(before.id) == before
 
 
+# 15: ranks
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_every_ranks_exit_node_and_time_are_told(place: Place, count: int) -> None:
+    job = place.wait(place.start_ranks("exit 0", count=count))
+    nodes = {node.id for node in place.backend.nodes(place.cluster)}
+    assert [(exit.rank, exit.exit_code) for exit in job.ranks] == [(rank, 0) for rank in range(count)]
+    assert {exit.node for exit in job.ranks} <= nodes
+    assert all(job.execution.started <= exit.ended <= job.execution.ended for exit in job.ranks)
+
+
+def test_the_rank_that_failed_first_is_told_first(place: Place) -> None:
+    fails = "case ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} in 2) exit 7;; esac; sleep 1000"
+    job = place.wait(place.start_ranks(fails, count=4))
+    first, *others = job.ranks
+    assert (first.rank, first.exit_code, job.execution.exit_code) == (2, 7, 7)
+    assert sorted(exit.rank for exit in others) == [0, 1, 3]
+
+
 # 5: at the same time
 
 

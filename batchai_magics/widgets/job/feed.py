@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.cards.job import first_failure
 from batchai_magics.follow import Event, LogBytes, MetricsSeen, NodesChanged, StateChanged
-from batchai_magics.jobs.script_lines import script_name
+from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts

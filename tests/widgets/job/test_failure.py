@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.backends.base import FileRef
 from batchai_magics.cards.gathering import card_of
 from batchai_magics.cards.job import to_text
-from batchai_magics.jobs.script_lines import script_name
+from batchai_magics.jobs.logs import script_name
 from batchai_magics.widgets.job.failure import failure_of
 from tests.patience import PATIENCE_S
 from tests.world import until

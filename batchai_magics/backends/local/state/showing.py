@@ -16,12 +16,14 @@ from batchai_magics.backends.service import quotas
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
-from batchai_magics.models.file_server import FileServer, FileServerSpec
+from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Resource, Workspace
 from batchai_magics.models.states import AllocationState, NodeState
+
+LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
 
 
 def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
@@ -32,7 +34,8 @@ def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
     if id.kind is Kind.CLUSTER:
         return _cluster(db, id, cluster_spec(row.spec), provisioning)
     if id.kind is Kind.FILE_SERVER:
-        return FileServer(id, FileServerSpec.from_stored(row.spec), provisioning)
+        mount = MountSettings(public_ip=LOOPBACK, internal_ip=LOOPBACK)
+        return FileServer(id, FileServerSpec.from_stored(row.spec), provisioning, mount)
     if id.kind is Kind.EXPERIMENT:
         return Experiment(id, provisioning)
     return Workspace(id, json.loads(row.spec)["location"], provisioning)
@@ -104,7 +107,7 @@ def _rank(item: dict[str, Any]) -> RankExit:
 
 def node(row: NodeRow, job: ResourceId | None) -> Node:
     """A node as it stands, with the job that it runs."""
-    return Node(row.id, row.state, job, since=moment(row.since))
+    return Node(row.id, row.state, job, LOOPBACK, since=moment(row.since))
 
 
 def quota_nodes(db: sqlite3.Connection, *, except_for: str = "") -> list[quotas.Nodes]:

@@ -1,0 +1,163 @@
+"""All who watch one backend share its looks, at the pace that it tells."""
+
+import gc
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.base import Capabilities, Look, Pace, PlainAnswers, Watcher
+from batchai_magics.follow import Follower, endings, events
+from batchai_magics.models.ids import Kind
+from tests.widgets.place import CLUSTER, EXPERIMENT, Place
+from tests.widgets.scripted import JOB, ScriptedBackend
+
+A, B, C = (EXPERIMENT.child(Kind.JOB, name) for name in "abc")
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Counting(PlainAnswers):
+    """Notes what each look asks for."""
+
+    def __init__(self, pace=None):
+        self.capabilities = Capabilities(name="counting", pace=pace or Pace())
+        self.asked = []
+
+    def look(self, ids, *, since=None, wait_s=0.0):
+        self.asked.append(sorted(id.name for id in ids))
+        return Look({id.key: len(self.asked) for id in ids})
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_one_look_is_for_all_watchers(clock):
+    backend = Counting()
+    watchers = [Watcher(backend, [id], clock=clock) for id in (A, B, C)]
+    assert [watcher.look().of(id) for watcher, id in zip(watchers, (A, B, C), strict=True)] == [1, 1, 1]
+    assert backend.asked == [["a", "b", "c"]]
+
+
+def test_nobody_is_given_a_look_twice(clock):
+    backend = Counting()
+    first, second = (Watcher(backend, [id], clock=clock) for id in (A, B))
+    looks = [watcher.look() for watcher in (first, second, first, second)]
+    assert [look.of(A) for look in looks] == [1, 1, 2, 2]
+
+
+def test_a_look_grows_old(clock):
+    backend = Counting()
+    first, second = (Watcher(backend, [id], clock=clock) for id in (A, B))
+    first.look()
+    clock.now += 0.06
+    assert second.look().of(B) == 2
+
+
+def test_who_comes_later_is_given_no_look_from_before(clock):
+    backend = Counting()
+    Watcher(backend, [A], clock=clock).look()
+    assert Watcher(backend, [A], clock=clock).look().of(A) == 2
+
+
+def test_the_pace_is_kept(clock):
+    backend = Counting(Pace(look_s=5))
+    watcher = Watcher(backend, [A], clock=clock)
+    assert watcher.look().of(A) == 1
+    clock.now += 4.9
+    assert watcher.look() is None
+    clock.now += 0.1
+    assert watcher.look().of(A) == 2
+
+
+def test_what_nobody_has_looked_at_yet_is_asked_for_at_once(clock):
+    backend = Counting(Pace(look_s=5))
+    watcher = Watcher(backend, [A], clock=clock)
+    watcher.look()
+    watcher.add(B)
+    assert watcher.look().of(B) == 2
+
+
+def test_a_watcher_that_nobody_holds_is_not_looked_for(clock):
+    backend = Counting()
+    gone = Watcher(backend, [A], clock=clock)
+    gone.look()
+    del gone
+    gc.collect()
+    Watcher(backend, [B], clock=clock).look()
+    assert backend.asked[-1] == ["b"]
+
+
+def test_backends_do_not_share(clock):
+    one, other = Counting(), Counting()
+    watchers = [Watcher(backend, [A], clock=clock) for backend in (one, other)]
+    for watcher in watchers:
+        watcher.look()
+    assert (len(one.asked), len(other.asked)) == (1, 1)
+
+
+def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
+    place, asked = Place(tmp_path), []
+    for name in "abc":
+        place.run(name)
+    plain = place.look
+    monkeypatch.setattr(place, "look", lambda ids: asked.append({id.name for id in ids}) or plain(ids))
+    followers = [Follower(place, id, clock=clock) for id in (A, B, C)]
+    for _ in range(2):
+        clock.now += 1
+        for follower in followers:
+            follower.poll()
+    before = len(asked)
+    clock.now += 1
+    for follower in followers:
+        follower.poll()
+    assert asked[before:] == [{"a", "b", "c", CLUSTER.name}]
+
+
+def paced(backend, **pace):
+    backend.capabilities = replace(backend.capabilities, pace=Pace(**pace))
+    return backend
+
+
+def test_a_follower_asks_no_more_often_than_the_pace_says(tmp_path, clock):
+    backend = paced(ScriptedBackend(tmp_path), look_s=5)
+    follower = Follower(backend, JOB, clock=clock)
+    assert follower.poll()
+    backend.write("new\n")
+    clock.now += 4.9
+    assert follower.poll() == []
+    clock.now += 0.1
+    assert follower.poll()
+
+
+def test_the_loop_waits_at_the_pace_of_the_backend(tmp_path, clock):
+    backend, waits = paced(ScriptedBackend(tmp_path), look_s=5), []
+
+    def wait(seconds):
+        waits.append(seconds)
+        clock.now += seconds
+        backend.finish()
+
+    list(endings(backend, [JOB], wait=wait, clock=clock))
+    assert waits == [5]
+
+
+def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
+    backend, patience = paced(ScriptedBackend(tmp_path), longest_wait_s=10), []
+    plain = backend.tail
+
+    def tail(job, positions, limit, *, wait_s=0.0):
+        patience.append(wait_s)
+        if len(patience) == 2:
+            backend.finish()
+        return plain(job, positions, limit)
+
+    monkeypatch.setattr(backend, "tail", tail)
+    list(events(backend, JOB, wait=lambda seconds: None))
+    assert patience == [0.0, 10, 0.0]
