@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import containers, open_mpi
+from batchai_magics.backends.node import containers, mpiexec, open_mpi, programs
 from batchai_magics.backends.node.containers import Box
 from batchai_magics.launch.plan import Containers, Image, Launcher, LogFile, Node, Output, Plan, Process
 
@@ -167,3 +167,33 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
     assert open_mpi.find() == str(tmp_path / "b" / "mpirun.openmpi")
     (tmp_path / "b" / "mpirun.openmpi").write_text("#!/bin/sh\necho HYDRA\n")
     assert open_mpi.find() == str(tmp_path / "a" / "mpirun")
+
+
+# -- MPICH ---------------------------------------------------------------------
+
+
+def test_mpiexec_fills_each_node_and_listens_on_loopback_alone() -> None:
+    made = plan("a", "b", "c")._replace(mpiexec="/bin/mpiexec", launcher=Launcher.MPI)
+    words = mpiexec.command(made, "/plan.json")
+    assert words[0] == "/bin/mpiexec"
+    assert words[words.index("-hosts") + 1] == "n0,n1"
+    assert words[words.index("-ppn") + 1] == "2"
+    assert words[words.index("-n") + 1] == "3"
+    assert words[words.index("-localhost") + 1] == "127.0.0.1"
+    assert words[-5:] == ["/venv/bin/python", "-I", "-S", programs.RANK, "/plan.json"]
+    assert "-pmi-port" not in words
+
+
+def test_ranks_in_containers_speak_to_mpiexec_over_a_port() -> None:
+    boxed = plan("a")._replace(mpiexec="mpiexec", containers=Containers(Image("tf"), ("docker",)))
+    assert "-pmi-port" in mpiexec.command(boxed, "/plan.json")
+
+
+def test_the_mpiexec_beside_the_interpreter_goes_before_the_paths(tmp_path: Path, monkeypatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.setenv("PATH", str(elsewhere))
+    assert mpiexec.find(str(tmp_path / "python")) == ""
+    for folder in (elsewhere, tmp_path):
+        (folder / "mpiexec").touch(mode=0o755)
+        assert mpiexec.find(str(tmp_path / "python")) == str(folder / "mpiexec")

@@ -17,7 +17,7 @@ from batchai_magics.backends.local.state import nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node import containers, open_mpi
+from batchai_magics.backends.node import containers, mpiexec, open_mpi
 from batchai_magics.backends.node.programs import RUN_SCRIPT
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.errors import CapabilityError
@@ -103,16 +103,14 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
         Path(log.path).touch()
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
     plan = plan._replace(
-        mpiexec=mpiexec(run.python) if plan.launcher is Launcher.MPI else "",
+        mpiexec=_mpiexec(run.python) if plan.launcher is Launcher.MPI else "",
         containers=plan.containers._replace(engine=run.engine),
     )
     return open_mpi.chosen(containers.noted(plan), programs=job.bin, hosts=job.host_file)
 
 
-def mpiexec(python: str) -> str:
-    """The MPI launcher: the one beside the interpreter, else the one on PATH."""
-    beside = Path(python).parent / "mpiexec"
-    program = str(beside) if beside.exists() else shutil.which("mpiexec")
+def _mpiexec(python: str) -> str:
+    program = mpiexec.find(python)
     if not program:
         raise CapabilityError(
             "this job needs MPI, and no mpiexec was found",

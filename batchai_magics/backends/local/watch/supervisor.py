@@ -26,7 +26,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node import mounting, requirements
+from batchai_magics.backends.node import mounting, mpiexec, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
     Outcome,
@@ -42,13 +42,6 @@ from batchai_magics.launch.plan import Launcher, Plan, Process, Role
 TICK_S = 0.1
 HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
 ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
-MPI_ENV = {
-    # MPICH's default transport fails between nodes and listens to the world; TCP over loopback does neither.
-    "MPIR_CVAR_CH4_NETMOD": "ofi",
-    "FI_PROVIDER": "tcp",
-    "FI_TCP_IFACE": "lo0" if sys.platform == "darwin" else "lo",
-    "HYDRA_LAUNCHER": "fork",
-}
 
 
 class Supervisor:
@@ -58,7 +51,7 @@ class Supervisor:
         self._verdicts = verdicts
         self._layout = layout
         self._plan = Plan.read(str(layout.plan))
-        self._env = {**os.environ, **MPI_ENV, **secrets.variables}
+        self._env = {**os.environ, **mpiexec.ENV, **secrets.variables}
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._deadline = time.monotonic() + self._plan.limits.wall_s
@@ -144,13 +137,7 @@ class Supervisor:
         return self._popen(argv, self._env, self._log.file)
 
     def _start_mpi(self) -> subprocess.Popen[bytes]:
-        plan = self._plan
-        where = ["-hosts", ",".join(node.id for node in plan.nodes), "-ppn", str(plan.processes_per_node)]
-        # Containers do not inherit the descriptor that ranks speak to mpiexec over: they get a port.
-        port = ["-pmi-port"] if plan.containers.engine else []
-        how = [*port, "-launcher", "fork", "-iface", self._env["FI_TCP_IFACE"], "-localhost", "127.0.0.1"]
-        command = [plan.python, "-I", "-S", RANK, str(self._layout.plan)]
-        argv = [plan.mpiexec, *how, *where, "-n", str(len(plan.processes)), *command]
+        argv = mpiexec.command(self._plan, str(self._layout.plan))
         return self._popen(argv, self._env, self._log.file)
 
     def _popen(
