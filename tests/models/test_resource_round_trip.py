@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta, timezone
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,13 +120,28 @@ accounts = st.builds(StorageAccount, name, name, name, text, text, text)
 usages = st.builds(Usage, text, text, count, count)
 
 
-@given(
-    st.one_of(
-        *(workspaces, experiments, shown_jobs, shown_clusters, servers, nodes, execution, rank, made, error),
-        *(files, groups, accounts, usages),
-    )
-)
-def test_what_is_shown_is_read_again(resource):
+SHOWN = {
+    "workspace": workspaces,
+    "experiment": experiments,
+    "cluster": shown_clusters,
+    "job": shown_jobs,
+    "file server": servers,
+    "node": nodes,
+    "provisioning": made,
+    "execution": execution,
+    "error": error,
+    "rank": rank,
+    "file": files,
+    "group": groups,
+    "account": accounts,
+    "usage": usages,
+}
+
+
+@pytest.mark.parametrize("kind", SHOWN)
+@given(st.data())
+def test_what_is_shown_is_read_again(kind, data):
+    resource = data.draw(SHOWN[kind])
     wire = json.loads(json.dumps(resource.to_wire()))
     assert type(resource).from_wire(wire) == resource
 

@@ -70,7 +70,7 @@ def job(**changes):
 
 def test_a_workspace_is_read():
     tags = {"Team": "a"}
-    read = Workspace.from_wire(shown(WORKSPACE, MADE, location="eastus", tags=tags))
+    read = Workspace.from_wire(shown(WORKSPACE, MADE, location="eastus", tags={**tags, "None": None}))
     assert read == Workspace(WORKSPACE, "eastus", Provisioning(CREATED, CHANGED), tags)
 
 
@@ -88,6 +88,8 @@ def test_a_job_is_read_with_what_was_asked_for_and_what_became_of_it():
     assert [(secret.name, secret.value) for secret in read.spec.secrets] == [("TOKEN", None)]
     assert read.output_path_segment.endswith("jobs/j/1")
     assert read.execution.exit_code == 1
+    assert read.execution.ended == datetime(2018, 6, 6, 21, 10, 0, 0, timezone.utc)
+    assert read.state_changed == read.execution.ended
     assert read.execution.errors == (
         ErrorDetail(code="JobFailed", message="Job failed with non-zero exit code"),
     )
@@ -159,6 +161,11 @@ def test_how_every_rank_ended_survives_the_wire_the_first_failure_first():
         {"rank": 1, "nodeId": "tvm-1", "endTime": "2018-06-06T21:09:59.25Z"},
     ]
     assert JobResource.from_wire(json.loads(json.dumps(wire))).ranks == ranks
+
+
+def test_a_lone_process_ends_on_the_wire_too():
+    read = JobResource.from_wire(job(batchaiRanks=[{"rank": 0, "nodeId": "n", "exitCode": 2}]))
+    assert JobResource.from_wire(read.to_wire()).ranks == (RankExit(0, "n", 2),)
 
 
 def test_a_job_without_ranks_is_shown_as_the_service_did():

@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from batchai_magics.models.times import duration, wire_time
+from batchai_magics.models.times import duration, parse_time, wire_time
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,25 @@ def test_time_spans_are_read_in_every_spelling(text, span):
 )
 def test_moments_are_written_as_the_service_wrote_them(moment, text):
     assert wire_time(moment) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2018-06-06T20:59:38.611Z", datetime(2018, 6, 6, 20, 59, 38, 611_000, timezone.utc)),
+        ("2018-06-06T20:59:38.1Z", datetime(2018, 6, 6, 20, 59, 38, 100_000, timezone.utc)),
+        ("2018-06-06t20:59:38z", datetime(2018, 6, 6, 20, 59, 38, 0, timezone.utc)),
+        ("2018-06-06T20:59:38.1234567Z", datetime(2018, 6, 6, 20, 59, 38, 123_456, timezone.utc)),
+        ("2018-06-06T22:59:38+02:00", datetime(2018, 6, 6, 20, 59, 38, 0, timezone.utc)),
+        (" 2018-06-06 20:59:38\n", datetime(2018, 6, 6, 20, 59, 38, 0, timezone.utc)),
+    ],
+)
+def test_moments_are_read_in_any_spelling_and_given_in_utc(text, moment):
+    assert parse_time(text) == moment
+    assert parse_time(text).utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2018-06-06", "20:59:38", "2018-13-06T20:59:38Z"])
+def test_what_is_no_moment_is_refused(text):
+    with pytest.raises(ValueError, match=r"no time|month"):
+        parse_time(text)
