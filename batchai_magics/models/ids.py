@@ -1,4 +1,4 @@
-"""ARM resource ids: what every resource is called, parsed once and printed the same way."""
+"""ARM resource ids and names: what everything is called, parsed once and printed the same way."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from batchai_magics.errors import Problem, SpecError, UsageError
 
 PROVIDER = "Microsoft.BatchAI"
 NAME = re.compile(r"[-\w]{1,64}", re.ASCII)
+_GROUP = re.compile(r"[-\w.()]{1,90}", re.ASCII)
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_SHARE = re.compile(r"(?:[a-z0-9]{3,24}/)?[a-z0-9](?:-?[a-z0-9]){2,62}")
 # An example of the published specification says `workspace` for `workspaces`.
 _ID = re.compile(
     r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.BatchAI"
@@ -161,6 +164,30 @@ def check_name(name: str, kind: Kind) -> str:
     allowed = "1 to 64 letters, digits, '-' and '_'"
     problem = Problem("name", f"{name!r} is no valid {kind.noun} name", f"use {allowed}")
     raise SpecError([problem], what=f"the {kind.noun} name")
+
+
+def check_group_name(name: str) -> str:
+    """The name itself if a resource group can have it; raises SpecError otherwise."""
+    if _GROUP.fullmatch(name):
+        return name
+    fix = "use 1 to 90 letters, digits and -_.()"
+    raise SpecError([Problem("name", f"{name!r} is no resource group name", fix)], what="the group")
+
+
+def check_account_name(name: str) -> str:
+    """The name itself if a storage account can have it; raises SpecError otherwise."""
+    if _ACCOUNT.fullmatch(name):
+        return name
+    fix = "use 3 to 24 small letters and digits"
+    raise SpecError([Problem("name", f"{name!r} is no storage account name", fix)], what="the account")
+
+
+def check_share_name(share: str) -> str:
+    """`NAME` or `ACCOUNT/NAME` itself if a share or container can have it; raises SpecError otherwise."""
+    if _SHARE.fullmatch(share):
+        return share
+    fix = "use 3 to 63 small letters, digits and single '-'"
+    raise SpecError([Problem("share", f"{share!r} is no valid share name", fix)], what="the share")
 
 
 def _ill_formed(text: str) -> SpecError:

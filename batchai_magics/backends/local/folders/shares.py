@@ -17,8 +17,8 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.backends.local.folders.outputs import inside, is_inside
 from batchai_magics.backends.service import refusals
-from batchai_magics.backends.service.names import check_share_name
 from batchai_magics.errors import StorageError
+from batchai_magics.models.ids import check_share_name
 
 _UNFINISHED = ".part-"  # what the name of a file on its way begins with
 

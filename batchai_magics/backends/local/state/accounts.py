@@ -13,7 +13,7 @@ from batchai_magics.backends.base import ResourceGroup, StorageAccount
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import refusals
-from batchai_magics.backends.service.names import check_account_name, check_group_name
+from batchai_magics.models.ids import check_account_name, check_group_name
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 
