@@ -12,7 +12,7 @@ COUNT = """
 import threading
 from ipywidgets.widgets.widget import _instances
 from batchai_magics import widgets
-from batchai_magics.widgets import publisher
+from batchai_magics.widgets.core import publisher
 publisher.GONE_KEPT = 2
 known = widgets._publisher() if widgets._publisher.cache_info().currsize else None
 threads = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("batchai-"))

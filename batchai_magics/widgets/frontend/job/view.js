@@ -22,80 +22,102 @@ export default () => {
     },
     /** @param {{model: Model, el: HTMLElement}} context */
     render({ model, el: root }) {
-      return draw(session, model, root);
+      const view = new JobView(session, model, root);
+      return () => view.out();
     },
   };
 };
 
-/**
- * Puts a view into `root` and returns what takes it out again.
- * @param {Session} session
- * @param {Model} model
- * @param {HTMLElement} root
- * @returns {() => void}
- */
-function draw(session, model, root) {
-  const head = header(session);
-  const nodes = nodeBar();
-  const charts = new Charts(session, model.get("view_id"));
-  const output = new LogPanel(session);
-  const view = el(
-    "article",
-    { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
-    head.element,
-    el("div", { class: "ba-below" }, nodes.element, head.problem),
-    charts.element,
-    output.element,
-  );
-  const showSnapshot = hideSnapshot(model.get("view_id"), view, () => session.isAnswered);
-  holdWhileUsed(view, (content) => session.tell(content));
-  root.append(view);
+/** A job shown in one place of the page. */
+class JobView {
+  /**
+   * Puts the view into `root`.
+   * @param {Session} session
+   * @param {Model} model
+   * @param {HTMLElement} root
+   */
+  constructor(session, model, root) {
+    this.session = session;
+    this.model = model;
+    this.head = header(session);
+    this.nodes = nodeBar();
+    this.charts = new Charts(session, model.get("view_id"));
+    this.output = new LogPanel(session);
+    /** @type {(() => void) | null} */
+    this.leave = null; // takes a view that was kept out of the page
+    this.isOver = false;
+    this.element = this.#put(root);
+    this.showSnapshot = hideSnapshot(model.get("view_id"), this.element, () => session.isAnswered);
+    holdWhileUsed(this.element, (content) => session.tell(content));
+    this.stopListening = session.listen((kind, file, added) => this.#take(kind, file, added));
+    const onCounts = () => this.nodes.update(model.get("counts"), model.get("history"), model.get("facts").ended);
+    /** @type {[string, () => void][]} */
+    this.traits = [
+      ["change:facts", () => this.#updateFacts()],
+      ["change:counts", onCounts],
+      ["change:history", onCounts],
+      ["change:files", () => this.output.offer()],
+    ];
+    for (const [event, listener] of this.traits) model.on(event, listener);
+    this.#updateFacts();
+    onCounts();
+    session.enter();
+  }
 
-  const onFacts = () => {
-    head.update();
-    output.offer();
-    charts.update();
-  };
-  const onCounts = () => nodes.update(model.get("counts"), model.get("history"), model.get("facts").ended);
-  const onFiles = () => output.offer();
-  /** @type {(() => void) | null} */
-  let leave = null;
-  let isOver = false;
-  const end = () => {
-    if (isOver) return;
-    isOver = true;
-    stopListening();
-    model.off("change:facts", onFacts);
-    model.off("change:counts", onCounts);
-    model.off("change:history", onCounts);
-    model.off("change:files", onFiles);
-    [head, charts, output].forEach((part) => part.stop());
-    leave?.();
-    showSnapshot();
-    view.remove();
-    session.bye();
-  };
-  const keep = () => {
-    if (leave) return;
-    leave = keepInPage(view, snapshotOf(model.get("view_id")), end);
-    if (leave) output.moved();
-  };
-  const stopListening = session.listen((kind, file, added) => {
-    if (kind === "keep") keep();
-    else if (kind === "closed" || (kind === "lost" && leave)) end(); // the picture says all there is to say
-    else if (kind === "points") charts.update();
-    else if (kind === "log" || kind === "page") output.update(kind, file, added);
-    else if (kind === "complete") [onFiles, () => charts.update()].forEach((update) => update());
-  });
-  model.on("change:facts", onFacts);
-  model.on("change:counts", onCounts);
-  model.on("change:history", onCounts);
-  model.on("change:files", onFiles);
-  [onFacts, onCounts].forEach((update) => update());
-  session.enter();
+  /** Takes the view out, or keeps it beside its output, which becomes a still picture. */
+  out() {
+    if (this.session.isKept) this.#keep();
+    if (!this.leave) this.#end();
+  }
 
-  return () => {
-    if (session.isKept) keep();
-    if (!leave) end();
-  };
+  /** @param {HTMLElement} root */
+  #put(root) {
+    const { head, nodes, charts, output, model } = this;
+    const element = el(
+      "article",
+      { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
+      head.element,
+      el("div", { class: "ba-below" }, nodes.element, head.problem),
+      charts.element,
+      output.element,
+    );
+    root.append(element);
+    return element;
+  }
+
+  /** @type {(kind: string, file: string, added: number) => void} */
+  #take(kind, file, added) {
+    if (kind === "keep") this.#keep();
+    else if (kind === "closed" || (kind === "lost" && this.leave)) this.#end(); // the picture says all there is to say
+    else if (kind === "points") this.charts.update();
+    else if (kind === "log" || kind === "page") this.output.update(kind, file, added);
+    else if (kind === "complete") {
+      this.output.offer();
+      this.charts.update();
+    }
+  }
+
+  #updateFacts() {
+    this.head.update();
+    this.output.offer();
+    this.charts.update();
+  }
+
+  #keep() {
+    if (this.leave) return;
+    this.leave = keepInPage(this.element, snapshotOf(this.model.get("view_id")), () => this.#end());
+    if (this.leave) this.output.moved();
+  }
+
+  #end() {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.stopListening();
+    for (const [event, listener] of this.traits) this.model.off(event, listener);
+    for (const part of [this.head, this.charts, this.output]) part.stop();
+    this.leave?.();
+    this.showSnapshot();
+    this.element.remove();
+    this.session.bye();
+  }
 }
