@@ -94,13 +94,13 @@ class LocalBackend(BackendBase):
             found = resources.children(db, parent, kind, page)
             shown = found[: page.size]
             after = None if len(found) == len(shown) else Page(page.size, str(shown[-1].seq))
-            return Listing((showing.resource(db, row) for row in shown), after)
+            return Listing(showing.resources(db, shown), after)
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand, all read in one transaction."""
         self.settle()
         with self.store.read() as db:
-            found = [showing.resource(db, row) for row in resources.some(db, ids)]
+            found = showing.resources(db, resources.some(db, ids))
         return Look({resource.id.key: resource for resource in found})
 
     def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:

@@ -6,6 +6,8 @@ import sqlite3
 import time
 from dataclasses import asdict, dataclass
 
+from batchai_magics.backends.local.state.store import columns
+
 
 @dataclass(frozen=True)
 class ClusterRow:
@@ -23,13 +25,13 @@ class ClusterRow:
 
 def insert(db: sqlite3.Connection, cluster: ClusterRow) -> None:
     """Writes a new cluster down."""
-    columns = asdict(cluster)
-    db.execute(f"INSERT INTO cluster ({', '.join(columns)}) VALUES (:{', :'.join(columns)})", columns)
+    values = asdict(cluster)
+    db.execute(f"INSERT INTO cluster ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
 
 def get(db: sqlite3.Connection, key: str) -> ClusterRow:
     """A cluster that is there."""
-    return ClusterRow(**db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone())
+    return ClusterRow(**columns(db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone()))
 
 
 def is_any_auto_scaled(db: sqlite3.Connection) -> bool:
@@ -40,7 +42,7 @@ def is_any_auto_scaled(db: sqlite3.Connection) -> bool:
 def auto_scaled(db: sqlite3.Connection, key: str = "") -> list[ClusterRow]:
     """The clusters whose number of nodes follows their queue; only the one of that key when there is one."""
     query = "SELECT * FROM cluster WHERE maximum IS NOT NULL AND ? IN ('', key)"
-    return [ClusterRow(**row) for row in db.execute(query, (key,)).fetchall()]
+    return [ClusterRow(**columns(row)) for row in db.execute(query, (key,)).fetchall()]
 
 
 def sizes(db: sqlite3.Connection, *, except_for: str = "") -> list[tuple[str, int]]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from batchai_magics.backends.local.state.store import columns, rows_of_keys
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.models.states import ExecutionState
 
@@ -51,22 +53,21 @@ class JobRow:
     @classmethod
     def of(cls, row: sqlite3.Row) -> JobRow:
         """The row as a value."""
-        columns = dict(row)
-        columns["state"] = ExecutionState(columns["state"])
+        values = columns(row)
+        values["state"] = ExecutionState(values["state"])
         for name in ("needs_secrets", "is_assigned"):
-            columns[name] = bool(columns[name])
+            values[name] = bool(values[name])
         for name in ("engine", "errors", "ranks"):
-            columns[name] = tuple(json.loads(columns[name]))
-        return cls(**columns)
+            values[name] = () if values[name] == "[]" else tuple(json.loads(values[name]))
+        return cls(**values)
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
     """Writes a new run down."""
-    columns = asdict(job) | {"state": job.state.value}
+    values = asdict(job) | {"state": job.state.value}
     for name in ("engine", "errors", "ranks"):
-        columns[name] = json.dumps(columns[name])
-    names = ", ".join(columns)
-    db.execute(f"INSERT INTO job ({names}) VALUES (:{', :'.join(columns)})", columns)
+        values[name] = json.dumps(values[name])
+    db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
 
 def find(db: sqlite3.Connection, key: str) -> JobRow | None:
@@ -78,6 +79,11 @@ def find(db: sqlite3.Connection, key: str) -> JobRow | None:
 def get(db: sqlite3.Connection, key: str) -> JobRow:
     """The run of a job that is there."""
     return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
+
+
+def some(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, JobRow]:
+    """The runs of these jobs, by the key of the job."""
+    return {row["key"]: JobRow.of(row) for row in rows_of_keys(db, "job", keys)}
 
 
 def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:

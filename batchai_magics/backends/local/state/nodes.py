@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from batchai_magics.backends.local.state import clusters, jobs
+from batchai_magics.backends.local.state.store import columns
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.states import DeallocationOption, NodeState
 
@@ -67,7 +67,7 @@ def with_jobs(db: sqlite3.Connection, id: ResourceId) -> list[tuple[NodeRow, Res
         "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
         f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
     )
-    return [_with_job(**row) for row in db.execute(query, (id.key,)).fetchall()]
+    return [_with_job(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
 
 
 def _with_job(*, job_id: str | None, **columns: Any) -> tuple[NodeRow, ResourceId | None]:
@@ -95,7 +95,7 @@ def places(db: sqlite3.Connection, guid: str) -> list[JobNode]:
         " JOIN resource ON resource.key = node.cluster WHERE job = ? ORDER BY ordinal",
         (guid,),
     ).fetchall()
-    return [JobNode(**row) for row in rows]
+    return [JobNode(**columns(row)) for row in rows]
 
 
 def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
@@ -106,7 +106,7 @@ def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
         " WHERE node.state = ? AND ? IN ('', node.id)",
         (NodeState.PREPARING.value, id),
     ).fetchall()
-    return [NewNode(**row) for row in rows]
+    return [NewNode(**columns(row)) for row in rows]
 
 
 def is_any_preparing(db: sqlite3.Connection) -> bool:
@@ -226,6 +226,8 @@ def _add(db: sqlite3.Connection, cluster: clusters.ClusterRow, count: int) -> No
 
 def _new_id(guid: str, ordinal: int) -> str:
     """The name of a node, in the form that the service gave them."""
+    import hashlib  # it loads OpenSSL; supervisors, which make no nodes, start without
+
     digest = int(hashlib.sha256(guid.encode()).hexdigest()[:8], 16)
     now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
     return f"tvm-{digest}_{ordinal + 1}-{now}-p"
@@ -245,4 +247,4 @@ def _send_away(db: sqlite3.Connection, leaving: Sequence[NodeRow], option: Deall
 
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[NodeRow]:
-    return [NodeRow.of(dict(row)) for row in db.execute(query, values).fetchall()]
+    return [NodeRow.of(columns(row)) for row in db.execute(query, values).fetchall()]

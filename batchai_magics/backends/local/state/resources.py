@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Page
+from batchai_magics.backends.local.state.store import rows_of_keys
 from batchai_magics.backends.service import refusals
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
-
-MOST_KEYS = 500  # in one query
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,9 @@ def children(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page)
     return [ResourceRow.of(row) for row in found]
 
 
-def some(db: sqlite3.Connection, ids: Collection[ResourceId]) -> Iterator[ResourceRow]:
+def some(db: sqlite3.Connection, ids: Collection[ResourceId]) -> list[ResourceRow]:
     """Those of these resources that there are."""
-    keys = [id.key for id in ids]
-    for start in range(0, len(keys), MOST_KEYS):
-        part = keys[start : start + MOST_KEYS]
-        marks = ", ".join("?" * len(part))
-        for row in db.execute(f"SELECT * FROM resource WHERE key IN ({marks})", part).fetchall():
-            yield ResourceRow.of(row)
+    return [ResourceRow.of(row) for row in rows_of_keys(db, "resource", [id.key for id in ids])]
 
 
 def workspaces(db: sqlite3.Connection) -> list[ResourceRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
@@ -26,11 +27,17 @@ from batchai_magics.models.states import AllocationState, NodeState
 LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
 
 
+def resources(db: sqlite3.Connection, rows: Sequence[ResourceRow]) -> list[Resource]:
+    """Resources as they stand; the jobs among them are asked for at once."""
+    runs = jobs.some(db, [row.id.key for row in rows if row.id.kind is Kind.JOB])
+    return [_job(runs[key], row) if (key := row.id.key) in runs else resource(db, row) for row in rows]
+
+
 def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
     """A resource as it stands, from its row and what the other tables know of it."""
-    id, provisioning = row.id, Provisioning(moment(row.created), moment(row.created))
+    id, provisioning = row.id, _provisioning(row)
     if id.kind is Kind.JOB:
-        return _job(jobs.get(db, id.key), id, job_spec(row.spec), provisioning)
+        return _job(jobs.get(db, id.key), row)
     if id.kind is Kind.CLUSTER:
         return _cluster(db, id, cluster_spec(row.spec), provisioning)
     if id.kind is Kind.FILE_SERVER:
@@ -51,6 +58,11 @@ def job_spec(text: str) -> JobSpec:
 def cluster_spec(text: str) -> ClusterSpec:
     """The cluster description in a row."""
     return ClusterSpec.from_stored(text)
+
+
+def _provisioning(row: ResourceRow) -> Provisioning:
+    created = moment(row.created)
+    return Provisioning(created, created)
 
 
 def _cluster(db: sqlite3.Connection, id: ResourceId, spec: ClusterSpec, made: Provisioning) -> Cluster:
@@ -76,16 +88,16 @@ def _node_error(node: NodeRow) -> ErrorDetail:
     return ErrorDetail(code="NodeSetupFailed", message=node.error, details=details)
 
 
-def _job(row: JobRow, id: ResourceId, spec: JobSpec, made: Provisioning) -> JobResource:
+def _job(run: JobRow, row: ResourceRow) -> JobResource:
     return JobResource(
-        id=id,
-        spec=spec,
-        provisioning=made,
-        state=row.state,
-        state_changed=moment(row.changed),
-        output_path_segment=output_segment(id, row.guid),
-        execution=_execution(row),
-        ranks=tuple(_rank(item) for item in row.ranks),
+        id=row.id,
+        spec=job_spec(row.spec),
+        provisioning=_provisioning(row),
+        state=run.state,
+        state_changed=moment(run.changed),
+        output_path_segment=output_segment(row.id, run.guid),
+        execution=_execution(run),
+        ranks=tuple(_rank(item) for item in run.ranks),
     )
 
 

@@ -11,13 +11,15 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from batchai_magics.backends.local.state import migrations
 from batchai_magics.errors import StorageError
 
 Database = sqlite3.Connection  # what reads and changes rows, open, or in a transaction
+MOST_KEYS = 500  # in one question: SQLite takes 999 values on older machines
 BUSY_S = 30.0
 RESERVE_BYTES = 1 << 20  # room in which the outcome of a job is written when the disk is full
 
@@ -97,6 +99,19 @@ def _set_up(connection: Database, path: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     migrations.bring_up_to_date(connection, path)
+
+
+def rows_of_keys(db: Database, table: str, keys: Sequence[str]) -> Iterator[sqlite3.Row]:
+    """The rows of a table that have these keys."""
+    for start in range(0, len(keys), MOST_KEYS):
+        part = keys[start : start + MOST_KEYS]
+        marks = ", ".join("?" * len(part))
+        yield from db.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", part).fetchall()
+
+
+def columns(row: sqlite3.Row) -> dict[str, Any]:
+    """The values of a row by the names of its columns."""
+    return dict(zip(row.keys(), row, strict=True))
 
 
 def _close(connection: sqlite3.Connection, pid: int) -> None:
