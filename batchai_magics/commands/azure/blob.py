@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.azure import batch, holder
+from batchai_magics.commands.azure import selection
+from batchai_magics.commands.azure.bucket import Bucket, container
 from batchai_magics.commands.azure.file import checked_file, dropping, going_down, going_up
-from batchai_magics.commands.azure.place import Place, container
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.options.parsing import relative
@@ -23,14 +23,14 @@ class Blob(ShareFile):
 
 def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
-    place = container(context, arguments, arguments.container_name)
+    bucket = container(context, arguments, arguments.container_name)
     there = relative(arguments.name or Path(arguments.file).name, "--name", place="container")
-    return _as_blobs(going_up(place, [batch.one_up(arguments.file, there)], arguments))
+    return _as_blobs(going_up(bucket, [selection.one_up(arguments.file, there)], arguments))
 
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
-    copies = batch.all_up(arguments.source, arguments.destination_path, arguments.pattern)
+    copies = selection.all_up(arguments.source, arguments.destination_path, arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
     return _as_blobs(going_up(container(context, arguments, arguments.destination), copies, arguments))
@@ -38,43 +38,43 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
 
 def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a blob."""
-    place, path = _blob(context, arguments)
-    copy = batch.one_down(checked_file(place, path), arguments.file)
-    return going_down(place, [copy], arguments, is_one=True)
+    bucket, path = _blob(context, arguments)
+    copy = selection.one_down(checked_file(bucket, path), arguments.file)
+    return going_down(bucket, [copy], arguments, is_one=True)
 
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the blobs of a container."""
-    place = container(context, arguments, arguments.source)
-    copies = batch.all_down(place, arguments.destination, below="", pattern=arguments.pattern)
+    bucket = container(context, arguments, arguments.source)
+    copies = selection.all_down(bucket, arguments.destination, below="", pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
-    return going_down(place, copies, arguments)
+    return going_down(bucket, copies, arguments)
 
 
 def list_all(context: Context, arguments: Namespace) -> Sequence[Blob]:
     """The blobs, all levels of them."""
-    place = container(context, arguments, arguments.container_name)
+    bucket = container(context, arguments, arguments.container_name)
     prefix = arguments.prefix or ""
-    return [_blob_of(file) for file in place.files() if file.path.startswith(prefix)]
+    return [_blob_of(file) for file in bucket.files() if file.path.startswith(prefix)]
 
 
 def show(context: Context, arguments: Namespace) -> Blob:
     """The blob."""
-    place, path = _blob(context, arguments)
-    return _blob_of(checked_file(place, path))
+    bucket, path = _blob(context, arguments)
+    return _blob_of(checked_file(bucket, path))
 
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Whether the blob is there."""
-    place, path = _blob(context, arguments)
-    return holder.has(place, path, is_directory=False)
+    bucket, path = _blob(context, arguments)
+    return bucket.has(path, is_directory=False)
 
 
 def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Deletes the blob."""
-    place, path = _blob(context, arguments)
-    return holder.drop(place, checked_file(place, path).path)
+    bucket, path = _blob(context, arguments)
+    return bucket.delete_item(checked_file(bucket, path).path)
 
 
 def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
@@ -82,9 +82,9 @@ def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str
     return dropping(container(context, arguments, arguments.source), arguments)
 
 
-def _blob(context: Context, arguments: Namespace) -> tuple[Place, str]:
-    place = container(context, arguments, arguments.container_name)
-    return place, relative(arguments.name, "--name", place="container")
+def _blob(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
+    bucket = container(context, arguments, arguments.container_name)
+    return bucket, relative(arguments.name, "--name", place="container")
 
 
 def _blob_of(file: ShareFile) -> Blob:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from batchai_magics.commands.azure import holder
-from batchai_magics.commands.azure.place import container, names
+from batchai_magics.commands.azure.bucket import container, names
 from batchai_magics.commands.context import Context
 
 
 def create(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Makes a container unless it is there."""
-    return holder.create(container(context, arguments, arguments.name))
+    return container(context, arguments, arguments.name).create()
 
 
 def list_all(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
@@ -22,9 +21,9 @@ def list_all(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Whether the container is there."""
-    return holder.exists(container(context, arguments, arguments.name))
+    return container(context, arguments, arguments.name).exists()
 
 
 def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Deletes the container with all in it."""
-    return holder.delete(container(context, arguments, arguments.name))
+    return container(context, arguments, arguments.name).delete()

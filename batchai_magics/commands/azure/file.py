@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.azure import batch, holder, transfer
-from batchai_magics.commands.azure.place import Place, share
+from batchai_magics.commands.azure import selection, transfer
+from batchai_magics.commands.azure.bucket import Bucket, share
 from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import BYTES, Operation
@@ -19,19 +19,19 @@ from batchai_magics.options.parsing import relative
 
 def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file."""
-    place = share(context, arguments, arguments.share_name)
+    bucket = share(context, arguments, arguments.share_name)
 
     def is_folder(path: str) -> bool:
-        found = place.find(path)
+        found = bucket.find(path)
         return found is not None and found.is_directory
 
-    there = batch.named(arguments.path, arguments.source, is_folder, option="--path")
-    return going_up(place, [batch.one_up(arguments.source, there)], arguments, is_one=True)
+    there = selection.named(arguments.path, arguments.source, is_folder, option="--path")
+    return going_up(bucket, [selection.one_up(arguments.source, there)], arguments, is_one=True)
 
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
-    copies = batch.all_up(arguments.source, arguments.destination_path, arguments.pattern)
+    copies = selection.all_up(arguments.source, arguments.destination_path, arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
     return going_up(share(context, arguments, arguments.destination), copies, arguments)
@@ -39,43 +39,43 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
 
 def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a file."""
-    place = share(context, arguments, arguments.share_name)
-    found = checked_file(place, relative(arguments.path, "--path", place="share"))
-    return going_down(place, [batch.one_down(found, arguments.dest)], arguments, is_one=True)
+    bucket = share(context, arguments, arguments.share_name)
+    found = checked_file(bucket, relative(arguments.path, "--path", place="share"))
+    return going_down(bucket, [selection.one_down(found, arguments.dest)], arguments, is_one=True)
 
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the files of a share, or of a folder of it."""
-    place = share(context, arguments, arguments.source)
+    bucket = share(context, arguments, arguments.source)
     below = relative(arguments.source_path or "", "--source-path", place="share")
-    copies = batch.all_down(place, arguments.destination, below=below, pattern=arguments.pattern)
+    copies = selection.all_down(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
-    return going_down(place, copies, arguments)
+    return going_down(bucket, copies, arguments)
 
 
 def list_all(context: Context, arguments: Namespace) -> Sequence[ShareFile]:
     """One level of a folder."""
-    place = share(context, arguments, arguments.share_name)
-    return place.storage.list(place.name, relative(arguments.path or "", "--path", place="share"))
+    bucket = share(context, arguments, arguments.share_name)
+    return bucket.storage.list(bucket.name, relative(arguments.path or "", "--path", place="share"))
 
 
 def show(context: Context, arguments: Namespace) -> ShareFile:
     """The file."""
-    place = share(context, arguments, arguments.share_name)
-    return checked_file(place, relative(arguments.path, "--path", place="share"))
+    bucket = share(context, arguments, arguments.share_name)
+    return checked_file(bucket, relative(arguments.path, "--path", place="share"))
 
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Whether the file is there."""
-    place = share(context, arguments, arguments.share_name)
-    return holder.has(place, relative(arguments.path, "--path", place="share"), is_directory=False)
+    bucket = share(context, arguments, arguments.share_name)
+    return bucket.has(relative(arguments.path, "--path", place="share"), is_directory=False)
 
 
 def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Deletes the file."""
-    place = share(context, arguments, arguments.share_name)
-    return holder.drop(place, checked_file(place, relative(arguments.path, "--path", place="share")).path)
+    bucket = share(context, arguments, arguments.share_name)
+    return bucket.delete_item(checked_file(bucket, relative(arguments.path, "--path", place="share")).path)
 
 
 def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
@@ -83,25 +83,25 @@ def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str
     return dropping(share(context, arguments, arguments.source), arguments)
 
 
-def dropping(place: Place, arguments: Namespace) -> Operation | list[str]:
+def dropping(bucket: Bucket, arguments: Namespace) -> Operation | list[str]:
     """The deletion of the files that fit a line's pattern."""
-    paths = batch.fitting(place, arguments.pattern)
+    paths = selection.fitting(bucket, arguments.pattern)
     if arguments.dryrun:
         return paths
-    steps = _dropping(place, paths)
+    steps = _dropping(bucket, paths)
     return Operation("Deleting", len(paths), "file", steps, transfer.AGAIN, is_quiet=arguments.no_progress)
 
 
-def _dropping(place: Place, paths: Sequence[str]) -> Generator[int, None, Noted]:
+def _dropping(bucket: Bucket, paths: Sequence[str]) -> Generator[int, None, Noted]:
     for path in paths:
-        place.storage.delete(place.name, path)
+        bucket.storage.delete(bucket.name, path)
         yield 1
     return Noted(None, (f"{len(paths)} file{'' if len(paths) == 1 else 's'} deleted.",))
 
 
-def checked_file(place: Place, path: str) -> ShareFile:
+def checked_file(bucket: Bucket, path: str) -> ShareFile:
     """The file at that path; a folder is none."""
-    found = place.file(path)
+    found = bucket.file(path)
     if found.is_directory:
         raise UsageError(
             f"{path} is a folder, not a file", hint="The commands ending in -batch take folders."
@@ -110,18 +110,18 @@ def checked_file(place: Place, path: str) -> ShareFile:
 
 
 def going_up(
-    place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
+    bucket: Bucket, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
 ) -> Operation:
     """The upload of these files."""
-    steps = transfer.upload(place, copies)
+    steps = transfer.upload(bucket, copies)
     return _work("Uploading", copies, _first(steps) if is_one else steps, arguments)
 
 
 def going_down(
-    place: Place, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
+    bucket: Bucket, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
 ) -> Operation:
     """The download of these files."""
-    steps = transfer.download(place, copies)
+    steps = transfer.download(bucket, copies)
     return _work("Downloading", copies, _first(steps) if is_one else steps, arguments)
 
 

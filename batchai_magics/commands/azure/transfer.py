@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure.bucket import Bucket
 from batchai_magics.errors import StorageError
 
 PIECE_BYTES = 4 << 20
@@ -28,43 +28,43 @@ class Copy:
     size_bytes: int
 
 
-def upload(place: Place, copies: Sequence[Copy]) -> Generator[int, None, list[ShareFile]]:
+def upload(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, list[ShareFile]]:
     """Uploads files; each appears on the share when all of it is there and its digest is right."""
     for copy in copies:
-        with _told(copy, "read"):
-            yield from _upload(place, copy)
-    return [place.file(copy.there) for copy in copies]
+        with _translated(copy, "read"):
+            yield from _upload(bucket, copy)
+    return [bucket.file(copy.there) for copy in copies]
 
 
-def download(place: Place, copies: Sequence[Copy]) -> Generator[int, None, list[dict[str, object]]]:
+def download(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, list[dict[str, object]]]:
     """Downloads files; each appears when all of it is there and its digest is right."""
     for copy in copies:
-        with _told(copy, "written"):
-            yield from _download(place, copy)
+        with _translated(copy, "written"):
+            yield from _download(bucket, copy)
     return [{"contentLength": copy.size_bytes, "name": copy.there, "path": str(copy.here)} for copy in copies]
 
 
 def inside(folder: Path, path: str) -> Path:
     """`folder/path`; a StorageError when that would lie outside of the folder, be it by a link."""
-    place = folder / path
-    if ".." in place.relative_to(folder).parts or not _real(place.parent).is_relative_to(_real(folder)):
+    target = folder / path
+    if ".." in target.relative_to(folder).parts or not _real(target.parent).is_relative_to(_real(folder)):
         raise StorageError(f"{path!r} leads out of {folder}", hint="Nothing was written there.")
-    return place
+    return target
 
 
-def _upload(place: Place, copy: Copy) -> Iterator[int]:
-    offset = place.storage.begin(place.name, copy.there, copy.size_bytes)
+def _upload(bucket: Bucket, copy: Copy) -> Iterator[int]:
+    offset = bucket.storage.begin(bucket.name, copy.there, copy.size_bytes)
     try:
-        yield from _send(place, copy, offset)
+        yield from _send(bucket, copy, offset)
     except StorageError:
         if not offset:
             raise
         # What was there belonged to another file of this name; the backend has thrown it away.
-        again = place.storage.begin(place.name, copy.there, copy.size_bytes)
-        yield from (0 for _ in _send(place, copy, again))
+        again = bucket.storage.begin(bucket.name, copy.there, copy.size_bytes)
+        yield from (0 for _ in _send(bucket, copy, again))
 
 
-def _send(place: Place, copy: Copy, offset: int) -> Iterator[int]:
+def _send(bucket: Bucket, copy: Copy, offset: int) -> Iterator[int]:
     digest = hashlib.sha256()
     with copy.here.open("rb") as file:
         for data in _pieces(file, offset):
@@ -72,10 +72,10 @@ def _send(place: Place, copy: Copy, offset: int) -> Iterator[int]:
             yield len(data)
         while data := file.read(PIECE_BYTES):
             digest.update(data)
-            place.storage.write(place.name, copy.there, offset, data)
+            bucket.storage.write(bucket.name, copy.there, offset, data)
             offset += len(data)
             yield len(data)
-    place.storage.finish(place.name, copy.there, digest.hexdigest())
+    bucket.storage.finish(bucket.name, copy.there, digest.hexdigest())
 
 
 def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -85,25 +85,25 @@ def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
         yield data
 
 
-def _download(place: Place, copy: Copy) -> Iterator[int]:
-    source = place.file(copy.there)
-    part = copy.here.with_name(_PART.format(copy.here.name, _mark(place, source)))
+def _download(bucket: Bucket, copy: Copy) -> Iterator[int]:
+    source = bucket.file(copy.there)
+    part = copy.here.with_name(_PART.format(copy.here.name, _mark(bucket, source)))
     part.parent.mkdir(parents=True, exist_ok=True)
     was_begun = part.exists()
-    is_right = yield from _fetch(place, source, part)
-    if not is_right and was_begun and place.find(copy.there) == source:
+    is_right = yield from _fetch(bucket, source, part)
+    if not is_right and was_begun and bucket.find(copy.there) == source:
         # What an earlier line had left was damaged; that is thrown away.
-        is_right = yield from _uncounted(_fetch(place, source, part))
-    if not is_right or place.find(copy.there) != source:
+        is_right = yield from _uncounted(_fetch(bucket, source, part))
+    if not is_right or bucket.find(copy.there) != source:
         part.unlink(missing_ok=True)
-        what = "was damaged on its way" if place.find(copy.there) == source else "changed while it was read"
+        what = "was damaged on its way" if bucket.find(copy.there) == source else "changed while it was read"
         raise StorageError(f"{copy.there} {what}", hint="Run the same line again.")
     part.replace(copy.here)
     for left in copy.here.parent.glob(_PART.format(glob.escape(copy.here.name), "?" * _MARK_LENGTH)):
         left.unlink(missing_ok=True)  # of the file as it was before it changed
 
 
-def _fetch(place: Place, source: ShareFile, part: Path) -> Generator[int, None, bool]:
+def _fetch(bucket: Bucket, source: ShareFile, part: Path) -> Generator[int, None, bool]:
     """Reads what `part` lacks of a file; gives whether it then is that very file, else it is gone."""
     digest = hashlib.sha256()
     with part.open("a+b") as file:
@@ -112,12 +112,12 @@ def _fetch(place: Place, source: ShareFile, part: Path) -> Generator[int, None, 
             digest.update(data)
             yield len(data)
         file.truncate()
-        while data := place.storage.read(place.name, source.path, file.tell(), PIECE_BYTES):
+        while data := bucket.storage.read(bucket.name, source.path, file.tell(), PIECE_BYTES):
             digest.update(data)
             file.write(data)
             yield len(data)
         size_bytes = file.tell()
-    known = place.storage.digest(place.name, source.path)
+    known = bucket.storage.digest(bucket.name, source.path)
     is_right = size_bytes == source.size_bytes and known in ("", digest.hexdigest())
     if not is_right:
         part.unlink()
@@ -134,14 +134,14 @@ def _uncounted(steps: Generator[int, None, bool]) -> Generator[int, None, bool]:
         return bool(end.value)
 
 
-def _mark(place: Place, source: ShareFile) -> str:
+def _mark(bucket: Bucket, source: ShareFile) -> str:
     """What tells this very file from any other, and from itself after a change."""
-    text = f"{place.name}/{source.path} {source.size_bytes} {source.modified}"
+    text = f"{bucket.name}/{source.path} {source.size_bytes} {source.modified}"
     return hashlib.sha256(text.encode()).hexdigest()[:_MARK_LENGTH]
 
 
 @contextlib.contextmanager
-def _told(copy: Copy, done: str) -> Iterator[None]:
+def _translated(copy: Copy, done: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

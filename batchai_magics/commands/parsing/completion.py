@@ -72,7 +72,7 @@ def _nodes(context: Context, given: Namespace) -> list[str]:
 
 
 def _stored(context: Context, given: Namespace, storage: Storage) -> list[str]:
-    from batchai_magics.commands.azure.place import names as names_of
+    from batchai_magics.commands.azure.bucket import names as names_of
 
     return names_of(context, given, storage)
 

@@ -1,4 +1,4 @@
-"""`storage …`: what it makes, takes and gives, and that nothing leaves its place."""
+"""`storage …`: what it makes, takes and gives, and that nothing leaves its bucket."""
 
 import pytest
 
@@ -93,14 +93,14 @@ def test_a_file_comes_back(do, tree, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("noun", "place", "listed"), [("file", "data", ["a.txt", "deep"]), ("blob", "blobs", sorted(TREE))]
+    ("noun", "bucket", "listed"), [("file", "data", ["a.txt", "deep"]), ("blob", "blobs", sorted(TREE))]
 )
-def test_a_folder_goes_up_and_comes_back(do, tree, tmp_path, noun, place, listed):
+def test_a_folder_goes_up_and_comes_back(do, tree, tmp_path, noun, bucket, listed):
     holder = {"file": "-s data", "blob": "-c blobs"}[noun]
-    up = do(f"storage {noun} upload-batch -d {place} -s {tree} --account-name acc")
+    up = do(f"storage {noun} upload-batch -d {bucket} -s {tree} --account-name acc")
     assert len(up) == 3
     assert do(f"storage {noun} list {holder} --account-name acc --query [].name").data == listed
-    down = do(f"storage {noun} download-batch -s {place} -d {tmp_path}/back --account-name acc")
+    down = do(f"storage {noun} download-batch -s {bucket} -d {tmp_path}/back --account-name acc")
     assert len(down) == 3
     assert read(tmp_path / "back") == TREE
 
@@ -115,10 +115,10 @@ def test_a_batch_takes_what_fits(do, tree, tmp_path):
     assert read(tmp_path / "back") == {"in/here/deep/b.txt": "two"}
 
 
-@pytest.mark.parametrize(("noun", "place"), [("file", "data"), ("blob", "blobs")])
-def test_what_fits_is_deleted(do, tree, noun, place):
-    do(f"storage {noun} upload-batch -d {place} -s {tree} --account-name acc")
-    line = f"storage {noun} delete-batch -s {place} --account-name acc --pattern"
+@pytest.mark.parametrize(("noun", "bucket"), [("file", "data"), ("blob", "blobs")])
+def test_what_fits_is_deleted(do, tree, noun, bucket):
+    do(f"storage {noun} upload-batch -d {bucket} -s {tree} --account-name acc")
+    line = f"storage {noun} delete-batch -s {bucket} --account-name acc --pattern"
     assert do(f"{line} *.txt --dryrun").data == ["a.txt", "deep/b.txt"]
     assert do(f"{line} *.txt").notes == ("2 files deleted.",)
     assert do(f"{line} *").notes == ("1 file deleted.",)

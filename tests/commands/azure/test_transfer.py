@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from batchai_magics.commands.azure import batch, transfer
-from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure import selection, transfer
+from batchai_magics.commands.azure.bucket import Bucket
 from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.errors import StorageError
 from tests.patience import PATIENCE_S
@@ -21,16 +21,16 @@ def _small_pieces(monkeypatch):
 
 
 @pytest.fixture
-def place(context):
+def bucket(context):
     context.backend.storage.make("data")
-    return Place(context.backend.storage, "data")
+    return Bucket(context.backend.storage, "data")
 
 
 @pytest.fixture
-def stored(place):
+def stored(bucket):
     """A share that has the file."""
-    place.storage.upload("data", {"big": BIG})
-    return place
+    bucket.storage.upload("data", {"big": BIG})
+    return bucket
 
 
 @pytest.fixture
@@ -39,32 +39,32 @@ def here(tmp_path):
     return tmp_path / "folder/got"
 
 
-def begin_download(place, here):
+def begin_download(bucket, here):
     """Downloads a piece and stops; gives the file that is left for the next time."""
-    steps = transfer.download(place, [Copy(here, "big", 10)])
+    steps = transfer.download(bucket, [Copy(here, "big", 10)])
     next(steps)
     steps.close()
     (part,) = here.parent.iterdir()
     return part
 
 
-def test_an_upload_goes_on_where_it_stopped(place, here):
+def test_an_upload_goes_on_where_it_stopped(bucket, here):
     here.write_bytes(BIG)
-    first = transfer.upload(place, [Copy(here, "big", 10)])
+    first = transfer.upload(bucket, [Copy(here, "big", 10)])
     assert next(first) == 4
     first.close()
-    assert place.find("big") is None
-    assert place.storage.begin(place.name, "big", 10) == 4
-    assert sum(transfer.upload(place, [Copy(here, "big", 10)])) == 10
-    assert place.storage.download(place.name, "big") == BIG
+    assert bucket.find("big") is None
+    assert bucket.storage.begin(bucket.name, "big", 10) == 4
+    assert sum(transfer.upload(bucket, [Copy(here, "big", 10)])) == 10
+    assert bucket.storage.download(bucket.name, "big") == BIG
 
 
-def test_what_was_begun_for_another_file_is_thrown_away(place, here):
-    place.storage.begin(place.name, "big", 10)
-    place.storage.write(place.name, "big", 0, b"xxxx")
+def test_what_was_begun_for_another_file_is_thrown_away(bucket, here):
+    bucket.storage.begin(bucket.name, "big", 10)
+    bucket.storage.write(bucket.name, "big", 0, b"xxxx")
     here.write_bytes(BIG)
-    list(transfer.upload(place, [Copy(here, "big", 10)]))
-    assert place.storage.download(place.name, "big") == BIG
+    list(transfer.upload(bucket, [Copy(here, "big", 10)]))
+    assert bucket.storage.download(bucket.name, "big") == BIG
 
 
 def test_a_download_goes_on_where_it_stopped(stored, here, monkeypatch):
@@ -150,7 +150,7 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
 )
 def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
     is_folder = {"folder"}.__contains__
-    assert batch.named(path, "/some/where/got", is_folder, option="--path") == named
+    assert selection.named(path, "/some/where/got", is_folder, option="--path") == named
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
@@ -194,12 +194,12 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from batchai_magics.backends.local.folders.shares import LocalStorage
-from batchai_magics.commands.azure import batch, transfer
-from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure import transfer
+from batchai_magics.commands.azure.bucket import Bucket
 transfer.PIECE_BYTES = 4096
 way, root, here = sys.argv[1:]
-place = Place(LocalStorage(Path(root)), "data")
-steps = getattr(transfer, way)(place, [transfer.Copy(Path(here), "big", 40_000)])
+bucket = Bucket(LocalStorage(Path(root)), "data")
+steps = getattr(transfer, way)(bucket, [transfer.Copy(Path(here), "big", 40_000)])
 for _ in range(3):
     next(steps)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -208,16 +208,16 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["upload", "download"])
-def test_a_transfer_that_was_killed_goes_on(place, here, context, way):
+def test_a_transfer_that_was_killed_goes_on(bucket, here, context, way):
     data = os.urandom(40_000)
     if way == "upload":
         here.write_bytes(data)
     else:
-        place.storage.upload("data", {"big": data})
+        bucket.storage.upload("data", {"big": data})
     argv = [sys.executable, "-c", KILLED, way, context.backend.layout.home / "shares", here]
     assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
     assert here.exists() is (way == "upload")
-    assert (place.find("big") is None) is (way == "upload")
-    list(getattr(transfer, way)(place, [Copy(here, "big", 40_000)]))
-    assert place.storage.download("data", "big") == here.read_bytes() == data
+    assert (bucket.find("big") is None) is (way == "upload")
+    list(getattr(transfer, way)(bucket, [Copy(here, "big", 40_000)]))
+    assert bucket.storage.download("data", "big") == here.read_bytes() == data
     assert [path.name for path in here.parent.iterdir()] == ["got"]

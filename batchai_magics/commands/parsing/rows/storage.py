@@ -36,7 +36,7 @@ _SHARE_NAME = share("--name", "-n")
 _CONTAINER_NAME = container("--name", "-n")
 
 
-def _holder(word: str, noun: str, name: Option, accepted: str) -> tuple[Command, ...]:
+def _bucket(word: str, noun: str, name: Option, accepted: str) -> tuple[Command, ...]:
     """What shares and containers have in common; `accepted` is an option of `create` that does nothing."""
     words, module = f"storage {word}", f"azure.{word}"
     new = text(("--name", "-n"), f"Name of the {word}.", is_required=True)
@@ -92,7 +92,7 @@ _ACCOUNTS = (
     ),
 )
 _SHARES = (
-    *_holder("share", "file share", _SHARE_NAME, "--quota"),
+    *_bucket("share", "file share", _SHARE_NAME, "--quota"),
     Command(
         "storage directory create",
         "Create a folder on a share.",
@@ -118,5 +118,5 @@ _SHARES = (
         (_FOLDER, _OF_SHARE, *o.ACCESS),
     ),
 )
-_CONTAINERS = _holder("container", "blob container", _CONTAINER_NAME, "--public-access")
+_CONTAINERS = _bucket("container", "blob container", _CONTAINER_NAME, "--public-access")
 COMMANDS = (*_ACCOUNTS, *_SHARES, *_CONTAINERS)

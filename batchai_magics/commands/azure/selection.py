@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.azure.place import Place
+from batchai_magics.commands.azure.bucket import Bucket
 from batchai_magics.commands.azure.transfer import Copy, inside
 from batchai_magics.errors import UsageError
 from batchai_magics.options.parsing import relative
@@ -63,19 +63,19 @@ def one_down(file: ShareFile, destination: str | None) -> Copy:
     return Copy(target / name if is_folder else target, file.path, file.size_bytes)
 
 
-def all_down(place: Place, destination: str, *, below: str, pattern: str | None) -> list[Copy]:
+def all_down(bucket: Bucket, destination: str, *, below: str, pattern: str | None) -> list[Copy]:
     """The files below a path of the share, to download into a folder."""
     root = Path(destination).expanduser()
     return [
         Copy(inside(root, file.path), file.path, file.size_bytes)
-        for file in place.files(below)
+        for file in bucket.files(below)
         if _fits(file.path, pattern)
     ]
 
 
-def fitting(place: Place, pattern: str | None) -> list[str]:
+def fitting(bucket: Bucket, pattern: str | None) -> list[str]:
     """The paths of all files that fit."""
-    return [file.path for file in place.files() if _fits(file.path, pattern)]
+    return [file.path for file in bucket.files() if _fits(file.path, pattern)]
 
 
 def named(path: str | None, source: str, is_folder: Callable[[str], bool], *, option: str) -> str:

@@ -1,4 +1,4 @@
-"""Which share or container of which account a line is about."""
+"""A bucket is a file share or a blob container: which one a line is about, and what both can be asked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEPTH = 64  # deeper than that, a folder is linked in itself
 
 
 @dataclass(frozen=True)
-class Place:
+class Bucket:
     """A share or a container: the storage that has it, and its name with its account."""
 
     storage: Storage
@@ -46,35 +46,60 @@ class Place:
 
     def files(self, path: str = "", *, depth: int = 0) -> list[ShareFile]:
         """All files below a folder, however deep, by path."""
-        found = []
+        files: list[ShareFile] = []
         for item in self.storage.list(self.name, path) if depth < _DEPTH else ():
-            found += self.files(item.path, depth=depth + 1) if item.is_directory else [item]
-        return found
+            files += self.files(item.path, depth=depth + 1) if item.is_directory else [item]
+        return files
+
+    def create(self) -> dict[str, bool]:
+        """Makes it unless it is there; what `az` says of that."""
+        is_there = self.is_there
+        self.storage.make(self.name)
+        return {"created": not is_there}
+
+    def exists(self) -> dict[str, bool]:
+        """Whether it is there, as `az` says it."""
+        return {"exists": self.is_there}
+
+    def delete(self) -> dict[str, bool]:
+        """Deletes it with all in it."""
+        self.storage.remove(self.name)
+        return {"deleted": True}
+
+    def has(self, path: str, *, is_directory: bool) -> dict[str, bool]:
+        """Whether a file, or a folder, is in it."""
+        item = self.find(path) if self.is_there else None
+        return {"exists": item is not None and item.is_directory is is_directory}
+
+    def delete_item(self, path: str) -> dict[str, bool]:
+        """Deletes a file or folder of it."""
+        self.storage.delete(self.name, path)
+        return {"deleted": True}
 
 
-def share(context: Context, arguments: Namespace, name: str) -> Place:
+def share(context: Context, arguments: Namespace, name: str) -> Bucket:
     """The file share of that name, in the account that the line is about."""
-    return Place(context.storage, _full_name(context, arguments, name))
+    return Bucket(context.storage, _full_name(context, arguments, name))
 
 
-def container(context: Context, arguments: Namespace, name: str) -> Place:
+def container(context: Context, arguments: Namespace, name: str) -> Bucket:
     """The container of that name, in the account that the line is about."""
-    return Place(context.containers, _full_name(context, arguments, name))
+    return Bucket(context.containers, _full_name(context, arguments, name))
 
 
 def names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
     """The names of the account's shares or containers."""
     account = account_of(context, arguments, os.environ)
-    found = [name.rpartition("/") for name in storage.shares()]
-    return [name for owner, _, name in found if (owner or DEFAULT_ACCOUNT) == account]
+    full_names = [name.rpartition("/") for name in storage.shares()]
+    return [name for owner, _, name in full_names if (owner or DEFAULT_ACCOUNT) == account]
 
 
 def account_of(context: Context, arguments: Namespace, env: Mapping[str, str]) -> str:
     """The account: from the line, the environment, the settings; else the one that needs no name."""
     connection = arguments.connection_string or env.get("AZURE_STORAGE_CONNECTION_STRING") or ""
     pieces = dict(piece.partition("=")[::2] for piece in connection.split(";"))
-    told = arguments.account_name or pieces.get("AccountName") or env.get("AZURE_STORAGE_ACCOUNT")
-    return told or context.settings.storage_account or DEFAULT_ACCOUNT
+    name = arguments.account_name or pieces.get("AccountName") or env.get("AZURE_STORAGE_ACCOUNT")
+    return name or context.settings.storage_account or DEFAULT_ACCOUNT
 
 
 def _full_name(context: Context, arguments: Namespace, name: str) -> str:
