@@ -100,8 +100,8 @@ def _run(words: list[str]) -> int:
 
 
 def _confirm(invocation: Invocation) -> None:
-    from batchai_magics.commands.output.refusal import refusal
     from batchai_magics.commands.run import CONFIRMATION_MISSING
+    from batchai_magics.errors import refusal
 
     if not invocation.is_to_confirm:
         return

@@ -18,6 +18,8 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+INTERRUPTED = 130
+
 
 class BatchAIError(Exception):
     """The root: a message, a hint on what to do next, and an exit code for the shell."""
@@ -117,3 +119,17 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f'did you mean "{by_lower[near[0]]}"?' if near else ""
+
+
+def refusal(message: str, *, hint: str = "") -> UsageError:
+    """An error for a line that is well-formed but cannot be carried out; exit code 1 as in `az`."""
+    error = UsageError(message, hint=hint)
+    error.exit_code = 1
+    return error
+
+
+def interrupted(message: str) -> BatchAIError:
+    """What an interrupt comes to: how things stand and how to go on; exit code 130."""
+    error = BatchAIError(message)
+    error.exit_code = INTERRUPTED
+    return error

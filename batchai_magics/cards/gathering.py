@@ -47,7 +47,7 @@ def numbers_of(records: Sequence[Record]) -> dict[str, str]:
         return {}
     summary = summarize(records)
     rate = summary.total_images_per_sec or summary.images_per_sec
-    found = {
+    texts = {
         "images/sec": f"{rate:,.1f}" if rate else "",
         "by rank": _by_rank(summary.rates or {}),
         "steps": f"{summary.steps:,}" if summary.steps else "",
@@ -55,7 +55,7 @@ def numbers_of(records: Sequence[Record]) -> dict[str, str]:
         "model": summary.model or "",
         "batch size": str(summary.batch_size_global or ""),
     }
-    return {label: text for label, text in found.items() if text}
+    return {label: text for label, text in texts.items() if text}
 
 
 def _by_rank(rates: Mapping[int, float]) -> str:

@@ -95,11 +95,13 @@ class Card:
     def problems(self) -> list[str]:
         """Why the job failed: the service's reasons, then which process was the first."""
         execution = self.job.execution
-        told = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
+        problems = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
         first = first_failure(self.job)
         if first:
-            told.append(f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}")
-        return told
+            problems.append(
+                f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}"
+            )
+        return problems
 
 
 def first_failure(job: JobResource) -> RankExit | None:

@@ -78,9 +78,9 @@ class Context:
 
     def target(self, arguments: Namespace, kind: Kind) -> ResourceId:
         """The id of the one resource that a line is about, by `--name`, `--job` or `--ids`."""
-        given = getattr(arguments, "ids", None)
-        if given:
-            return of_kind(ResourceId.parse(given[0]), kind)
+        ids = getattr(arguments, "ids", None)
+        if ids:
+            return of_kind(ResourceId.parse(ids[0]), kind)
         name = check_name(getattr(arguments, "name", None) or arguments.job, kind)
         if kind is Kind.WORKSPACE:
             settings = self.under(arguments)

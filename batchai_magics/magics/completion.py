@@ -61,11 +61,11 @@ def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
     return _expected(match["magic"], words), fragment
 
 
-def offers(found: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
+def offers(at_cursor: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
     """All that fits and begins with what is written: words, live names, files, `{variables}`."""
     from batchai_magics.commands.parsing.completion import candidates
 
-    expected, fragment = found
+    expected, fragment = at_cursor
     if fragment.startswith("{"):
         return [f"{{{name}}}" for name in sorted(variables) if f"{{{name}".startswith(fragment)]
     return candidates(expected, fragment, lookup.names(expected))

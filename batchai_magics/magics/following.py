@@ -10,9 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from batchai_magics.commands.handlers.waiting import waiting
-from batchai_magics.commands.output.refusal import interrupted
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
-from batchai_magics.errors import BatchAIError, JobFailedError
+from batchai_magics.errors import BatchAIError, JobFailedError, interrupted
 from batchai_magics.models.job import ERR, OUT
 
 if TYPE_CHECKING:

@@ -55,8 +55,8 @@ class BatchAIMagics(Magics):
         submitted = submit(self.context.backend, request, settings)
         job = submitted.job
         if not submitted.is_new:
-            told = "was submitted before from this very cell: here it is again. --new runs it anew."
-            print(f"{job.name} {told}")
+            note = "was submitted before from this very cell: here it is again. --new runs it anew."
+            print(f"{job.name} {note}")
         self._bind(request.variable, job)
         if not request.is_waiting:
             return job
@@ -75,8 +75,8 @@ class BatchAIMagics(Magics):
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
         from batchai_magics.commands.parsing.parse import of_az
 
-        found = of_az(self._words(line))
-        return found if isinstance(found, Text) else self._run(found)
+        words = of_az(self._words(line))
+        return words if isinstance(words, Text) else self._run(words)
 
     @property
     def context(self) -> Context:
@@ -110,15 +110,15 @@ class BatchAIMagics(Magics):
     def complete(self, context: CompletionContext) -> dict[str, Any]:
         """What TAB offers on a magic line; nothing anywhere else."""
         line = context.line_with_cursor[: context.cursor_position]
-        found = written(line, is_first=context.cursor_line == 0)
-        if found is None:
+        at_cursor = written(line, is_first=context.cursor_line == 0)
+        if at_cursor is None:
             return {"completions": []}
         from batchai_magics.commands.parsing.completion import Lookup
 
         self._lookup = self._lookup or Lookup(self)
-        fragment = found[1]
+        fragment = at_cursor[1]
         # Without any offer IPython would ask Python's completers, which know nothing of this line.
-        texts = offers(found, self._lookup, self._namespace) or [fragment]
+        texts = offers(at_cursor, self._lookup, self._namespace) or [fragment]
         completions = [SimpleCompletion(text, type="magic") for text in texts]
         return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
 
@@ -129,10 +129,10 @@ class BatchAIMagics(Magics):
 
     def _run(self, words: list[str]) -> Any:
         from batchai_magics.commands.output.operation import carry_out
-        from batchai_magics.commands.output.refusal import refusal
         from batchai_magics.commands.output.stream import Stream
         from batchai_magics.commands.parsing.parse import parse
         from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, run, with_place
+        from batchai_magics.errors import refusal
         from batchai_magics.magics.following import follow, tell
 
         invocation = parse(words)
@@ -165,9 +165,9 @@ class BatchAIMagics(Magics):
         if held is None or isinstance(held, type(job)):
             self._namespace[variable] = job
             return
-        told = f"{variable} stays as it is: it holds an object of type {type(held).__name__}, not a job."
+        message = f"{variable} stays as it is: it holds an object of type {type(held).__name__}, not a job."
         hint = f"Use --var to name the job otherwise, or `x = %batchai job show -n {job.name}`."
-        print(told, hint, sep="\n", file=sys.stderr)
+        print(message, hint, sep="\n", file=sys.stderr)
 
     def _wait(self, job: Job) -> None:
         """Shows the job and blocks until it has ended; fails the cell if the job failed."""

@@ -38,8 +38,8 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[StorageAccount]
 def check(context: Context, arguments: Namespace) -> dict[str, Any]:
     """Whether the name is free."""
     taken = any(account.name == arguments.name for account in context.accounts.list())
-    told = f"The storage account named {arguments.name} is already taken." if taken else None
-    return {"message": told, "nameAvailable": not taken, "reason": "AlreadyExists" if taken else None}
+    message = f"The storage account named {arguments.name} is already taken." if taken else None
+    return {"message": message, "nameAvailable": not taken, "reason": "AlreadyExists" if taken else None}
 
 
 def delete(context: Context, arguments: Namespace) -> None:

@@ -22,8 +22,8 @@ def upload(context: Context, arguments: Namespace) -> Operation:
     bucket = share(context, arguments, arguments.share_name)
 
     def is_folder(path: str) -> bool:
-        found = bucket.find(path)
-        return found is not None and found.is_directory
+        item = bucket.find(path)
+        return item is not None and item.is_directory
 
     there = selection.named(arguments.path, arguments.source, is_folder, option="--path")
     return going_up(bucket, [selection.one_up(arguments.source, there)], arguments, is_one=True)
@@ -40,8 +40,8 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
 def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a file."""
     bucket = share(context, arguments, arguments.share_name)
-    found = checked_file(bucket, relative(arguments.path, "--path", place="share"))
-    return going_down(bucket, [selection.one_down(found, arguments.dest)], arguments, is_one=True)
+    file = checked_file(bucket, relative(arguments.path, "--path", place="share"))
+    return going_down(bucket, [selection.one_down(file, arguments.dest)], arguments, is_one=True)
 
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
@@ -101,12 +101,12 @@ def _dropping(bucket: Bucket, paths: Sequence[str]) -> Generator[int, None, Note
 
 def checked_file(bucket: Bucket, path: str) -> ShareFile:
     """The file at that path; a folder is none."""
-    found = bucket.file(path)
-    if found.is_directory:
+    item = bucket.file(path)
+    if item.is_directory:
         raise UsageError(
             f"{path} is a folder, not a file", hint="The commands ending in -batch take folders."
         )
-    return found
+    return item
 
 
 def going_up(
@@ -133,5 +133,5 @@ def _work(
 
 
 def _first(steps: Generator[int, None, Sequence[Any]]) -> Generator[int, None, Any]:
-    found = yield from steps
-    return found[0]
+    values = yield from steps
+    return values[0]

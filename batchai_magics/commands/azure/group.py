@@ -42,10 +42,10 @@ def delete(context: Context, arguments: Namespace) -> None:
 
 def pairs(texts: Sequence[str], option: str) -> dict[str, str]:
     """What `NAME=VALUE` words say."""
-    found = {}
+    by_name = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not (name and sign):
             raise UsageError(f"{option}: {text!r} is no NAME=VALUE")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name

@@ -34,8 +34,8 @@ def all_up(source: str, below: str | None, pattern: str | None) -> list[Copy]:
     if not root.is_dir():
         raise UsageError(f"--source: there is no folder {root.absolute()}")
     base = relative(below or "", "--destination-path", place="share")
-    found = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
-    paths = {path.relative_to(root).as_posix(): path for path in found}
+    all_paths = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
+    paths = {path.relative_to(root).as_posix(): path for path in all_paths}
     return [
         Copy(path, f"{base}/{name}".lstrip("/"), path.stat().st_size)
         for name, path in paths.items()

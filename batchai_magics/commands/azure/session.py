@@ -53,8 +53,8 @@ def set_account(context: Context, arguments: Namespace) -> Choice | Noted:
         raise UsageError("account set: the following arguments are required: --subscription/-s")
     if context.backend.capabilities.logins:
         return Choice(replace(context.settings, subscription=arguments.name))
-    told = f"This machine has one subscription ({context.settings.subscription}); it stays chosen."
-    return Noted(None, (told,))
+    note = f"This machine has one subscription ({context.settings.subscription}); it stays chosen."
+    return Noted(None, (note,))
 
 
 def list_locations(context: Context, arguments: Namespace) -> list[dict[str, Any]]:
@@ -110,14 +110,14 @@ def configure(context: Context, arguments: Namespace) -> Choice:
 def defaults_of(arguments: Namespace) -> Mapping[str, Any]:
     """The settings that a line of `configure` changes, by name; no value means the default again."""
     original = {item.name: item.default for item in fields(Settings)}
-    found: dict[str, Any] = {}
+    chosen: dict[str, Any] = {}
     for name, value in pairs(arguments.defaults or (), "--defaults").items():
         if name not in _DEFAULTS:
             hint = did_you_mean(name, _DEFAULTS) or f"known: {', '.join(_DEFAULTS)}"
             raise UsageError(f"--defaults: there is no default {name!r}", hint=hint)
         setting = _DEFAULTS[name]
-        found[setting] = value or original[setting]
-    return found
+        chosen[setting] = value or original[setting]
+    return chosen
 
 
 def _account(settings: Settings) -> dict[str, Any]:
@@ -142,11 +142,11 @@ def _provider(settings: Settings, namespace: str) -> dict[str, Any]:
 
 
 def _known(namespace: str) -> str:
-    found = next((name for name in _PROVIDERS if name.lower() == namespace.lower()), None)
-    if found is None:
+    provider = next((name for name in _PROVIDERS if name.lower() == namespace.lower()), None)
+    if provider is None:
         guess = did_you_mean(namespace, _PROVIDERS) or f"known: {', '.join(_PROVIDERS)}"
         raise UsageError(f"--namespace: there is no provider {namespace!r}", hint=guess)
-    return found
+    return provider
 
 
 def _nothing(context: Context) -> tuple[str, ...]:

@@ -19,15 +19,15 @@ from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import JobResource, Resource
 
 
-def job_files(given: Sequence[str]) -> list[Path]:
+def job_files(texts: Sequence[str]) -> list[Path]:
     """The files that are named, each once; a pattern stands for the files that fit, by name."""
-    found = [path for text in given for path in _fitting(text)]
-    return list(dict.fromkeys(found))
+    paths = [path for text in texts for path in _fitting(text)]
+    return list(dict.fromkeys(paths))
 
 
-def is_bulk(given: Sequence[str]) -> bool:
+def is_bulk(texts: Sequence[str]) -> bool:
     """Whether this is more than one file, or a pattern."""
-    return len(given) > 1 or _is_pattern(given[0])
+    return len(texts) > 1 or _is_pattern(texts[0])
 
 
 def create(context: Context, arguments: Namespace) -> Operation:
@@ -35,9 +35,9 @@ def create(context: Context, arguments: Namespace) -> Operation:
     files = job_files(arguments.config_file)
     experiment = context.experiment(arguments)
     ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in _names(files, arguments.name)]
-    found = [submission.read(context, arguments, id, file) for id, file in zip(ids, files, strict=True)]
+    submissions = [submission.read(context, arguments, id, file) for id, file in zip(ids, files, strict=True)]
     back = f"What was made runs on: batchai job list -e {experiment.name} -w {experiment.workspace}"
-    return Operation("Submitting", len(found), "job", _creating(context, found), back)
+    return Operation("Submitting", len(submissions), "job", _creating(context, submissions), back)
 
 
 def in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
@@ -56,21 +56,21 @@ def delete(context: Context, arguments: Namespace) -> Operation:
 
 def check_one_way(arguments: Namespace) -> None:
     """Raises UsageError unless the line names jobs in one way: by name, by ids or by state."""
-    given = [arguments.name, arguments.state, getattr(arguments, "ids", None)]
-    if sum(1 for one in given if one) != 1:
+    ways = [arguments.name, arguments.state, getattr(arguments, "ids", None)]
+    if sum(1 for one in ways if one) != 1:
         raise UsageError(
             "the following arguments are required: --name/-n, or --state, and not both",
             hint="--state failed stands for all failed jobs of the experiment.",
         )
 
 
-def _creating(context: Context, found: Sequence[Submission]) -> Generator[int, None, list[Resource]]:
+def _creating(context: Context, submissions: Sequence[Submission]) -> Generator[int, None, list[Resource]]:
     jobs = []
-    for one in found:
+    for one in submissions:
         try:
             jobs.append(submission.submit(context, one))
         except BatchAIError as error:
-            error.hint = f"{error.hint} {len(jobs)} of {len(found)} jobs were made before it.".lstrip()
+            error.hint = f"{error.hint} {len(jobs)} of {len(submissions)} jobs were made before it.".lstrip()
             raise
         yield 1
     return [job.show() for job in jobs]
@@ -80,8 +80,8 @@ def _deleting(context: Context, ids: Sequence[ResourceId], state: str) -> Genera
     for id in ids:
         context.backend.delete(id)
         yield 1
-    told = f"{len(ids)} {state} job{'' if len(ids) == 1 else 's'} deleted."
-    return Noted(None, (told,))
+    note = f"{len(ids)} {state} job{'' if len(ids) == 1 else 's'} deleted."
+    return Noted(None, (note,))
 
 
 def _names(files: Sequence[Path], name: str | None) -> list[str]:
@@ -102,10 +102,10 @@ def _fitting(text: str) -> list[Path]:
     if not _is_pattern(text):
         return [Path(text)]
     pattern = str(Path(text).expanduser())
-    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  it may be absolute
-    if not found:
+    names = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  it may be absolute
+    if not names:
         raise UsageError(f"--config-file: no file fits {text}")
-    return [Path(name) for name in found]
+    return [Path(name) for name in names]
 
 
 def _is_pattern(text: str) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import credentials, machines, mounts, resources, workspace
 from batchai_magics.commands.handlers.mounts import auto_storage
-from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.commands.output.result import Noted
+from batchai_magics.errors import refusal
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
@@ -77,14 +77,14 @@ def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, A
     account = credentials.account_of(context, arguments)
     body = _of_file(arguments.config_file, account)
     image = machines.image_reference(arguments.image, arguments.custom_image)
-    given = {
+    chosen = {
         "vmSize": arguments.vm_size,
         "vmPriority": arguments.vm_priority,
         "scaleSettings": _scale(arguments),
         "virtualMachineConfiguration": image and {"imageReference": image},
         "subnet": machines.subnet_reference(arguments.subnet),
     }
-    body.update({key: value for key, value in given.items() if value})
+    body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
         raise refusal("Please provide VM size", hint="Add -s, such as -s Standard_NC6.")
     if not body.get("scaleSettings"):
@@ -96,9 +96,9 @@ def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, A
         arguments, body.get("userAccountSettings") or {}, context.backend
     )
     body = _with_setup_task(body, arguments)
-    body = _with_volumes(body, mounts.with_mounts(_volumes(body), arguments, account, holder=id))
+    body = _with_volumes(body, mounts.with_mounts(_volumes(body), arguments, account, owner=id))
     body = _with_volumes(body, credentials.with_keys(_volumes(body), context.backend))
-    subnet = mounts.subnet_of_servers(context, arguments.nfs, body.get("subnet"), holder=id)
+    subnet = mounts.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
     return {**body, "subnet": subnet} if subnet else body
 
 

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from batchai_magics.backends.base import ACCOUNTS, Backend
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, refusal
 from batchai_magics.models.load import AccountKey
 
 
@@ -83,5 +82,5 @@ def _keyed(item: Mapping[str, Any], backend: Backend) -> Mapping[str, Any]:
 
 
 def _items(volumes: Any, kind: str) -> list[Mapping[str, Any]]:
-    found = volumes.get(kind) if isinstance(volumes, Mapping) else None
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+    items = volumes.get(kind) if isinstance(volumes, Mapping) else None
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []

@@ -58,8 +58,8 @@ def _waiting(
     failed = [job.id.name for job in shown if job.state is ExecutionState.FAILED]
     if failed:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
-        told = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"
-        raise JobFailedError(told, exit_code=1, hint=hint)
+        message = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"
+        raise JobFailedError(message, exit_code=1, hint=hint)
     return left
 
 

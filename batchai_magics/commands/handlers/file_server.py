@@ -9,8 +9,8 @@ from typing import Any
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import machines, resources, workspace
-from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.commands.output.result import Noted
+from batchai_magics.errors import refusal
 from batchai_magics.models.document import read_file
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind
@@ -53,8 +53,8 @@ def _body(context: Context, arguments: Namespace) -> dict[str, Any]:
     if arguments.config_file:
         path = Path(arguments.config_file).expanduser()
         body = dict(load_wire(FileServerSpec, read_file(path), source=str(path))["properties"])
-    given = {"vmSize": arguments.vm_size, "subnet": machines.subnet_reference(arguments.subnet)}
-    body.update({key: value for key, value in given.items() if value})
+    chosen = {"vmSize": arguments.vm_size, "subnet": machines.subnet_reference(arguments.subnet)}
+    body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
         raise refusal("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
     ssh = dict(body.get("sshConfiguration") or {})
@@ -63,8 +63,8 @@ def _body(context: Context, arguments: Namespace) -> dict[str, Any]:
     return {**body, "sshConfiguration": ssh, "dataDisks": _disks(arguments, body.get("dataDisks") or {})}
 
 
-def _disks(arguments: Namespace, given: dict[str, Any]) -> dict[str, Any]:
-    disks = dict(given)
+def _disks(arguments: Namespace, of_file: dict[str, Any]) -> dict[str, Any]:
+    disks = dict(of_file)
     for option, (field, missing) in _DISKS.items():
         value = getattr(arguments, option)
         if value is not None:

@@ -10,9 +10,8 @@ from batchai_magics.backends.base import SETUP_LOGS, Backend, FileRef, OutputFil
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
-from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, refusal
 from batchai_magics.follow import LogBytes, events
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
@@ -42,16 +41,16 @@ def stream(context: Context, arguments: Namespace) -> Stream:
 
 
 def _streaming(backend: Backend, file: FileRef) -> Parts:
-    found = _find(backend, file)
+    listed = _find(backend, file)
     missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
-    yield Said(_told(found) if found else missing)
+    yield Said(_found_line(listed) if listed else missing)
     for event in events(backend, file.job, files=(file,)):
         if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
-            if not found:
-                found = _find(backend, file) or OutputFile(file.path, False, event.chunk.size)
-                yield Said(_told(found))
+            if not listed:
+                listed = _find(backend, file) or OutputFile(file.path, False, event.chunk.size)
+                yield Said(_found_line(listed))
             yield Logged(event.chunk.data)
-    if not (found or _find(backend, file)):
+    if not (listed or _find(backend, file)):
         yield Said(f'The file "{file.path}" not found for the completed job.')
     yield Ended(0)
 
@@ -62,11 +61,11 @@ def _find(backend: Backend, file: FileRef) -> OutputFile | None:
         listed = backend.files(file.job, file.directory_id, folder)
     except NotFoundError:
         return None
-    return next((found for found in listed if found.path == file.path), None)
+    return next((item for item in listed if item.path == file.path), None)
 
 
-def _told(found: OutputFile) -> str:
-    return f'File found with URL "{found.download_url or found.path}". Start streaming'
+def _found_line(file: OutputFile) -> str:
+    return f'File found with URL "{file.download_url or file.path}". Start streaming'
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.errors import refusal
 from batchai_magics.models.document import read_file
 
 _KEY = Path("~/.ssh/id_rsa")
@@ -28,22 +28,22 @@ _RESOURCE = re.compile(
 )
 
 
-def account_settings(arguments: Namespace, given: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
+def account_settings(arguments: Namespace, of_file: Mapping[str, Any], backend: Backend) -> dict[str, Any]:
     """The `userAccountSettings`: the file's, and what the options put in their place.
 
     Where nobody logs in to nodes, neither password nor key is asked for.
     """
-    name = _first(arguments.user_name, given.get("adminUserName"), getpass.getuser)
+    name = _first(arguments.user_name, of_file.get("adminUserName"), getpass.getuser)
     if not name:
         raise refusal("Please provide admin user name.", hint="Add -u.")
-    password = arguments.password or given.get("adminUserPassword")
-    key = _public_key(arguments, given.get("adminUserSshPublicKey"), is_needed=not password)
+    password = arguments.password or of_file.get("adminUserPassword")
+    key = _public_key(arguments, of_file.get("adminUserSshPublicKey"), is_needed=not password)
     if backend.capabilities.logins and not (password or key):
         raise refusal(
             "Please provide admin user password or ssh key.", hint="Add -p, -k or --generate-ssh-keys."
         )
-    found = {"adminUserName": name, "adminUserPassword": password, "adminUserSshPublicKey": key}
-    return {**given, **{field: value for field, value in found.items() if value}}
+    chosen = {"adminUserName": name, "adminUserPassword": password, "adminUserSshPublicKey": key}
+    return {**of_file, **{field: value for field, value in chosen.items() if value}}
 
 
 def notes(arguments: Namespace) -> tuple[str, ...]:
@@ -69,9 +69,9 @@ def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -
     return read_file(public).strip() if is_wanted and public.is_file() else None
 
 
-def _checked(given: str) -> str:
-    path = Path(given).expanduser()
-    key = read_file(path) if path.is_file() else given
+def _checked(key_or_file: str) -> str:
+    path = Path(key_or_file).expanduser()
+    key = read_file(path) if path.is_file() else key_or_file
     if not key.lstrip().startswith(("ssh-", "ecdsa-")):
         raise refusal("Incorrect ssh public key value.", hint="Give the key or the name of its .pub file.")
     return key.strip()
@@ -85,13 +85,13 @@ def _generate(public: Path) -> None:
     private = public.with_suffix("")
     public.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if private.exists():
-        found = _private_key(private)
+        key = _private_key(private)
     else:
-        found = rsa.generate_private_key(public_exponent=65537, key_size=3072)
-        text = found.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
+        key = rsa.generate_private_key(public_exponent=65537, key_size=3072)
+        text = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
         private.touch(mode=0o600)
         private.write_bytes(text)
-    shared = found.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
+    shared = key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
     public.write_bytes(shared + b"\n")
 
 
@@ -117,8 +117,8 @@ def image_reference(image: str | None, custom_image: str | None) -> dict[str, An
         raise refusal("Ill-formed custom image resource id")
     if not image:
         return None
-    found = _of_parts(image) if ":" in image else _of_alias(image)
-    return {**found, "virtualMachineImageId": custom_image} if custom_image else found
+    reference = _of_parts(image) if ":" in image else _of_alias(image)
+    return {**reference, "virtualMachineImageId": custom_image} if custom_image else reference
 
 
 def subnet_reference(subnet: str | None) -> dict[str, Any] | None:
@@ -137,16 +137,16 @@ def _of_parts(image: str) -> dict[str, Any]:
     values = image.split(":")
     if len(values) != len(_PARTS):
         raise refusal('--image must have format "publisher:offer:sku:version" or "publisher:offer:sku:"')
-    found = dict(zip(_PARTS, values, strict=True))
+    parts = dict(zip(_PARTS, values, strict=True))
     for part in _PARTS[:-1]:
-        if not found[part]:
+        if not parts[part]:
             raise refusal(f"Image {part} must be provided in --image argument")
-    return {part: value for part, value in found.items() if value}
+    return {part: value for part, value in parts.items() if value}
 
 
 def _of_alias(image: str) -> dict[str, Any]:
-    found = next((parts for alias, parts in ALIASES.items() if alias.lower() == image.lower()), None)
-    if found is None:
+    known_image = next((parts for alias, parts in ALIASES.items() if alias.lower() == image.lower()), None)
+    if known_image is None:
         known = ", ".join(ALIASES)
         raise refusal(f'Unsupported image alias "{image}", supported aliases are {known}')
-    return dict(zip(_PARTS, found, strict=False))
+    return dict(zip(_PARTS, known_image, strict=False))

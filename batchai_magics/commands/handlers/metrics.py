@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,26 +56,22 @@ class Readings:
 
     def to_table(self) -> Table:
         """Steps and totals in file order, then the summary; one row a number if tidy."""
-        is_alone = len(self.logs) == 1
-        found = [
-            (name, row)
-            for name, log in self.logs
-            for row in (_tidy_rows(log) if self.is_tidy else _rows(log))
-        ]
-        further = dict.fromkeys(title for _, row in found for title in row if title not in (*COLUMNS, _KIND))
-        titles = TIDY_COLUMNS if self.is_tidy else (*COLUMNS, *further, _KIND)
-        rows = [
-            (() if is_alone else (name,)) + tuple(_cell(row.get(title)) for title in titles)
-            for name, row in found
-        ]
-        summaries = tuple(log.summary() for _, log in self.logs)
-        return Report((() if is_alone else ("file",)) + titles, tuple(rows), summaries)
+        rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
+        titles = TIDY_COLUMNS if self.is_tidy else _titles(row for _, row in rows)
+        cells = [tuple(_cell(row.get(title)) for title in titles) for _, row in rows]
+        if len(self.logs) > 1:
+            titles = ("file", *titles)
+            cells = [(name, *values) for (name, _), values in zip(rows, cells, strict=True)]
+        return Report(titles, tuple(cells), tuple(log.summary() for _, log in self.logs))
+
+    def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
+        return _tidy_rows(log) if self.is_tidy else _rows(log)
 
     def _data(self, log: LogMetrics) -> dict[str, Any]:
         if not self.is_tidy:
             return log.to_dict()
-        found = [{name: _cell(value) for name, value in row.items()} for row in _tidy_rows(log)]
-        return {**log.to_dict(), "records": found}
+        records = [{name: _cell(value) for name, value in row.items()} for row in _tidy_rows(log)]
+        return {**log.to_dict(), "records": records}
 
 
 def read(context: object, arguments: Namespace) -> Readings:
@@ -95,6 +91,12 @@ def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
     patterns = patterns_of(arguments.metric)
     for name in arguments.file:
         yield name, read_metrics(Path(name).expanduser(), patterns=patterns)
+
+
+def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The columns of steps, those of other numbers that there are, and the kind of row."""
+    others = dict.fromkeys(title for row in rows for title in row if title not in (*COLUMNS, _KIND))
+    return (*COLUMNS, *others, _KIND)
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

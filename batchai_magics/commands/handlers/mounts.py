@@ -10,8 +10,7 @@ from typing import Any
 
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE, Backend
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.refusal import refusal
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, refusal
 from batchai_magics.models import mounts
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
@@ -32,26 +31,26 @@ SHARE, CONTAINER = "batchaishare", "batchaicontainer"
 SHARE_MOUNT, CONTAINER_MOUNT = "autoafs", "autobfs"
 
 
-def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, holder: ResourceId) -> Any:
+def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, owner: ResourceId) -> Any:
     """`volumes` (what the file says) and what the options add; None when there is nothing."""
     added = {
         mounts.SHARES: _share(arguments, account),
         mounts.CONTAINERS: _container(arguments, account),
-        mounts.SERVERS: _file_server(arguments, holder),
+        mounts.SERVERS: _file_server(arguments, owner),
     }
     return with_volumes(volumes, {key: [item] for key, item in added.items() if item})
 
 
-def subnet_of_servers(context: Context, nfs: str | None, given: Any, *, holder: ResourceId) -> Any:
+def subnet_of_servers(context: Context, nfs: str | None, subnet: Any, *, owner: ResourceId) -> Any:
     """The subnet of a cluster that mounts a file server: the server's, which must be the one it is given."""
     if not nfs:
-        return given
-    server = context.backend.show(_server_id(nfs, holder))
+        return subnet
+    server = context.backend.show(_server_id(nfs, owner))
     assert isinstance(server, FileServer)
     theirs = server.spec.subnet.to_wire() if server.spec.subnet else None
-    if theirs and given and theirs["id"].lower() != str(given.get("id")).lower():
+    if theirs and subnet and theirs["id"].lower() != str(subnet.get("id")).lower():
         raise refusal("Cluster and mounted NFS must be in the same subnet.")
-    return given or theirs
+    return subnet or theirs
 
 
 def _share(arguments: Namespace, account: AccountKey) -> dict[str, Any] | None:
@@ -68,19 +67,19 @@ def _container(arguments: Namespace, account: AccountKey) -> dict[str, Any] | No
     return container(account, arguments.bfs_name, arguments.bfs_mount_path)
 
 
-def _file_server(arguments: Namespace, holder: ResourceId) -> dict[str, Any] | None:
+def _file_server(arguments: Namespace, owner: ResourceId) -> dict[str, Any] | None:
     if not arguments.nfs:
         return None
     if not arguments.nfs_mount_path:
         raise refusal("File server relative mount path cannot be empty.")
-    server = file_server(_server_id(arguments.nfs, holder), arguments.nfs_mount_path)
+    server = file_server(_server_id(arguments.nfs, owner), arguments.nfs_mount_path)
     return {**server, "mountOptions": "rw"}
 
 
-def _server_id(nfs: str, holder: ResourceId) -> ResourceId:
+def _server_id(nfs: str, owner: ResourceId) -> ResourceId:
     if "/" in nfs:
         return ResourceId.parse(nfs)
-    return holder.workspace_id.child(Kind.FILE_SERVER, nfs)
+    return owner.workspace_id.child(Kind.FILE_SERVER, nfs)
 
 
 def _check(account: AccountKey, path: str, what: str) -> None:
@@ -110,9 +109,9 @@ class AutoStorage:
 def auto_storage(backend: Backend, location: str) -> AutoStorage:
     """The account of that location, with its share and container; made if need be."""
     notes, accounts = [_group(backend, location)], ACCOUNTS.of(backend)
-    found = next((item for item in accounts.list(GROUP) if item.location == location), None)
-    if found:
-        name = found.name
+    known = next((item for item in accounts.list(GROUP) if item.location == location), None)
+    if known:
+        name = known.name
         notes.append(f"Using existing {name} storage account as an auto-storage account")
     else:
         name = "bai" + "".join(secrets.choice(string.ascii_lowercase) for _ in range(12))

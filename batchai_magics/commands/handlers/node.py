@@ -9,8 +9,8 @@ from contextlib import closing
 from batchai_magics.backends.base import NODE_COMMANDS, PREEMPTION, CommandBytes, CommandEnd
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import tunnel
-from batchai_magics.commands.output.refusal import refusal
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
+from batchai_magics.errors import refusal
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Node
 
@@ -55,16 +55,16 @@ def _chosen(nodes: Sequence[Node], wanted: str | None) -> Node:
         if not nodes:
             raise refusal("No nodes available in the cluster")
         return nodes[0]
-    found = next((node for node in nodes if node.id == wanted), None)
-    if found is None:
+    named = next((node for node in nodes if node.id == wanted), None)
+    if named is None:
         known = ", ".join(node.id for node in nodes)
         raise refusal(f"Cannot find a node with id={wanted}", hint=f"There are: {known}." if known else "")
-    return found
+    return named
 
 
 def _end(end: CommandEnd) -> Ended:
-    told = f"the command ended with exit code {end.exit_code}"
-    return Ended(end.exit_code, told if end.exit_code else "")
+    ending = f"the command ended with exit code {end.exit_code}"
+    return Ended(end.exit_code, ending if end.exit_code else "")
 
 
 def _running(

@@ -6,8 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.refusal import refusal
-from batchai_magics.errors import NotFoundError, did_you_mean
+from batchai_magics.errors import NotFoundError, did_you_mean, refusal
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource
 

@@ -57,10 +57,10 @@ def _spec(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Job
             f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not kept",
             hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
         )
-    found = tuple(
+    with_values = tuple(
         item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in job.spec.secrets or ()
     )
-    wire: dict[str, Any] = job.spec.model_copy(update={"secrets": found or None}).to_wire(secrets=True)
+    wire: dict[str, Any] = job.spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
     body = wire["properties"]
     volumes = _keyed(context, body.get("mountVolumes"))
     return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)

@@ -38,19 +38,19 @@ class SideBySide:
 def compare(context: Context, arguments: Namespace) -> SideBySide:
     """The runs side by side, their chart written to a file if one is named."""
     target = picture_path(arguments.plot) if arguments.plot else None
-    found = comparison.compare(_sources(context, arguments))
+    runs = comparison.compare(_sources(context, arguments))
     if target:
-        found.save(target, over=arguments.over)
-    return SideBySide(found)
+        runs.save(target, over=arguments.over)
+    return SideBySide(runs)
 
 
 def scaling(context: Context, arguments: Namespace) -> SideBySide:
     """How the runs' speed grows with their processes, the figure written to a file if one is named."""
     target = picture_path(arguments.plot) if arguments.plot else None
-    found = scalability.scaling(_sources(context, arguments))
+    growth = scalability.scaling(_sources(context, arguments))
     if target:
-        found.save(target)
-    return SideBySide(found)
+        growth.save(target)
+    return SideBySide(growth)
 
 
 def _sources(context: Context, arguments: Namespace) -> list[Source]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import credentials, experiment, mounts, resources
-from batchai_magics.commands.output.refusal import refusal
+from batchai_magics.errors import refusal
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import ResourceId, cluster_id
@@ -53,7 +53,7 @@ def _body(context: Context, arguments: Namespace, id: ResourceId, file: Path) ->
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }
-    volumes = mounts.with_mounts(body.get("mountVolumes"), arguments, account, holder=id)
+    volumes = mounts.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
     volumes = credentials.with_keys(volumes, context.backend)
     return {**body, "mountVolumes": volumes} if volumes else body
 

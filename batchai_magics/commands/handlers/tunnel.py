@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.commands.output.refusal import refusal
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import UsageError, refusal
 
 _LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 1 << 16
@@ -82,8 +81,10 @@ def _listening(forward: Forward) -> _Server:
     try:
         return _Server((_LOOPBACK, forward.port), Handler)
     except OSError as error:
-        told = f"Connection to remote host failed. Please check provided credentials. Error: {error.strerror}"
-        raise refusal(told, hint=f"Port {forward.port} of this machine may be in use.") from None
+        message = (
+            f"Connection to remote host failed. Please check provided credentials. Error: {error.strerror}"
+        )
+        raise refusal(message, hint=f"Port {forward.port} of this machine may be in use.") from None
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

@@ -33,8 +33,8 @@ class Choice:
 
 def use(context: Context, arguments: Namespace) -> Choice:
     """The settings with what the line chooses; without options, those that hold now."""
-    given = {name: getattr(arguments, name) for name in NAMES}
-    settings = replace(context.settings, **{name: value for name, value in given.items() if value})
+    chosen = {name: getattr(arguments, name) for name in NAMES}
+    settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
     if arguments.backend:
         settings = choose(settings, arguments.backend)
     check_name(settings.experiment, Kind.EXPERIMENT)

@@ -38,7 +38,7 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
         return context.backend.list(workspace_id(settings), Kind.WORKSPACE)
     groups = [group.name for group in context.groups.list()]
     ids = [workspace_id(replace(settings, resource_group=name)) for name in groups]
-    return [found for id in ids for found in context.backend.list(id, Kind.WORKSPACE)]
+    return [workspace for id in ids for workspace in context.backend.list(id, Kind.WORKSPACE)]
 
 
 def delete(context: Context, arguments: Namespace) -> None:
@@ -49,11 +49,11 @@ def delete(context: Context, arguments: Namespace) -> None:
 def location(context: Context, id: ResourceId) -> str:
     """Where the workspace of a resource is; where it will be, if it is still to be made."""
     try:
-        found = context.backend.show(id.workspace_id)
+        workspace = context.backend.show(id.workspace_id)
     except NotFoundError:
         return context.settings.location
-    assert isinstance(found, Workspace)
-    return found.location
+    assert isinstance(workspace, Workspace)
+    return workspace.location
 
 
 def _group_location(context: Context, group: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.commands.output.refusal import interrupted
+from batchai_magics.errors import interrupted
 
 BYTES = "B"
 _DELAY_S = 0.5  # what is done sooner needs no bar

@@ -23,8 +23,8 @@ def preview(request: cell.CellRequest, settings: Settings) -> Text:
         *_starts(_plan(request, gpus), preparation.command_line if preparation else ""),
     ]
     if is_default and request.spec.node_count > settings.cluster_nodes:
-        told = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
-        lines.append(f"problem: the job wants {request.spec.node_count} nodes; {told}")
+        has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
+        lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
     return Text("\n".join([*lines, "Nothing was written or submitted."]))
 
 

@@ -52,38 +52,38 @@ def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> 
     return [word for word in dict.fromkeys(words) if word.startswith(fragment)]
 
 
-def names(context: Context, live: Live, given: Namespace) -> Sequence[str]:
+def names(context: Context, live: Live, arguments: Namespace) -> Sequence[str]:
     """The names of this kind, in what the line says so far; asks the backend."""
     if live in _ASKED:
-        return _ASKED[live](context, given)
-    workspace = context.workspace(given)
-    parent = context.experiment(given) if live is Live.JOB else workspace
+        return _ASKED[live](context, arguments)
+    workspace = context.workspace(arguments)
+    parent = context.experiment(arguments) if live is Live.JOB else workspace
     return [resource.id.name for resource in context.backend.list(parent, Kind(live.value))]
 
 
-def _outputs(context: Context, given: Namespace) -> list[str]:
-    return [file.path for file in context.backend.files(context.target(given, Kind.JOB))]
+def _outputs(context: Context, arguments: Namespace) -> list[str]:
+    return [file.path for file in context.backend.files(context.target(arguments, Kind.JOB))]
 
 
-def _nodes(context: Context, given: Namespace) -> list[str]:
-    is_of_job = getattr(given, "cluster", None) is None
-    id = context.target(given, Kind.JOB) if is_of_job else context.cluster(given)
+def _nodes(context: Context, arguments: Namespace) -> list[str]:
+    is_of_job = getattr(arguments, "cluster", None) is None
+    id = context.target(arguments, Kind.JOB) if is_of_job else context.cluster(arguments)
     return [node.id for node in context.backend.nodes(id)]
 
 
-def _stored(context: Context, given: Namespace, storage: Storage) -> list[str]:
+def _stored(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
     from batchai_magics.commands.azure.bucket import names as names_of
 
-    return names_of(context, given, storage)
+    return names_of(context, arguments, storage)
 
 
 _ASKED: dict[Live, Callable[[Context, Namespace], Sequence[str]]] = {
     Live.OUTPUT: _outputs,
     Live.NODE: _nodes,
-    Live.GROUP: lambda context, given: [group.name for group in context.groups.list()],
-    Live.ACCOUNT: lambda context, given: [account.name for account in context.accounts.list()],
-    Live.SHARE: lambda context, given: _stored(context, given, context.storage),
-    Live.CONTAINER: lambda context, given: _stored(context, given, context.containers),
+    Live.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],
+    Live.ACCOUNT: lambda context, arguments: [account.name for account in context.accounts.list()],
+    Live.SHARE: lambda context, arguments: _stored(context, arguments, context.storage),
+    Live.CONTAINER: lambda context, arguments: _stored(context, arguments, context.containers),
 }
 
 

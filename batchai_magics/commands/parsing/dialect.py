@@ -104,18 +104,18 @@ def _is_file_after(flag: str, words: Sequence[str]) -> bool:
 
 def _renamed(words: Sequence[str], names: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
     """The words with their options renamed, and what was renamed."""
-    found: list[str] = []
+    renamed: list[str] = []
     changed: dict[str, None] = {}
     rest = iter(words)
     for word in rest:
         flag, sign, value = word.partition("=")
         if flag not in names:
-            found.append(word)
+            renamed.append(word)
         elif names[flag]:
-            found.append(f"{names[flag]}{sign}{value}")
+            renamed.append(f"{names[flag]}{sign}{value}")
             changed[f"{flag} as {names[flag]}"] = None
         else:
             if not sign:
                 next(rest, None)
             changed[f"without {flag}"] = None
-    return found, tuple(changed)
+    return renamed, tuple(changed)

@@ -42,7 +42,7 @@ class Invocation:
         if not self.changed:
             return ()
         places = ((name, getattr(self.arguments, name, None)) for name in ("workspace", "experiment"))
-        where = ", ".join(f"{name} {given or getattr(settings, name)}" for name, given in places)
+        where = ", ".join(f"{name} {value or getattr(settings, name)}" for name, value in places)
         return (f"Words of 2017: {', '.join(self.changed)}; {where}.",)
 
 

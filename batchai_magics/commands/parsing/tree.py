@@ -32,10 +32,10 @@ class Command:
     def load(self) -> Callable[..., Any]:
         """The handler, called with a Context and the parsed arguments."""
         module, function = self.handler.split(":")
-        found: Callable[..., Any] = getattr(
+        handler: Callable[..., Any] = getattr(
             importlib.import_module(f"batchai_magics.commands.{module}"), function
         )
-        return found
+        return handler
 
 
 def leading(words: Sequence[str], commands: Iterable[Command]) -> tuple[str, ...]:
