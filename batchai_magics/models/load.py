@@ -1,16 +1,14 @@
-"""A description file or its text → JobSpec or ClusterSpec, and back; fills the storage placeholders."""
+"""The text of a description file → wire JSON in today's spelling, its storage placeholders filled."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.document import parse, read_file
+from batchai_magics.models.document import parse
 from batchai_magics.models.problems import join
 from batchai_magics.models.wire import WireModel
 
@@ -20,7 +18,6 @@ _MISSING = (
     "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
     "or provide storage_{setting} value in batchai section of your az configuration file."
 )
-Model = TypeVar("Model", bound=WireModel)
 
 
 @dataclass(frozen=True)
@@ -34,25 +31,14 @@ class AccountKey:
         return f"AccountKey(name={self.name!r})"
 
 
-def load(model: type[Model], text: str, *, source: str, account: AccountKey | None = None) -> Model:
-    """The description that JSON or YAML text holds; `source` names the text in errors.
-
-    Raises UsageError for text that is neither, SpecError for a description with problems.
-    """
-    return model.from_wire(load_wire(model, text, source=source, account=account))
-
-
-def load_file(model: type[Model], path: Path, *, account: AccountKey | None = None) -> Model:
-    """The description in a file."""
-    return load(model, read_file(path), source=str(path), account=account)
-
-
 def load_wire(
     model: type[WireModel], text: str, *, source: str, account: AccountKey | None = None
 ) -> dict[str, Any]:
     """The description as wire JSON in today's spelling, placeholders filled, not checked yet.
 
-    What options override is laid over its `properties`; `model.from_wire` checks the whole.
+    `source` names the text in errors. What options override is laid over its `properties`;
+    `model.from_wire` checks the whole. Raises UsageError for text that is neither JSON nor YAML, SpecError
+    for a placeholder that there is no value for.
     """
     wire = model.canonical(parse(text, source=source))
     account = account or AccountKey()
@@ -63,11 +49,6 @@ def load_wire(
     for _, volume in volumes:
         _fill(volume, account)
     return wire
-
-
-def dumps(spec: WireModel, *, secrets: bool = False) -> str:
-    """The description as JSON text: equal descriptions give equal bytes; no secrets unless asked for."""
-    return json.dumps(spec.to_wire(secrets=secrets), indent=2, ensure_ascii=False) + "\n"
 
 
 def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

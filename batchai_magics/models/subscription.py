@@ -75,6 +75,8 @@ class StorageAccount:
         """Reads the JSON of Azure Resource Manager."""
         answer = Answer.of(data, "the storage account")
         subscription, group, name = _parts(answer)
+        if not name:
+            raise unreadable(f"{answer.path}.id", "it names no account")
         return cls(
             subscription=subscription,
             group=group,

@@ -1,4 +1,8 @@
-"""A whole job and a whole cluster, as the API's clients send them."""
+"""A whole job and a whole cluster, as the API's clients send them; their text, read and written."""
+
+import json
+
+from batchai_magics.models.load import load_wire
 
 CLUSTER_ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/clusters/nc6"
 
@@ -54,3 +58,13 @@ def cluster_body(**changes):
         },
     }
     return {"properties": {**body, **changes}}
+
+
+def load(model, text, *, source, account=None):
+    """The description that a text holds."""
+    return model.from_wire(load_wire(model, text, source=source, account=account))
+
+
+def dumps(spec, *, secrets=False):
+    """The description as text."""
+    return json.dumps(spec.to_wire(secrets=secrets))

@@ -5,8 +5,8 @@ import pytest
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import ACCOUNT, KEY, AccountKey, dumps, load, load_file
-from tests.models.samples import cluster_body, job_body
+from batchai_magics.models.load import ACCOUNT, KEY, AccountKey
+from tests.models.samples import cluster_body, dumps, job_body, load
 
 URL = f"https://{ACCOUNT}.file.core.windows.net/share"
 
@@ -21,10 +21,9 @@ def shares_of(text, **account):
     return spec.to_wire(secrets=True)["properties"]["mountVolumes"]["azureFileShares"]
 
 
-def test_a_file_comes_back_as_the_same_bytes(tmp_path):
-    file = tmp_path / "job.json"
-    file.write_text(dumps(JobSpec.from_wire(job_body()), secrets=True), encoding="utf-8")
-    assert dumps(load_file(JobSpec, file), secrets=True) == file.read_text(encoding="utf-8")
+def test_a_description_comes_back_as_the_same_bytes():
+    text = dumps(JobSpec.from_wire(job_body()), secrets=True)
+    assert dumps(load(JobSpec, text, source="job.json"), secrets=True) == text
 
 
 def test_yaml_gives_the_same_job_as_json():

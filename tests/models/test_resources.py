@@ -282,9 +282,12 @@ def test_a_group_and_an_account_are_read_by_their_ids():
     )
 
 
-def test_an_account_with_a_wrong_id_is_named():
-    with pytest.raises(ServiceError, match=r"the storage account\.id: 'x' is no id"):
-        StorageAccount.from_wire({"id": "x"})
+@pytest.mark.parametrize(
+    ("id", "says"), [("x", "'x' is no id"), ("/subscriptions/s/resourceGroups/g", "it names no account")]
+)
+def test_an_account_with_a_wrong_id_is_named(id, says):
+    with pytest.raises(ServiceError, match=rf"the storage account\.id: {says}"):
+        StorageAccount.from_wire({"id": id})
 
 
 @pytest.mark.parametrize(

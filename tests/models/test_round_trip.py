@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import dumps, load
 from batchai_magics.models.toolkits import Toolkit
-from tests.models.samples import CLUSTER_ID
+from tests.models.samples import CLUSTER_ID, dumps, load
 
 text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(
     str.strip
