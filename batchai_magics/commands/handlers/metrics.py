@@ -14,14 +14,14 @@ from batchai_magics.commands.output.picture import Picture
 from batchai_magics.commands.output.table import Table
 from batchai_magics.metrics.charts.figure import picture_path
 from batchai_magics.metrics.record import StepRecord, TotalRecord
+from batchai_magics.metrics.runs.compared import names_of
 from batchai_magics.metrics.runs.comparison import compare
-from batchai_magics.metrics.runs.numbers import TIDY_COLUMNS, numbers
+from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.series import COLUMNS
-from batchai_magics.metrics.runs.sources import names_of
 from batchai_magics.metrics.runs.summary import Summary
 from batchai_magics.metrics.runs.summary_text import summary_html
-from batchai_magics.metrics.runs.values import value_rows
+from batchai_magics.metrics.runs.tidy import TIDY_COLUMNS, numbers
 
 _KIND = "kind"
 

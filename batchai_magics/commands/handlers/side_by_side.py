@@ -13,9 +13,9 @@ from batchai_magics.commands.output.table import Table
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics.charts.figure import picture_path
 from batchai_magics.metrics.runs import comparison, scalability
+from batchai_magics.metrics.runs.compared import Comparable
 from batchai_magics.metrics.runs.comparison import Comparison
 from batchai_magics.metrics.runs.scalability import Scaling
-from batchai_magics.metrics.runs.sources import Source
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ def scaling(context: Context, arguments: Namespace) -> SideBySide:
     return SideBySide(growth)
 
 
-def _sources(context: Context, arguments: Namespace) -> list[Source]:
+def _sources(context: Context, arguments: Namespace) -> list[Comparable]:
     return [_source(context, arguments, word) for word in arguments.run]
 
 
-def _source(context: Context, arguments: Namespace, word: str) -> Source:
+def _source(context: Context, arguments: Namespace, word: str) -> Comparable:
     """The log file if the word has a dot or a slash, which no name of a job has; else the job."""
     if "." in word or "/" in word:
         return word

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.charts.figure import MARKERS, PALETTE, decorate, new_panels, say
+from batchai_magics.metrics.runs.compared import Run
 from batchai_magics.metrics.runs.overlay import Overlay, Places, overlay
-from batchai_magics.metrics.runs.sources import Run
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from batchai_magics.metrics.charts.figure import PALETTE, REFERENCE, decorate, new_panels, say
 from batchai_magics.metrics.record import Record, StepRecord
-from batchai_magics.metrics.runs.further import further_series
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.series import by_rank, rates_together, runs
 from batchai_magics.metrics.runs.steady import common_warm_up
+from batchai_magics.metrics.runs.tidy import other_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
 NOTHING = "There is nothing to draw: the log tells no images/sec, no finite loss and no other number."
-_RATE, _LOSS, _FURTHER = PALETTE[0], PALETTE[1], PALETTE[2]
+_RATE, _LOSS, _OTHER = PALETTE[0], PALETTE[1], PALETTE[2]
 _RANK_COLORS = PALETTE[1:]
 _PANEL_INCHES = 2.5
 
@@ -81,8 +81,8 @@ def _panels(run: Sequence[Record]) -> list[_Draw]:
         panels.append(lambda ax: _draw_rates(ax, series, is_global=is_global))
     if any(math.isfinite(record.loss) for record in steps):
         panels.append(lambda ax: _draw_losses(ax, series))
-    for name, values in further_series(run, is_all=not panels).items():
-        panels.append(lambda ax, name=name, values=values: _draw_further(ax, name, values))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
+    for name, values in other_series(run, is_all=not panels).items():
+        panels.append(lambda ax, name=name, values=values: _draw_other(ax, name, values))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
     return panels
 
 
@@ -141,10 +141,10 @@ def _draw_losses(ax: Axes, series: _Series) -> None:
         ax.plot([record.step for record in steps], losses, color=_LOSS, alpha=1.0 if rank == first else 0.4)
 
 
-def _draw_further(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[int, float]]]) -> None:
+def _draw_other(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[int, float]]]) -> None:
     decorate(ax, name)
     for place, points in enumerate(values.values()):
-        ax.plot(*zip(*points, strict=True), color=_FURTHER, alpha=0.4 if place else 1.0)
+        ax.plot(*zip(*points, strict=True), color=_OTHER, alpha=0.4 if place else 1.0)
 
 
 def _legend(ax: Axes, rank_count: int) -> None:

@@ -10,7 +10,7 @@ number it is blank. ProgressBar's lines may stand between.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from batchai_magics.metrics.formats.row import NUMBER, Field, Line, LineFormat, line_pattern
 from batchai_magics.metrics.record import Record, ValueRecord
@@ -48,8 +48,13 @@ def _cells(text: bytes, columns: tuple[str, ...]) -> dict[str, float]:
     if not all(_NUMBER.fullmatch(cell) or not cell for cell in texts):
         return {}
     cells = {name: float(cell) for name, cell in zip(columns, texts, strict=True) if cell}
+    return cells if _is_counted(cells) else {}
+
+
+def _is_counted(cells: Mapping[str, float]) -> bool:
+    """Whether an epoch or an iteration is among the cells, and each of them is a count."""
     counts = [cells[name] for name in ("epoch", "iteration") if name in cells]
-    return cells if counts and all(0 <= number < 1e15 and number == int(number) for number in counts) else {}
+    return bool(counts) and all(0 <= count < 1e15 and count == int(count) for count in counts)
 
 
 def _cut(text: bytes, columns: tuple[str, ...]) -> Iterator[bytes]:

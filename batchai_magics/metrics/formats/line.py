@@ -1,4 +1,10 @@
-"""How a line that only one program writes is taken from its text, and who reads it."""
+"""How a line that only one program writes is taken from its text, and who reads it.
+
+`print` writes a line's text and its end in two pieces where output is not buffered, so that the text of the
+next process may come between. Such a line is taken apart only where that cannot be wrong: a line of a known
+shape must begin right behind a character that ends another one, and numbers whose digits touch must have a
+fixed width.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from batchai_magics.metrics.formats.glue import unglued
 from batchai_magics.metrics.formats.row import Line, LineFormat
 from batchai_magics.metrics.reading.memory import Memory
 from batchai_magics.metrics.reading.prefixes import PREFIX, rank_of
@@ -21,6 +26,27 @@ _LEAD = re.compile(
     rb"|" + _LEVEL + rb":[\w.]*: ?"  # Python's logging
     rb"|(?:- )?(?:[\w.]+ - )?" + _LEVEL + rb" - "
     rb"|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d: +)?"  # CNTK's BrainScript
+)
+
+_BEGINNINGS = (
+    rb"(?:Iter|Step) #\d",  # Horovod
+    rb"(?:Img/sec per|Total img/sec on|Number of|Running warmup|Running benchmark|Batch size: ) ?",
+    rb"Finished (?:Epoch|Evaluation )\[",  # CNTK
+    rb" ?(?:Evaluation )?Minibatch\[",
+    rb"(?:Train )?Epoch:? \d",  # Keras, PyTorch
+    rb"Test (?:loss|accuracy|set): ",
+    rb":::ML(?:L|Pv0\.5\.0) ",
+    rb"DLLL? (?:\{|20)",
+    rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] ",  # what TensorFlow says between them
+    rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} ",
+    rb"(?:INFO|WARNING|ERROR):\w",
+)
+_COUNTER = rb"\d{1,18}/(?:\d{1,18}|Unknown) (?:\[|- |[\x80-\xff])"  # of Keras
+_BEHIND_NUMBER = rb"(?:(?<=\d\.\d{4})|(?<=\de[+-]\d\d)|(?<=/step))"
+_SEAM = re.compile(
+    rb"(?<=[\w.;%)\]}])(?=(?:\[\d{1,6}\] )?(?:" + rb"|".join(_BEGINNINGS) + rb"))"
+    rb"|" + _BEHIND_NUMBER + rb"(?=(?:\[\d{1,6}\] )?" + _COUNTER + rb")"
+    rb"|(?<=\})(?=\{\")"
 )
 
 
@@ -73,7 +99,7 @@ def read_line(view: View, start: int, rows: Sequence[LineFormat]) -> list[Record
         return []
     line, has_ended = found
     records = _read_whole(line, rows, has_ended=has_ended)
-    if not records and len(parts := unglued(line.text)) > 1:
+    if not records and len(parts := _unglued(line.text)) > 1:
         *ended, last = (_part(view, line, text) for text in parts)
         records = [record for part in ended for record in _read_whole(part, rows, has_ended=True)]
         records += _read_whole(last, rows, has_ended=has_ended)
@@ -96,3 +122,8 @@ def _part(view: View, line: Line, text: bytes) -> Line:
     label = rank_of(prefix) if view.rank is None else None
     rank = line.rank if label is None else label
     return replace(line, text=text[prefix.end() if prefix else 0 :], rank=rank, memory=view.memories.of(rank))
+
+
+def _unglued(text: bytes) -> list[bytes]:
+    """The lines in a line, one if nothing tells that there are more."""
+    return _SEAM.split(text)

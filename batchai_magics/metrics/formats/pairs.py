@@ -8,11 +8,11 @@ All of the line must be pairs: what a program says about its options (`step=3 of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from batchai_magics.metrics.formats.json_lines import JSON_PLACE_KEYS, JSON_STEP_KEYS, JSON_TIME_KEYS
 from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, line_pattern
-from batchai_magics.metrics.reading.times import moment
+from batchai_magics.metrics.reading.times import Stamp, moment
 from batchai_magics.metrics.record import Record
 
 _NAME = rb"[A-Za-z_][\w./@-]{0,80}"
@@ -25,17 +25,30 @@ _COUNT = re.compile(COUNT)
 def _read_pairs(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     pairs = {name.decode(): (number, percent) for name, number, percent in _PAIR.findall(line.text)}
     counts = {name: int(number) for name, (number, _) in pairs.items() if _COUNT.fullmatch(number)}
-    step = next((counts[name] for name in JSON_STEP_KEYS if name in counts), None)
-    epoch = counts.get("epoch")
+    step, epoch = _first(counts, JSON_STEP_KEYS), counts.get("epoch")
     if step is None and epoch is None:
         return
     if line.rank is None:
         line.rank = counts.get("rank")
-    told = _TIME.search(line.text)
-    line.stamp = (moment(told[1].decode()) if told else None) or line.stamp
-    for name, (number, percent) in pairs.items():
-        if name not in JSON_PLACE_KEYS:
-            yield line.value(Field(name, "%" if percent else ""), number, step=step, epoch=epoch)
+    line.stamp = _stamp(line.text) or line.stamp
+    for name in filter(_is_metric, pairs):
+        number, percent = pairs[name]
+        yield line.value(Field(name, "%" if percent else ""), number, step=step, epoch=epoch)
+
+
+def _is_metric(name: str) -> bool:
+    return name not in JSON_PLACE_KEYS
+
+
+def _first(counts: Mapping[str, int], names: Iterable[str]) -> int | None:
+    """The first of these counts that is there."""
+    return next((counts[name] for name in names if name in counts), None)
+
+
+def _stamp(text: bytes) -> Stamp | None:
+    """The time that a pair tells."""
+    time = _TIME.search(text)
+    return moment(time[1].decode()) if time else None
 
 
 PAIRS = (

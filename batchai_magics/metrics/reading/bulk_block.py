@@ -24,7 +24,7 @@ _CONTROLS = b"\x1b\0\b"
 
 
 @dataclass(frozen=True)
-class Block:
+class BlockColumns:
     """Whole lines, taken apart: `steps` holds outside of `hard`, spans of lines that the parser must read.
 
     A step's rank is that of its line's tag, or NO_RANK; `tag_rows` tells the last tag before each step.
@@ -37,7 +37,7 @@ class Block:
     hard: list[tuple[int, int]]
 
 
-def take_apart(scanner: Scanner, buffer: bytearray, start: int, end: int, *, offset: int) -> Block:
+def take_apart(scanner: Scanner, buffer: bytearray, start: int, end: int, *, offset: int) -> BlockColumns:
     """The lines of `buffer[start:end]`, whose first byte is at `offset` of its file."""
     found = dict(scanner.find(buffer, start - 1, end))
     places = found.pop(RATE, np.zeros(0, np.int64))
@@ -55,7 +55,7 @@ def take_apart(scanner: Scanner, buffer: bytearray, start: int, end: int, *, off
     ]
     spans = _spans(buffer, start, end, np.sort(np.concatenate([*hard, _long_lines(buffer, start, end)])))
     ends = _line_ends(buffer, text, steps, is_plain) + (offset - start)
-    return Block(places, _columns(steps, _ranks(tags, tag_rows), ends), tags, tag_rows, spans)
+    return BlockColumns(places, _columns(steps, _ranks(tags, tag_rows), ends), tags, tag_rows, spans)
 
 
 def _columns(steps: Steps, ranks: Array, ends: Array) -> StepColumns:

@@ -10,15 +10,15 @@ import numpy as np
 
 from batchai_magics.metrics.formats.header import HINTS, OPENINGS
 from batchai_magics.metrics.formats.table import LITERALS
-from batchai_magics.metrics.reading.bulk_block import Block, take_apart
+from batchai_magics.metrics.reading.bulk_block import BlockColumns, take_apart
 from batchai_magics.metrics.reading.bulk_columns import NO_RANK, Columns, StepColumns
 from batchai_magics.metrics.reading.bulk_scan import Scanner
 from batchai_magics.metrics.reading.bulk_steps import MARGIN_BYTES, RATE
 from batchai_magics.metrics.reading.bulk_tags import NAMES
+from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.pace import Pace
 from batchai_magics.metrics.reading.patterns import Patterns
 from batchai_magics.metrics.reading.prefixes import last_tag
-from batchai_magics.metrics.reading.source import Source
 from batchai_magics.metrics.record import Record, StepRecord
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class BulkLines:
 
     def __init__(self, buffer: bytearray) -> None:
         self._buffer = buffer
-        self._source = Source(None, Patterns({}))
+        self._file = LogFile(None, Patterns({}))
         self._scanners = _scanners()
         self._offset = 0  # in the file
         self._parts: list[StepColumns] = []
@@ -62,7 +62,7 @@ class BulkLines:
 
     def _read_block(self, start: int, end: int) -> int:
         """Read lines up to the end, or to where a header begins or ends; gives where that is."""
-        is_in_header = self._source.is_in_header
+        is_in_header = self._file.is_in_header
         if is_in_header:
             end = self._buffer.find(b"\n", min(start + _HEADER_BLOCK_BYTES, end) - 1, end) + 1
         scanner = self._scanners[is_in_header]
@@ -74,26 +74,26 @@ class BulkLines:
     def finish(self, end: int) -> Columns:
         """Read the last line, up to where the buffer is filled; gives all records."""
         self._parse(MARGIN_BYTES, end)
-        self._add(self._source.finish(), 0)
+        self._add(self._file.finish(), 0)
         self._keep(StepColumns.of([]))
         return Columns(StepColumns.concatenated(self._parts), self._others, self._wall_times)
 
-    def _walk(self, block: Block, start: int, end: int) -> int:
-        at, is_in_header = start, self._source.is_in_header
+    def _walk(self, block: BlockColumns, start: int, end: int) -> int:
+        at, is_in_header = start, self._file.is_in_header
         for begin, stop in [*block.hard, (end, end)]:
             if stop > at or stop == end:
                 if at < begin:
                     self._take(block, at, begin)
                 self._parse(max(at, begin), stop, len(block.places))
                 at = self._settle(stop, end, len(block.places))
-            if self._source.is_in_header and not is_in_header:
+            if self._file.is_in_header and not is_in_header:
                 break  # the block was not searched for lines of a header
         return at
 
     def _settle(self, start: int, end: int, rows: int = 0) -> int:
         """Parse lines until the next one can be read without the parser; gives where that one begins."""
         stride = _FIRST_STRIDE_BYTES
-        while start < end and not self._source.is_at_rest:
+        while start < end and not self._file.is_at_rest:
             stop = self._buffer.find(b"\n", min(start + stride, end - 1), end) + 1 or end
             self._parse(start, stop, rows)
             start, stride = stop, min(2 * stride, _LAST_STRIDE_BYTES)
@@ -102,7 +102,7 @@ class BulkLines:
     def _parse(self, start: int, stop: int, rows: int = 0) -> int:
         """Read lines with the parser, behind a block's own rows; gives where they stop."""
         self._offset += stop - start
-        self._add(self._source.feed(bytes(self._buffer[start:stop])), rows)
+        self._add(self._file.feed(bytes(self._buffer[start:stop])), rows)
         return stop
 
     def _add(self, records: Iterable[Record], rows: int) -> None:
@@ -117,26 +117,26 @@ class BulkLines:
                 self._others.append((self._count, record))
         self._rows.append(np.arange(rows + known, rows + len(self._parsed)))
 
-    def _take(self, block: Block, start: int, stop: int) -> None:
+    def _take(self, block: BlockColumns, start: int, stop: int) -> None:
         """Read a stretch of plain lines from the block's columns."""
         first, last = np.searchsorted(block.places, (start, stop)).tolist()
         first_tag, last_tag_ = np.searchsorted(block.tags.place, (start, stop)).tolist()
         ranks = block.steps.rank[first:last]
         ranks[block.tag_rows[first:last] < first_tag] = (
-            NO_RANK if self._source.rank is None else self._source.rank
+            NO_RANK if self._file.rank is None else self._file.rank
         )
         steps, has_accuracy = block.steps.step[first:last], block.steps.has_accuracy[first:last].any()
-        _learn(self._source.pace, steps, has_accuracy=bool(has_accuracy))
+        _learn(self._file.pace, steps, has_accuracy=bool(has_accuracy))
         self._rows.append(np.arange(first, last))
         self._count += last - first
         self._offset += stop - start
         key, lines = None, 0
-        if self._source.is_in_header:
+        if self._file.is_in_header:
             lines = self._buffer.count(b"\n", start, stop)
         if last_tag_ > first_tag:
             tag = slice(block.tags.begin[last_tag_ - 1], block.tags.end[last_tag_ - 1])
             key = last_tag(bytes(self._buffer[tag]))
-        self._source.skip(stop - start, lines=lines, last_key=key)
+        self._file.skip(stop - start, lines=lines, last_key=key)
 
     def _keep(self, steps: StepColumns) -> None:
         """Put the rows of the block in hand away, in file order."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.source import Source
 from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.record import Record
 
@@ -24,7 +24,7 @@ class Parser:
 
     def __init__(self, patterns: Mapping[str, str] = {}) -> None:
         self._patterns = Patterns(patterns)
-        self._sources: dict[int | None, Source] = {}
+        self._files: dict[int | None, LogFile] = {}
 
     def feed(
         self, data: bytes, rank: int | None = None, *, offset: int | None = None, clock: Clock | None = None
@@ -35,13 +35,13 @@ class Parser:
         default they follow on those before. `clock` tells when they were written: the time of lines that do
         not tell a better one.
         """
-        source = self._sources.get(rank)
-        if source is None:
-            source = self._sources[rank] = Source(rank, self._patterns)
-        return list(source.feed(data, offset=offset, clock=clock))
+        file = self._files.get(rank)
+        if file is None:
+            file = self._files[rank] = LogFile(rank, self._patterns)
+        return list(file.feed(data, offset=offset, clock=clock))
 
     def finish(self) -> list[Record]:
         """The records of full shape on lines that nothing ended; the parser is then ready for new streams."""
-        sources = list(self._sources.values())
-        self._sources.clear()
-        return [record for source in sources for record in source.finish()]
+        files = list(self._files.values())
+        self._files.clear()
+        return [record for file in files for record in file.finish()]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.charts.comparison import draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
+from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
 from batchai_magics.metrics.runs.overlay import OVER
-from batchai_magics.metrics.runs.sources import Run, Sources, read_again, read_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,7 +88,7 @@ class Comparison:
         return pd.DataFrame.from_dict(told, orient="index", columns=[row["run"] for row in rows])
 
 
-def compare(runs: Sources) -> Comparison:
+def compare(runs: Comparables) -> Comparison:
     """Jobs or logs side by side: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
 
     A run is a job's handle, what `read_metrics` gave, or the path of a log; of a log with several runs the

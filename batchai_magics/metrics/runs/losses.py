@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from batchai_magics.metrics.record import StepRecord
-from batchai_magics.metrics.runs.values import ABSENT
+from batchai_magics.metrics.runs.other_programs import ABSENT
 
 _MOST_POINTS = 200
 _LEAST_POINTS = 5

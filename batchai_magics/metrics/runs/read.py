@@ -17,10 +17,10 @@ from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run import plot
 from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.record import Record, StepRecord
-from batchai_magics.metrics.runs.numbers import tidy as to_tidy
+from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.series import COLUMNS, frame
 from batchai_magics.metrics.runs.summary import Summary, summarize
-from batchai_magics.metrics.runs.values import value_rows
+from batchai_magics.metrics.runs.tidy import tidy as to_tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

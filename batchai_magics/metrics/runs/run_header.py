@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
+from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES, count_devices
 from batchai_magics.metrics.runs.series import count_ranks
-from batchai_magics.metrics.runs.values import GLOBAL_RATES, count_devices
 
 _ALL_REDUCE = "distributed_all_reduce"  # where step lines of tf_cnn_benchmarks tell the rate of all
 _QUOTED = re.compile(r"'([^']*)'")

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.charts.scaling import draw_scaling
+from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
 from batchai_magics.metrics.runs.curve import Curve, Growth, Point
-from batchai_magics.metrics.runs.sources import Run, Sources, read_again, read_runs
 from batchai_magics.metrics.runs.steady import Speed, standard_error
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Scaling:
         return table + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences())
 
 
-def scaling(runs: Sources) -> Scaling:
+def scaling(runs: Comparables) -> Scaling:
     """How the runs' speed grows with their processes: `scaling([job1, job2, job4])`.
 
     A run is a job's handle, what `read_metrics` gave, or the path of a log. Runs of one model make a curve;

@@ -15,7 +15,7 @@ from batchai_magics.metrics.record import (
     TotalRecord,
     ValueRecord,
 )
-from batchai_magics.metrics.runs.values import steps_of_values, value_frame
+from batchai_magics.metrics.runs.other_programs import steps_of_values, value_frame
 
 if TYPE_CHECKING:
     import pandas

@@ -132,7 +132,7 @@ def test_a_stream_without_newlines_costs_no_memory():
     parser = Parser()
     for _ in range(200):
         parser.feed(b"x" * 50_000)
-    source = parser._sources[None]
+    source = parser._files[None]
     kept = len(source._lines._carry) + sum(len(stream.carry) for stream in source._streams._streams.values())
     assert kept <= 3 * MAX_LINE_BYTES
 

@@ -1,7 +1,13 @@
 import pytest
 
 from batchai_magics.metrics import StepRecord, by_rank, read_metrics
-from batchai_magics.metrics.runs.steady import Block, blocks, common_warm_up, steady_speed, warm_up_steps
+from batchai_magics.metrics.runs.steady import (
+    Interval,
+    common_warm_up,
+    intervals,
+    steady_speed,
+    warm_up_steps,
+)
 from tests.metrics.log_text import run, step
 
 EVERY = 10
@@ -18,53 +24,53 @@ def steps(seconds, rank=0, batch=100):
 
 
 def rates_of(found):
-    return [round(block.images_per_sec) for block in found]
+    return [round(interval.images_per_sec) for interval in found]
 
 
 def test_blocks_undo_the_cumulative_mean():
-    assert rates_of(blocks(steps([1, 2, 4]))) == [1000, 500, 250]
+    assert rates_of(intervals(steps([1, 2, 4]))) == [1000, 500, 250]
 
 
 def test_lines_whose_rounding_blurs_the_speed_are_merged():
     slow = steps([1] * 40, batch=0.5)  # 5 images/sec: a printed tenth is 1 % of all steps so far
-    found = blocks(slow)
+    found = intervals(slow)
     assert len(found) < len(slow) / 2
-    assert all(block.images_per_sec == pytest.approx(5, rel=0.05) for block in found)
+    assert all(interval.images_per_sec == pytest.approx(5, rel=0.05) for interval in found)
 
 
 def test_a_long_run_has_a_hundred_blocks_at_most():
-    assert len(blocks(steps([1] * 1000))) == 100
+    assert len(intervals(steps([1] * 1000))) == 100
 
 
 def test_order_does_not_matter():
     told = steps([5, 4, 1, 1, 1, 1])
-    assert blocks(told[::-1]) == blocks(told)
+    assert intervals(told[::-1]) == intervals(told)
 
 
 def test_warm_up_ends_where_the_steady_speed_begins():
-    assert warm_up_steps(blocks(steps([5, 4, 3, *[1] * 17]))) == 30
+    assert warm_up_steps(intervals(steps([5, 4, 3, *[1] * 17]))) == 30
 
 
 def test_a_late_disturbance_is_no_warm_up():
-    assert warm_up_steps(blocks(steps([*[1] * 18, 5, 1]))) == 0
+    assert warm_up_steps(intervals(steps([*[1] * 18, 5, 1]))) == 0
 
 
 def test_a_fast_beginning_is_no_warm_up():
-    assert warm_up_steps(blocks(steps([*[1] * 8, *[2] * 12]))) == 0
+    assert warm_up_steps(intervals(steps([*[1] * 8, *[2] * 12]))) == 0
 
 
 def test_warm_up_may_last_for_half_of_the_run_and_no_longer():
-    assert warm_up_steps(blocks(steps([*[5] * 5, *[1] * 5]))) == 50
-    assert warm_up_steps(blocks(steps([*[5] * 6, *[1] * 5]))) != 60
+    assert warm_up_steps(intervals(steps([*[5] * 5, *[1] * 5]))) == 50
+    assert warm_up_steps(intervals(steps([*[5] * 6, *[1] * 5]))) != 60
 
 
 def test_a_beginning_that_is_hardly_slower_is_no_warm_up():
-    assert warm_up_steps([Block(10 * n, 10 * n + 10, 97.0 if n < 5 else 100.0) for n in range(20)]) == 0
-    assert warm_up_steps([Block(10 * n, 10 * n + 10, 94.0 if n < 5 else 100.0) for n in range(20)]) == 50
+    assert warm_up_steps([Interval(10 * n, 10 * n + 10, 97.0 if n < 5 else 100.0) for n in range(20)]) == 0
+    assert warm_up_steps([Interval(10 * n, 10 * n + 10, 94.0 if n < 5 else 100.0) for n in range(20)]) == 50
 
 
 def test_four_blocks_are_enough():
-    assert warm_up_steps([Block(10 * n, 10 * n + 10, 1.0) for n in range(4)]) == 0
+    assert warm_up_steps([Interval(10 * n, 10 * n + 10, 1.0) for n in range(4)]) == 0
 
 
 def test_all_steps_after_the_cut_count_and_one_alone_tells_nothing():
@@ -74,11 +80,11 @@ def test_all_steps_after_the_cut_count_and_one_alone_tells_nothing():
 
 
 def test_noise_is_no_warm_up():
-    assert warm_up_steps(blocks(steps([1.01, 0.99, 1.02, 0.98] * 5))) == 0
+    assert warm_up_steps(intervals(steps([1.01, 0.99, 1.02, 0.98] * 5))) == 0
 
 
 def test_a_few_lines_tell_no_warm_up():
-    assert warm_up_steps([Block(0, 10, 1.0)] * 3) is None
+    assert warm_up_steps([Interval(0, 10, 1.0)] * 3) is None
     assert common_warm_up(by_rank(read_metrics(run(ranks=2).encode()).records)) is None
 
 
@@ -101,4 +107,4 @@ def test_without_warm_up_the_last_line_says_it_all():
 
 def test_a_rate_of_nothing_is_left_out():
     records = read_metrics(f"{step(10, 0.0)}\n{step(20, 50.0)}\n".encode()).records
-    assert rates_of(blocks(records)) == [50]
+    assert rates_of(intervals(records)) == [50]

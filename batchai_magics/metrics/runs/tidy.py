@@ -1,8 +1,9 @@
-"""Records as a tidy table: one row a number."""
+"""Records number by number: a tidy table of them, and those that are charts of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from batchai_magics.metrics.record import (
     TotalRecord,
     ValueRecord,
 )
+from batchai_magics.metrics.runs.other_programs import STANDARD
 
 if TYPE_CHECKING:
     import pandas
@@ -24,6 +26,10 @@ TIDY_COLUMNS = ("step", "rank", "metric", "value", "unit", "wall_time", "offset"
 
 _RATE = "images/sec"
 _FRACTION = "fraction"
+
+MOST_SERIES = 4
+
+Points = Sequence[tuple[int, float]]
 
 # The numbers of a record: the metric, the record's field, the unit.
 _NUMBERS: dict[type, tuple[tuple[str, str, str], ...]] = {
@@ -106,3 +112,31 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
 def _number(record: Record, metric: str, value: float, unit: str) -> Number:
     step, wall_time = getattr(record, "step", None), getattr(record, "wall_time", None)
     return Number(step, record.rank, metric, float(value), unit, wall_time, record.offset)
+
+
+def other_series(records: Iterable[Record], *, is_all: bool) -> dict[str, Mapping[int | None, Points]]:
+    """Up to four numbers by name, each as (step, value) by rank: what a pattern of the user's has found.
+
+    With `is_all`, whatever the log tells more than once counts, the names with most values first. A number
+    whose step the log does not tell has its place in the series of its rank; one that is not finite is left
+    out.
+    """
+    run = list(records)
+    drawn = frozenset() if any(isinstance(record, StepRecord) for record in run) else STANDARD
+    series = _by_name(run if is_all else filter(lambda record: _is_wanted(record, drawn), run))
+    counts = {name: sum(map(len, by_rank.values())) for name, by_rank in series.items()}
+    names = sorted(counts, key=counts.__getitem__, reverse=True)[:MOST_SERIES]
+    return {name: series[name] for name in names if counts[name] > is_all}
+
+
+def _is_wanted(record: Record, drawn: Collection[str]) -> bool:
+    return isinstance(record, PatternRecord) and record.name not in drawn
+
+
+def _by_name(records: Iterable[Record]) -> dict[str, dict[int | None, list[tuple[int, float]]]]:
+    series: dict[str, dict[int | None, list[tuple[int, float]]]] = {}
+    for number in numbers(records):
+        if math.isfinite(number.value):
+            points = series.setdefault(number.metric, {}).setdefault(number.rank, [])
+            points.append((len(points) + 1 if number.step is None else number.step, number.value))
+    return series

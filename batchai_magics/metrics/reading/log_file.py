@@ -30,7 +30,7 @@ from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
 _CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~])?|[\0\b]+")
 
 
-class Source:
+class LogFile:
     """One file or pipe, in which the streams of several processes may be mixed."""
 
     def __init__(self, rank: int | None, patterns: Patterns) -> None:

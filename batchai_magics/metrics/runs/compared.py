@@ -27,8 +27,8 @@ class HasRecords(Protocol):
         """Every number in its log so far, in file order."""
 
 
-Source: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
-Sources: TypeAlias = Iterable[Source] | Mapping[str, Source]
+Comparable: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
+Comparables: TypeAlias = Iterable[Comparable] | Mapping[str, Comparable]
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Run:
     records: Sequence[Record]
     summary: Summary
     is_running: bool = False
-    source: Source | None = field(default=None, repr=False, compare=False)
+    source: Comparable | None = field(default=None, repr=False, compare=False)
 
 
-def read_runs(sources: Sources) -> tuple[Run, ...]:
+def read_runs(sources: Comparables) -> tuple[Run, ...]:
     """The run of each source: a job's handle, read metrics, or the path of a log.
 
     They are called by the keys of a mapping, else as the jobs are, or by the part of the path that tells them
@@ -57,7 +57,7 @@ def read_runs(sources: Sources) -> tuple[Run, ...]:
     return tuple(_run(name, source) for name, source in zip(names, found, strict=True))
 
 
-def names_of(sources: Sequence[Source]) -> list[str]:
+def names_of(sources: Sequence[Comparable]) -> list[str]:
     """What runs are called: as their jobs, or by the part of their logs' paths that tells them apart."""
     return _unique(_names(sources))
 
@@ -67,14 +67,14 @@ def read_again(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(_run(run.name, run.source) if run.is_running and run.source else run for run in runs)
 
 
-def _run(name: str, source: Source) -> Run:
+def _run(name: str, source: Comparable) -> Run:
     # Asked for before its log is read: what has ended then has told all.
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
     return Run(name, records, summarize(records), is_running, source)
 
 
-def _records(source: Source) -> Sequence[Record]:
+def _records(source: Comparable) -> Sequence[Record]:
     if isinstance(source, LogMetrics):
         return source.records
     if isinstance(source, (str, os.PathLike)):
@@ -87,7 +87,7 @@ def _records(source: Source) -> Sequence[Record]:
     )
 
 
-def _names(sources: Sequence[Source]) -> list[str]:
+def _names(sources: Sequence[Comparable]) -> list[str]:
     paths = [Path(source) for source in sources if isinstance(source, (str, os.PathLike))]
     names = []
     for place, source in enumerate(sources, 1):
