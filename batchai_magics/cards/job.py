@@ -5,13 +5,13 @@ The card has no script and no image, everything in it is escaped, and it reads w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.jobs.logs import script_name, with_cell_lines
+from batchai_magics.metrics.reading.escapes import without_controls
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.resources import JobResource
@@ -20,7 +20,6 @@ from batchai_magics.models.states import NodeState
 MAX_LINES = 40
 MAX_LINE_LENGTH = 300
 
-_ESCAPES = re.compile(r"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")
 _LOG = (
     "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
     "font-size:12px;line-height:1.5;border:1px solid var(--jp-border-color2,#bbb);border-radius:4px;"
@@ -146,7 +145,7 @@ def to_text(card: Card) -> str:
 
 def clean(lines: tuple[str, ...]) -> list[str]:
     """The last lines as a terminal leaves them, none too long."""
-    shown = (_ESCAPES.sub("", line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
+    shown = (without_controls(line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
     return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in shown]
 
 

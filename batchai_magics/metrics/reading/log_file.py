@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -10,6 +9,7 @@ from batchai_magics.metrics.formats.chainer import read_table_row
 from batchai_magics.metrics.formats.header import HeaderWindow
 from batchai_magics.metrics.formats.line import line_at, lines_with
 from batchai_magics.metrics.formats.table import Found, look, read_records
+from batchai_magics.metrics.reading.escapes import without_escapes
 from batchai_magics.metrics.reading.lines import Block, LineCutter
 from batchai_magics.metrics.reading.memory import Memories
 from batchai_magics.metrics.reading.pace import Pace
@@ -26,8 +26,6 @@ from batchai_magics.metrics.reading.streams import StreamLine, Streams
 from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
-
-_CONTROL = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~])?|[\0\b]+")
 
 
 class LogFile:
@@ -163,7 +161,7 @@ class LogFile:
             yield from self._read_line(line)
 
     def _read_line(self, line: StreamLine) -> Iterator[Record]:
-        text = _CONTROL.sub(b"", line.text)
+        text = without_escapes(line.text)
         view = View(
             text,
             line.rank,

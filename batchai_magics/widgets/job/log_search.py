@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable
 
 from batchai_magics.backends.base import Chunk
+from batchai_magics.metrics.reading.escapes import without_escapes
 from batchai_magics.options.expressions import Expression, compile_expression, lines_found
 from batchai_magics.widgets.job.rank_lines import Read, is_of
 from batchai_magics.widgets.job.rank_tags import spans_of
@@ -20,8 +21,6 @@ ERROR = (
     r"|Segmentation fault|core dumped|\bout of memory\b"
 )
 """What the first error in a log looks like."""
-
-_ESCAPES = re.compile(rb"\x1b\[[0-9;:]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
 def pattern_of(query: str, *, is_regex: bool) -> Pattern:
@@ -106,7 +105,7 @@ def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
     while at < len(data):
         end = data.find(b"\n", at)
         end = len(data) if end < 0 else end
-        line = _ESCAPES.sub(b"", data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
+        line = without_escapes(data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
         if is_in(line):
             starts.append(at)
         at = end + 1
