@@ -29,8 +29,9 @@ LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
 
 def resources(db: sqlite3.Connection, rows: Sequence[ResourceRow]) -> list[Resource]:
     """Resources as they stand; the jobs among them are asked for at once."""
-    runs = jobs.some(db, [row.id.key for row in rows if row.id.kind is Kind.JOB])
-    return [_job(runs[key], row) if (key := row.id.key) in runs else resource(db, row) for row in rows]
+    keyed = [(row.id.key, row) for row in rows]
+    runs = jobs.some(db, [key for key, row in keyed if row.id.kind is Kind.JOB])
+    return [_job(runs[key], row) if key in runs else resource(db, row) for key, row in keyed]
 
 
 def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
