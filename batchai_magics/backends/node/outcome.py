@@ -11,6 +11,7 @@ from typing import Any
 
 from batchai_magics.launch.plan import Plan, ProcessExit, Role
 
+REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
 FULL_BYTES = 1 << 20  # less free space than this: the disk is full
 
 Ranks = tuple[ProcessExit, ...]  # first failure first
@@ -88,9 +89,9 @@ def of_preparation(codes: Sequence[int]) -> Outcome | None:
 
 def stopped(reason: str) -> Outcome:
     """The outcome of a job that was told to stop: `terminate`, `requeue`, or what else stopped it."""
-    if reason == "requeue":
+    if reason == REQUEUE:
         return Outcome(None, is_requeued=True)
-    if reason == "terminate":
+    if reason == TERMINATE:
         return failed_with("JobTerminated", "The specified job has been terminated by the user")
     return failed_with("JobTerminated", reason)
 

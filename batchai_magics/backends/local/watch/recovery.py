@@ -9,7 +9,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node import registry
-from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.models.states import ExecutionState
 
 
@@ -48,5 +48,5 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
         text = "The process that held its secrets disappeared while the job was queued; they were never saved"
         return failed_with("JobSecretsLost", f"{text}: submit it again")
     if not job.supervisor:
-        return stopped("requeue")  # whoever gave it its nodes died before starting it
+        return stopped(REQUEUE)  # whoever gave it its nodes died before starting it
     return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail or 'no message'}")

@@ -12,7 +12,7 @@ from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.verdict import record
-from batchai_magics.backends.node.outcome import stopped
+from batchai_magics.backends.node.outcome import TERMINATE, stopped
 from batchai_magics.backends.service import refusals
 from batchai_magics.models.ids import ResourceId
 
@@ -25,11 +25,11 @@ def ask(store: Store, key: str) -> list[str]:
         job = jobs.find_open(db, key=key)
         if job is None:
             return []
-        jobs.ask_to_stop(db, key, "terminate")
+        jobs.ask_to_stop(db, key, TERMINATE)
         if job.is_assigned:
             jobs.note_terminating(db, key)
         else:
-            record(db, key, job.guid, stopped("terminate"))
+            record(db, key, job.guid, stopped(TERMINATE))
         return [job.guid]
 
 
