@@ -34,6 +34,11 @@ def test_each_byte_of_a_piece_has_its_rank(spans: Path, piece, expected) -> None
     assert records.writers(spans, *piece) == expected
 
 
+def test_what_nobody_is_known_to_have_written_is_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "spans").write_bytes(SPAN.pack(0, 4, 0) + SPAN.pack(6, 8, 0))
+    assert records.writers(tmp_path / "spans", 0, 8) == [(0, 4, 0), (6, 8, 0)]
+
+
 def test_without_a_record_a_lone_process_wrote_it_all(tmp_path: Path) -> None:
     assert records.writers(tmp_path / "missing", 3, 9) == [(3, 9, 0)]
     assert records.writers(tmp_path / "missing", 9, 9) == []
