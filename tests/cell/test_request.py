@@ -305,6 +305,11 @@ def test_problems_of_a_job_file_are_told_together():
         assert path in told
 
 
+def test_what_stands_beside_the_properties_of_a_job_file_is_checked_too():
+    told = refused("r --spec", f"loction: eastus\n{JOB_JSON}", SpecError)
+    assert 'loction: unknown key (did you mean "location"?)' in told
+
+
 def test_args_are_refused_where_the_file_has_the_command_line():
     body = JOB_JSON.replace("chainerSettings: {", "customMpiSettings: {commandLine: a, ").replace(
         "pythonScriptFilePath: train.py, ", ""

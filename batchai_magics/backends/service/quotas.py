@@ -65,4 +65,4 @@ def family(vm_size: str) -> str:
     name = SIZES[vm_size.lower()].name.removeprefix("Standard_")
     letters = re.match(r"[A-Z]+", name)
     version = re.search(r"_(v\d)$", name)
-    return (letters[0] if letters else name).removesuffix("S") + (version[1] if version else "")
+    return (letters[0] if letters else name) + (version[1] if version else "")

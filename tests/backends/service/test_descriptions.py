@@ -55,5 +55,7 @@ def test_the_logs_of_a_setup_task_lie_where_the_service_put_them():
 
 
 def test_a_cluster_without_a_setup_task_stays_as_it_is():
-    spec = ClusterSpec.from_wire(cluster_body(nodeSetup=None))
-    assert with_setup_suffix(spec, CLUSTER, "guid") is spec
+    mounts = {"unmanagedFileSystems": [{"mountCommand": "m", "relativeMountPath": "nfs"}]}
+    for setup in (None, {}, {"mountVolumes": mounts}):
+        spec = ClusterSpec.from_wire(cluster_body(nodeSetup=setup))
+        assert with_setup_suffix(spec, CLUSTER, "guid") is spec
