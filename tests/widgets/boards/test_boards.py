@@ -229,7 +229,9 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
         monkeypatch.setattr(display, name, lambda bundle, display_id: None)
     place.run("quiet")
     before_threads, models = ours(), len(_instances)
-    widgets.show_board(place.cluster_subject)  # imports and caches are made
+    for kind in KINDS:  # imports and caches are made
+        widgets.show_board(subject(place, kind))
+    widgets.show(Job(place, place.jobs["quiet"].id))
     tracemalloc.start()
     before = _memory()
     for number in range(200):
