@@ -83,7 +83,17 @@ def test_a_field_beyond_the_capabilities_is_named(capability, spec, field):
     assert field in caught.value.message
 
 
-@pytest.mark.parametrize("spec", [job(), cluster(), WorkspaceSpec(), ExperimentSpec()])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        job(),
+        job(secrets=[]),
+        job(mountVolumes={"fileServers": []}),
+        cluster(),
+        WorkspaceSpec(),
+        ExperimentSpec(),
+    ],
+)
 def test_a_plain_description_is_never_beyond(spec):
     names = ("containers", "setup_tasks", "auto_scale", "file_servers", "unmanaged_mounts", "key_vault")
     refuse_beyond(replace(ALL, **dict.fromkeys(names, False)), spec)

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from batchai_magics import follow
 from batchai_magics.backends.base import Capabilities, Look, Pace, PlainAnswers, Watcher
-from batchai_magics.follow import Follower, endings, events
+from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.models.ids import Kind
 from tests.widgets.place import CLUSTER, EXPERIMENT, Place
 from tests.widgets.scripted import JOB, ScriptedBackend
@@ -161,3 +162,22 @@ def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
     monkeypatch.setattr(backend, "tail", tail)
     list(events(backend, JOB, wait=lambda seconds: None))
     assert patience == [0.0, 10, 0.0]
+
+
+def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
+    monkeypatch.setattr(follow, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follow, "MOST_PIECES", 1)
+    backend = paced(ScriptedBackend(tmp_path), look_s=5)
+    backend.write("0123")
+    follower = Follower(backend, JOB, clock=clock)
+    chunks = [event.chunk.data for _ in range(2) for event in follower.poll() if isinstance(event, LogBytes)]
+    assert chunks == [b"01", b"23"]
+
+
+def test_a_plain_look_tells_of_what_was_asked_for_only(tmp_path):
+    place = Place(tmp_path)
+    for name in "abc":
+        place.run(name)
+    missing = EXPERIMENT.child(Kind.JOB, "nope")
+    assert sorted(place.look([A, C, missing]).states) == [A.key, C.key]
+    assert place.look([missing]).states == {}
