@@ -26,8 +26,6 @@ _LOG = (
     "background:var(--jp-layout-color1,transparent);color:var(--jp-content-font-color1,inherit);"
     "font-family:var(--jp-code-font-family,monospace)"
 )
-_CELL = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
-_LABEL = f"{_CELL};{parts.MUTED};font-weight:normal"
 
 
 @dataclass(frozen=True)
@@ -114,14 +112,9 @@ def to_html(card: Card) -> str:
     """The card as one self-contained HTML element."""
     state = card.job.state
     badge = parts.badge(state.value, parts.JOB_COLOURS[state])
-    rows = "".join(
-        f'<tr style="background:none"><th style="{_LABEL}">{parts.escaped(label)}</th>'
-        f'<td style="{_CELL}">{parts.escaped(value)}</td></tr>'
-        for label, value in card.facts.items()
-    )
     return parts.frame(
         f"<div>{badge} &nbsp;{parts.title(card.job.id.name)} &nbsp;{parts.muted(card.title)}</div>",
-        f'<table style="border:none;margin:8px 0 0;font-size:13px"><tbody>{rows}</tbody></table>',
+        parts.facts_table(card.facts),
         *map(parts.alarm, card.problems),
         _html_log("first failure", card.failure),
         _html_log("last lines", clean(card.lines)),

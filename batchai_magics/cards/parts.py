@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from batchai_magics.models.states import ExecutionState
 
@@ -26,6 +26,8 @@ _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;fon
 _ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
 _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
 _CELL = "text-align:left;padding:2px 16px 2px 0;background:none;border:none;white-space:nowrap"
+_FACT = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
+_LABEL = f"{_FACT};{MUTED};font-weight:normal"
 _BARS = "▁▂▃▄▅▆▇█"
 _BARS_SHOWN = 10
 
@@ -63,11 +65,21 @@ def way_back(command: str) -> str:
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; the cells are HTML already."""
     head = "".join(f'<th style="{_CELL};{MUTED};font-weight:normal">{escaped(text)}</th>' for text in titles)
-    body = "".join(
-        '<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
-        for row in rows
-    )
+    body = "".join(_row(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows)
     return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def facts_table(facts: Mapping[str, str]) -> str:
+    """A table of labels and what there is to say of each."""
+    body = "".join(
+        _row((f'<th style="{_LABEL}">{escaped(label)}</th>', f'<td style="{_FACT}">{escaped(text)}</td>'))
+        for label, text in facts.items()
+    )
+    return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f'<tr style="background:none">{"".join(cells)}</tr>'
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
