@@ -78,6 +78,13 @@ def facts_table(facts: Mapping[str, str]) -> str:
     return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
 
 
+def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of texts in the notebook's own style."""
+    head = "".join(f"<th>{escaped(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{escaped(text)}</td>' for text in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
 def _row(cells: Iterable[str]) -> str:
     return f'<tr style="background:none">{"".join(cells)}</tr>'
 

@@ -13,11 +13,13 @@ from batchai_magics.magics.line_and_cell import BatchAIMagics
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from batchai_magics.commands.output.result import Result
     from batchai_magics.jobs.handle import Job
 
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
+_RESULT_TYPE = ("batchai_magics.commands.output.result", "Result")
 _BOARD_TYPE = ("batchai_magics.commands.output.result", "LiveResult")
 _CHARTED_TYPES = (
     ("batchai_magics.metrics.runs.comparison", "Comparison"),
@@ -34,6 +36,7 @@ def load(ip: InteractiveShell) -> None:
     ip.input_transformers_cleanup.append(_with_body)
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
     _displays(ip).for_type_by_name(*_BOARD_TYPE, magics.show_board)
+    _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
     for type_name in _CHARTED_TYPES:
         _displays(ip).for_type_by_name(*type_name, magics.show_runs)
 
@@ -57,6 +60,17 @@ def _card(job: Job) -> str:
     return html_of(job)
 
 
+def result_html(result: Result) -> str:
+    """What a notebook shows of a command's result."""
+    from batchai_magics.cards.parts import plain_table
+
+    table = result.table
+    if not table.rows:
+        return "<i>nothing</i>"
+    below = (part._repr_html_() for part in table.below)
+    return "".join((plain_table(table.titles, table.texts), *below))
+
+
 def unload(ip: InteractiveShell) -> None:
     """Takes away all that `load` added."""
     magics = ip.magics_manager.registry.pop(BatchAIMagics.__name__, None)
@@ -73,6 +87,7 @@ def unload(ip: InteractiveShell) -> None:
         ip.input_transformers_cleanup.remove(_with_body)
     for type_name in (_JOB_TYPE, _BOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
+    _html(ip).pop(".".join(_RESULT_TYPE), None)
     matchers = ip.Completer.custom_matchers
     matchers[:] = [
         matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
@@ -88,6 +103,11 @@ def _settle_views(result: object = None) -> None:
 def _displays(ip: InteractiveShell) -> Any:
     assert ip.display_formatter is not None, "a shell has one from its start"
     return ip.display_formatter.ipython_display_formatter
+
+
+def _html(ip: InteractiveShell) -> Any:
+    assert ip.display_formatter is not None, "a shell has one from its start"
+    return ip.display_formatter.formatters["text/html"]
 
 
 def _with_body(lines: list[str]) -> list[str]:

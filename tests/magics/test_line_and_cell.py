@@ -65,13 +65,13 @@ def test_every_public_name_is_there():
         _ = batchai_magics.Jbo
 
 
-def test_a_line_gives_an_object(run):
+def test_a_line_gives_an_object(run, shell):
     listed = run("%batchai cluster list")
     assert len(listed) == 0
     run("%batchai cluster create -n small -s Standard_D2 -t 0")
     clusters = run("found = %batchai cluster list\nfound")
     assert clusters[0].id.name == "small"
-    assert "<td>small</td>" in clusters._repr_html_()
+    assert "<td>small</td>" in shell.display_formatter.format(clusters)[0]["text/html"]
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_az_does_what_stands_beside_batchai(run, shell, tmp_path, capsys):
     run("%az storage share create -n data --account-name {account}")
     up = run("%az storage file upload -s data --source data.txt --path in/ --account-name {account}")
     assert up.value.path == "in/data.txt"
-    assert "<td>data.txt</td>" in up._repr_html_()
+    assert "<td>data.txt</td>" in shell.display_formatter.format(up)[0]["text/html"]
     assert run("%az storage file list -s data -p in --account-name acc --query [].name") == ["data.txt"]
     assert run("%az group list").to_frame()["Location"].tolist() == ["eastus"]
     assert capsys.readouterr().err == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.series import COLUMNS
 from batchai_magics.metrics.runs.summary import Summary
-from batchai_magics.metrics.runs.summary_text import summary_html
 from batchai_magics.metrics.runs.tidy import TIDY_COLUMNS, numbers
 
 _KIND = "kind"
@@ -36,9 +35,10 @@ class Report(Table):
         """The table, and the summary of each log."""
         return "\n\n".join((super().to_text(), *map(str, self.summaries)))
 
-    def to_html(self) -> str:
-        """The same as HTML."""
-        return "".join((super().to_html(), *map(summary_html, self.summaries)))
+    @property
+    def below(self) -> Sequence[Summary]:
+        """The summaries."""
+        return self.summaries
 
 
 @dataclass(frozen=True)

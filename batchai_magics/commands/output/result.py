@@ -99,9 +99,6 @@ class Result:
     def __repr__(self) -> str:
         return self.table.to_text() or "(nothing)"
 
-    def _repr_html_(self) -> str:
-        return self.table.to_html() if self.table.rows else "<i>nothing</i>"
-
 
 def _search(query: str, data: Any) -> Any:
     import jmespath

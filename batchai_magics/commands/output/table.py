@@ -1,8 +1,7 @@
-"""Rows and columns as text and as HTML."""
+"""Rows and columns, and how they stand as text."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -21,25 +20,26 @@ class Table:
         """The table as aligned text; numbers to the right."""
         if not self.titles:
             return ""
-        cells = [[_cell(value) for value in row] for row in self.rows]
-        widths = [max(len(line[i]) for line in [list(self.titles), *cells]) for i in range(len(self.titles))]
+        cells = self.texts
+        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in range(len(self.titles))]
         columns = range(len(self.titles))
         is_number = [all(row[i] is None or _is_number(row[i]) for row in self.rows) for i in columns]
-        lines = [list(self.titles), ["-" * width for width in widths], *cells]
+        lines = [self.titles, ["-" * width for width in widths], *cells]
         return "\n".join(_line(line, widths, is_number) for line in lines)
 
     def with_capitals(self) -> Table:
         """The same with titles that begin with a capital, as `az` prints what a query gives."""
         return Table(tuple(title[:1].upper() + title[1:] for title in self.titles), self.rows)
 
-    def to_html(self) -> str:
-        """The table as HTML, escaped."""
-        head = "".join(f"<th>{html.escape(title)}</th>" for title in self.titles)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row) + "</tr>"
-            for row in self.rows
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as people read them."""
+        return tuple(tuple(_cell(value) for value in row) for row in self.rows)
+
+    @property
+    def below(self) -> Sequence[Any]:
+        """What a notebook shows beneath the table, each thing in its own way."""
+        return ()
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.magics.loading import result_html
 
 STEP = "{}\timages/sec: {:.1f} +/- 0.5 (jitter = 1.0)\t{:.3f}\n"
 
@@ -32,7 +33,7 @@ def test_csv_has_steps_totals_and_the_summary_in_file_order(do, log):
 def test_a_table_ends_with_the_summary(do, log):
     text = do(f"metrics read {log('a.log')}").to_text("table")
     assert "steady images/sec  100.0 ± 0.5" in text
-    assert "total images/sec" in do(f"metrics read {log('a.log')}")._repr_html_()
+    assert "total images/sec" in result_html(do(f"metrics read {log('a.log')}"))
 
 
 def test_tidy_has_a_row_a_number(do, log):

@@ -7,6 +7,7 @@ from batchai_magics.commands.output.result import Result
 from batchai_magics.commands.output.table import Table, of_data
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
+from batchai_magics.magics.loading import result_html
 
 DATA = [
     {"name": "a", "count": 1, "isThere": True, "tags": None},
@@ -31,7 +32,9 @@ def test_words_are_no_numbers_and_nothing_is_no_hindrance():
 
 
 def test_html_is_escaped():
-    assert "&lt;b&gt;" in Table(("Name",), (("<b>",),)).to_html()
+    html = result_html(Result([{"<i>": "<b>"}]))
+    assert "&lt;b&gt;" in html
+    assert "&lt;i&gt;" in html
 
 
 def test_data_without_columns_shows_its_scalars_sorted():
@@ -103,7 +106,7 @@ def test_a_result_becomes_a_frame():
 
 def test_an_empty_list_is_shown_as_nothing():
     assert repr(Result([])) == "(nothing)"
-    assert "nothing" in Result([])._repr_html_()
+    assert "nothing" in result_html(Result([]))
     assert json.loads(Result([]).to_text("json")) == []
 
 
