@@ -18,7 +18,7 @@ from batchai_magics.metrics.record import Record, ValueRecord
 _MOST_LINES = 256  # between two rows of a table
 _WIDTH = 10
 _GAP = re.compile(rb" {2,}")
-_NUMBER = re.compile(NUMBER)
+_CELL = re.compile(rb"(?:" + NUMBER + rb")?")
 _UNITS = {"elapsed_time": "s"}
 
 
@@ -45,7 +45,7 @@ def _cells(text: bytes, columns: tuple[str, ...]) -> dict[str, float]:
     texts: list[bytes] = _GAP.split(text.strip())
     if len(texts) != len(columns):
         texts = [cell.strip() for cell in _cut(text, columns)]
-    if not all(_NUMBER.fullmatch(cell) or not cell for cell in texts):
+    if not all(map(_CELL.fullmatch, texts)):
         return {}
     cells = {name: float(cell) for name, cell in zip(columns, texts, strict=True) if cell}
     return cells if _is_counted(cells) else {}

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from batchai_magics.metrics.formats.parameters import parameters, read_named_parameter
-from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, line_pattern
+from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, count, line_pattern
 from batchai_magics.metrics.reading.times import moment, stamp_in
 from batchai_magics.metrics.record import Record
 
@@ -57,12 +57,16 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
     if isinstance(name, str) and number is not None:
         yield Field(name, str(values.get("unit") or "")), number
         return
-    nested = [values[key] for key in _NESTED_KEYS if isinstance(values.get(key), dict)]
-    for part in (values, *nested):
-        for key, value in part.items():
-            number = _number(value)
-            if number is not None and key not in JSON_PLACE_KEYS:
-                yield Field(key), number
+    for part in (values, *(values.get(key) for key in _NESTED_KEYS)):
+        if isinstance(part, dict):
+            yield from _own_numbers(part)
+
+
+def _own_numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
+    for key, value in values.items():
+        number = _number(value)
+        if number is not None and key not in JSON_PLACE_KEYS:
+            yield Field(key), number
 
 
 def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -98,12 +102,18 @@ _DLL_PLACE = re.compile(
 
 def _read_dllogger_text(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     line.stamp = stamp_in(match["time"]) or line.stamp
-    place = _DLL_PLACE.match(match["place"])
-    step = place and (place["step"] or place["step_"])
-    epoch = place and (place["epoch"] or place["epoch_"])
+    step, epoch = _dllogger_text_place(match["place"])
     for name, number, unit in _DLL_METRIC.findall(match["metrics"]):
         field = Field(name.decode(), "" if unit == b"None" else unit.decode("utf-8", "replace"))
-        yield line.value(field, number, step=int(step) if step else None, epoch=int(epoch) if epoch else None)
+        yield line.value(field, number, step=step, epoch=epoch)
+
+
+def _dllogger_text_place(text: bytes) -> tuple[int | None, int | None]:
+    """Step and epoch of `Epoch: 0 Iteration: 10` or `(0, 10)`."""
+    place = _DLL_PLACE.match(text)
+    if place is None:
+        return None, None
+    return count(place["step"] or place["step_"]), count(place["epoch"] or place["epoch_"])
 
 
 def _read_mlperf(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:

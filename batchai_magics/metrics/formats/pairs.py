@@ -24,7 +24,7 @@ _COUNT = re.compile(COUNT)
 
 def _read_pairs(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     pairs = {name.decode(): (number, percent) for name, number, percent in _PAIR.findall(line.text)}
-    counts = {name: int(number) for name, (number, _) in pairs.items() if _COUNT.fullmatch(number)}
+    counts = _counts(pairs)
     step, epoch = _first(counts, JSON_STEP_KEYS), counts.get("epoch")
     if step is None and epoch is None:
         return
@@ -38,6 +38,10 @@ def _read_pairs(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
 
 def _is_metric(name: str) -> bool:
     return name not in JSON_PLACE_KEYS
+
+
+def _counts(pairs: Mapping[str, tuple[bytes, bytes]]) -> dict[str, int]:
+    return {name: int(number) for name, (number, _) in pairs.items() if _COUNT.fullmatch(number)}
 
 
 def _first(counts: Mapping[str, int], names: Iterable[str]) -> int | None:

@@ -89,12 +89,12 @@ def look(data: bytes, *, is_in_header: bool = False) -> Found:
     is_there = (_HEADER_GATE if is_in_header else _GATE).open_for(data)
     if is_there is None:
         return _ONLY_RATE if has_rate else _NOTHING
-    glued = [*([_RATE] if has_rate else []), *compress(_EVALUATION, is_there)]
+    glued = list(compress(TENSORFLOW_BENCHMARKS, [has_rate, *is_there[: len(_EVALUATION)]]))
     stems = list(compress(_LINE_STEMS, is_there[_OPENINGS_END:]))
     hints = list(compress(HINTS, is_there[_HINTS_BEGIN:]))
     openings = list(compress(_OPENINGS, is_there[len(_EVALUATION) : _OPENINGS_END]))
     if is_in_header:
-        openings = [opening for opening in openings if opening not in OPENINGS]
+        openings = list(filter(TABLE_OPENINGS.__contains__, openings))
     return Found(glued, stems, hints, openings, [*(row.literal for row in glued), *stems, *hints])
 
 

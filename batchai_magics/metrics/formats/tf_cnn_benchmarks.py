@@ -60,12 +60,13 @@ _Place = tuple[int, int | None, int, float | None]  # step, rank, the line's end
 
 def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
     """The place of a record that is all of its line in a block, which is soon told; None of any other one."""
-    data, (begin, end) = view.data, match.span()
-    if view.line_end is not None or data[end] != _NEWLINE or data[begin - 1] != _TAB:
+    if view.line_end is not None:
         return None
+    data, (begin, end) = view.data, match.span()
     line = data.rfind(b"\n", view.done, begin) + 1
     digits = data[line : begin - 1]
-    if not digits.isdigit() or len(digits) > MAX_DIGITS or (view.done and not line):
+    is_all = data[end] == _NEWLINE and data[begin - 1] == _TAB
+    if not is_all or not digits.isdigit() or len(digits) > MAX_DIGITS:
         return None
     view.begun, offset = line, view.offset + end + 1
     step = int(digits)

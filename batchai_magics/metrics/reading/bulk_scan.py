@@ -27,10 +27,7 @@ class Scanner:
         long = [literal for literal in literals if _is_long(literal)]
         self._table = WordTable(long)
         self._places_of = {literal: self._table.ids_of(literal) for literal in long}
-        self._holders: list[list[bytes]] = [[] for _ in self._table.words]
-        for literal, ids in self._places_of.items():
-            for number in ids:
-                self._holders[number].append(literal)
+        self._holders = _holders(self._places_of, count=len(self._table.words))
 
     def find(self, buffer: bytearray, start: int, end: int) -> Mapping[bytes, Positions]:
         """The ascending positions of each string that occurs in `buffer[start:end]`."""
@@ -52,6 +49,15 @@ class Scanner:
         for number, shift in self._places_of[literal].items():
             shifts[number] = shift
         return shifts
+
+
+def _holders(places_of: Mapping[bytes, Mapping[int, int]], *, count: int) -> list[list[bytes]]:
+    """For each of so many words, the strings in which it stands."""
+    holders: list[list[bytes]] = [[] for _ in range(count)]
+    for literal, ids in places_of.items():
+        for number in ids:
+            holders[number].append(literal)
+    return holders
 
 
 def _is_long(literal: bytes) -> bool:

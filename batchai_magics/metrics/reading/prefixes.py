@@ -102,16 +102,21 @@ def _pieces(line: bytes) -> Iterator[Piece]:
     key, stamp, line_stamp = None, None, None
     start = 0
     for tag in _TAG.finditer(line):
-        floor = max(start, tag.start() - _TAG_HEAD_BYTES)
-        head = _TAG_HEAD.search(line, floor, tag.start())
-        if head is None or head.start() == tag.start():
+        head = _head_of(line, tag.start(), start)
+        if head is None:
             continue  # `<stdout>:` in somebody's text
         text = line[start : head.start()]
-        if text and not (start == 0 and PREFIX.fullmatch(text)):
-            yield Piece(key, text, stamp)
-        elif text:
+        if not start and PREFIX.fullmatch(text):
             line_stamp = stamp_in(text)
+        elif text:
+            yield Piece(key, text, stamp)
         key = StreamKey(int(head["rank"]) if head["rank"] else None, tag[1])
         stamp = stamp_in(head[0]) or line_stamp
         start = tag.end()
     yield Piece(key, line[start:], stamp)
+
+
+def _head_of(line: bytes, tag: int, floor: int) -> re.Match[bytes] | None:
+    """What stands left of the stream's name in a tag that begins behind `floor`; None if nothing does."""
+    head = _TAG_HEAD.search(line, max(floor, tag - _TAG_HEAD_BYTES), tag)
+    return head if head and head.start() < tag else None
