@@ -11,7 +11,7 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.jobs.logs import script_name, with_cell_lines
-from batchai_magics.metrics.reading.escapes import without_controls
+from batchai_magics.metrics.reading.lines import without_controls
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.resources import JobResource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -9,6 +10,11 @@ MAX_LINE_BYTES = 64 * 1024
 """A line without an end is cut here, so that a stream without newlines costs no memory."""
 
 _DIGITS = b"0123456789"
+
+# What a terminal takes as a command and does not show: colours, titles, movements of the cursor.
+_SEQUENCES = r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+_SILENT = re.compile(rf"{_SEQUENCES}|\x1b|[\0\b]+".encode())
+_CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Block(NamedTuple):
@@ -69,6 +75,16 @@ def lines_of(block: Block) -> Iterator[Block]:
     for line in block.data.splitlines(keepends=True):
         yield Block(line, offset)
         offset += len(line)
+
+
+def without_escapes(line: bytes) -> bytes:
+    """A line without a terminal's commands, and without NUL and backspace."""
+    return _SILENT.sub(b"", line)
+
+
+def without_controls(text: str) -> str:
+    """A text without a terminal's commands, and without any control character but tab and newline."""
+    return _CONTROLS.sub("", text)
 
 
 def _cut(buffer: bytes, start: int) -> int:

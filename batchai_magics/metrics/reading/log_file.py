@@ -9,8 +9,7 @@ from batchai_magics.metrics.formats.chainer import read_table_row
 from batchai_magics.metrics.formats.header import HeaderWindow
 from batchai_magics.metrics.formats.line import line_at, lines_with
 from batchai_magics.metrics.formats.table import Found, look, read_records
-from batchai_magics.metrics.reading.escapes import without_escapes
-from batchai_magics.metrics.reading.lines import Block, LineCutter
+from batchai_magics.metrics.reading.lines import Block, LineCutter, without_escapes
 from batchai_magics.metrics.reading.memory import Memories
 from batchai_magics.metrics.reading.pace import Pace
 from batchai_magics.metrics.reading.patterns import Patterns

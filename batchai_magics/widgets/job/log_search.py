@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Callable
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.metrics.reading.escapes import without_escapes
+from batchai_magics.metrics.reading.lines import without_escapes
 from batchai_magics.options.expressions import Expression, compile_expression, lines_found
 from batchai_magics.widgets.job.rank_lines import Read, is_of
 from batchai_magics.widgets.job.rank_tags import spans_of

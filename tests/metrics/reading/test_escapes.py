@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics.reading.escapes import without_controls, without_escapes
+from batchai_magics.metrics.reading.lines import without_controls, without_escapes
 
 COMMANDS = [
     "\x1b[0m",
