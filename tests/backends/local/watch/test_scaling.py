@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.watch import scaling
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.places import auto, manual
@@ -108,3 +111,16 @@ def test_clusters_with_a_fixed_number_of_nodes_are_left_alone(still: Still) -> N
     still.prepare()
     still.change("UPDATE node SET since = 0")
     assert adjusted(still, cluster) == 1
+
+
+@pytest.mark.parametrize(("least", "most", "left"), [(0, 2, 2), (1, 4, 3), (4, 5, 4)])
+def test_a_cluster_that_begins_to_scale_keeps_its_nodes_within_the_new_bounds(
+    still: Still, least: int, most: int, left: int
+) -> None:
+    cluster = still.cluster(scale=manual(3))
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": auto(least, most)}})
+    assert scaling.resize(still.store, cluster, patch, core_quota=20) == []
+    assert len(still.nodes(cluster)) == left
+    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
+    assert ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings == patch.scale_settings
+    assert adjusted(still, cluster) == left

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached, process
+from batchai_magics.backends.local.watch import detached, process, scheduler
+from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.errors import ServiceError
 from tests.backends.local.still import Still, dead
 
 pytestmark = pytest.mark.slow
@@ -142,3 +145,36 @@ def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, mon
     monkeypatch.setattr(detached, "start", and_another)
     still.schedule()
     assert still.state(job)["supervisor"] == "another"
+
+
+@pytest.fixture
+def no_start(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on no program can be started."""
+
+    def start(*given: object, **named: object) -> None:
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(detached, "start", start)
+
+
+@pytest.mark.usefixtures("no_start")
+def test_a_new_job_whose_supervisor_cannot_be_started_was_never_made(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    with pytest.raises(ServiceError, match="could not be started: no more processes") as refused:
+        scheduler.step(still.store, still.layout, secrets={still.state(job)["guid"]: JobSecrets()})
+    assert refused.value.code == "JobLaunchFailed"
+    for table in ("job", "resource"):
+        assert not still.rows(f"SELECT * FROM {table} WHERE key = ?", job.key)
+    assert still.rows("SELECT * FROM resource WHERE key = ?", still.experiment.key)
+
+
+@pytest.mark.usefixtures("no_start")
+def test_a_waiting_job_whose_supervisor_cannot_be_started_has_failed(still: Still) -> None:
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    assert scheduler.step(still.store, still.layout) == []
+    assert still.state(job)["state"] == "failed"
+    (error,) = json.loads(still.state(job)["errors"])
+    assert (error["code"], error["message"]) == ("JobLaunchFailed", "no more processes")
