@@ -12,7 +12,7 @@ from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError,
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, PLACES, USER, Place
+from tests.contract.places import HOLD, MOUNTED, PLACES, USER, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -59,6 +59,15 @@ def test_a_different_job_under_a_name_that_exists_is_a_conflict(place: Place) ->
     with pytest.raises(ConflictError) as caught:
         place.start("echo other")
     assert caught.value.code == "JobAlreadyExists"
+
+
+def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
+    task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
+    first = place.make_cluster(nodeSetup={"setupTask": task})
+    again = place.make_cluster(nodeSetup={"setupTask": task})
+    assert (again.provisioning, again.spec) == (first.provisioning, first.spec)
+    with pytest.raises(ConflictError):
+        place.make_cluster(nodeSetup={"setupTask": {**task, "commandLine": "false"}})
 
 
 def test_workspaces_and_experiments_are_created_once(place: Place) -> None:

@@ -18,10 +18,14 @@ def kept_text(spec: Spec) -> str:
 
 
 def fingerprint(spec: Spec) -> str:
-    """A digest to know a description again by, without its secrets: a digest of them could be guessed."""
+    """A digest to know again by what was asked for, with nothing that the service adds.
+
+    Secrets are not in it: a digest of them could be guessed.
+    """
     if isinstance(spec, WorkspaceSpec | ExperimentSpec):
         return ""
-    data = json.dumps(spec.to_wire(), sort_keys=True).encode()
+    asked = _with_suffix(spec, None) if isinstance(spec, ClusterSpec) else spec
+    data = json.dumps(asked.to_wire(), sort_keys=True).encode()
     return hashlib.sha256(data).hexdigest()
 
 
@@ -32,10 +36,13 @@ def output_segment(job: ResourceId, guid: str) -> str:
 
 def with_setup_suffix(spec: ClusterSpec, cluster: ResourceId, guid: str) -> ClusterSpec:
     """The description with the path that the service adds for the logs of a setup task, if there is one."""
+    return _with_suffix(spec, f"{_scope(cluster)}/clusters/{cluster.name}/{guid}")
+
+
+def _with_suffix(spec: ClusterSpec, suffix: str | None) -> ClusterSpec:
     setup = spec.node_setup
     if not (setup and setup.setup_task):
         return spec
-    suffix = f"{_scope(cluster)}/clusters/{cluster.name}/{guid}"
     task = setup.setup_task.model_copy(update={"std_out_err_path_suffix": suffix})
     return spec.model_copy(update={"node_setup": setup.model_copy(update={"setup_task": task})})
 

@@ -35,6 +35,11 @@ def test_the_same_description_is_known_again_and_another_is_not():
     assert fingerprint(JobSpec.from_wire(job_body(nodeCount=3))) != fingerprint(first)
 
 
+def test_what_the_service_adds_makes_no_other_description():
+    asked = ClusterSpec.from_wire(cluster_body())
+    assert fingerprint(with_setup_suffix(asked, CLUSTER, "guid")) == fingerprint(asked)
+
+
 def test_another_secret_makes_no_other_description():
     other = job_body(secrets=[{"name": "TOKEN", "value": "other"}])
     assert fingerprint(JobSpec.from_wire(other)) == fingerprint(JobSpec.from_wire(job_body()))
