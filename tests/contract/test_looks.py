@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import ExperimentSpec, FileRef, Page, WorkspaceSpec
-from batchai_magics.backends.base.looks import plain_look, plain_tail
+from batchai_magics.backends.base.plain import plain_look, plain_tail
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState

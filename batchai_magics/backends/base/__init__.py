@@ -40,7 +40,7 @@ from batchai_magics.backends.base.facets import (
     SetupLogs,
     Usages,
 )
-from batchai_magics.backends.base.looks import Look, Watcher
+from batchai_magics.backends.base.looks import Watcher
 from batchai_magics.backends.base.plain import BackendBase, PlainAnswers
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, ShareFile, Storage
@@ -52,6 +52,7 @@ from batchai_magics.backends.base.values import (
     ExperimentSpec,
     FileRef,
     Listing,
+    Look,
     Page,
     Span,
     Spec,

@@ -1,71 +1,18 @@
-"""Many things looked at in one question: states of jobs and clusters, new bytes of a job's logs."""
+"""Looks that all who watch a backend in this process share, no more of them than its pace allows."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from batchai_magics.backends.base.values import Chunk, FileRef
-from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Resource
-
-if TYPE_CHECKING:
-    from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.backends.base.values import Look
+from batchai_magics.models.ids import ResourceId
 
 FRESH_S = 0.05  # a look that another watcher has just taken is as good as a new one
-
-
-@dataclass(frozen=True)
-class Look:
-    """Jobs and clusters as they stand, by `id.key`; what is not there is left out."""
-
-    states: Mapping[str, Resource]
-
-    def of(self, id: ResourceId) -> Resource | None:
-        """The resource, or None when it was not there."""
-        return self.states.get(id.key)
-
-
-def plain_look(backend: Backend, ids: Collection[ResourceId]) -> Look:
-    """A look made from `show`, and from `list` where several are of one parent."""
-    families: dict[tuple[str, Kind], list[ResourceId]] = {}
-    for id in ids:
-        families.setdefault((id.parent.key, id.kind), []).append(id)
-    wanted = {id.key for id in ids}
-    found = [resource for family in families.values() for resource in _family(backend, family)]
-    return Look({resource.id.key: resource for resource in found if resource.id.key in wanted})
-
-
-def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
-    try:
-        if len(ids) == 1:
-            return [backend.show(ids[0])]
-        return backend.list(ids[0].parent, ids[0].kind)
-    except NotFoundError:
-        return []
-
-
-def plain_tail(
-    backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
-) -> Mapping[str, Chunk]:
-    """A tail made from `files` and `read`."""
-    chunks: dict[str, Chunk] = {}
-    for listed in backend.files(job):
-        position = positions.get(listed.path, 0)
-        if listed.is_directory or listed.size_bytes == position:
-            continue
-        file = FileRef(job, listed.path)
-        chunk = backend.read(file, position, limit)
-        if chunk.size < position:
-            chunk = backend.read(file, 0, limit)
-        if chunk.data or chunk.offset != position:
-            chunks[listed.path] = chunk
-    return chunks
 
 
 class Watcher:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
 from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
-from batchai_magics.backends.base.looks import Look, plain_look, plain_tail
+from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import Chunk, Spec
+from batchai_magics.backends.base.values import Chunk, FileRef, Look, Spec
+from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster import ClusterPatch
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource
-
-if TYPE_CHECKING:
-    from batchai_magics.backends.base.protocol import Backend
 
 
 class PlainAnswers:
@@ -74,3 +71,40 @@ class BackendBase(PlainAnswers, ABC):
     @abstractmethod
     def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
         """Changes a cluster in a way that this backend can."""
+
+
+def plain_look(backend: Backend, ids: Collection[ResourceId]) -> Look:
+    """A look made from `show`, and from `list` where several are of one parent."""
+    families: dict[tuple[str, Kind], list[ResourceId]] = {}
+    for id in ids:
+        families.setdefault((id.parent.key, id.kind), []).append(id)
+    wanted = {id.key for id in ids}
+    found = [resource for family in families.values() for resource in _family(backend, family)]
+    return Look({resource.id.key: resource for resource in found if resource.id.key in wanted})
+
+
+def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
+    try:
+        if len(ids) == 1:
+            return [backend.show(ids[0])]
+        return backend.list(ids[0].parent, ids[0].kind)
+    except NotFoundError:
+        return []
+
+
+def plain_tail(
+    backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
+) -> Mapping[str, Chunk]:
+    """A tail made from `files` and `read`."""
+    chunks: dict[str, Chunk] = {}
+    for listed in backend.files(job):
+        position = positions.get(listed.path, 0)
+        if listed.is_directory or listed.size_bytes == position:
+            continue
+        file = FileRef(job, listed.path)
+        chunk = backend.read(file, position, limit)
+        if chunk.size < position:
+            chunk = backend.read(file, 0, limit)
+        if chunk.data or chunk.offset != position:
+            chunks[listed.path] = chunk
+    return chunks

@@ -7,9 +7,8 @@ from typing import Protocol
 
 from batchai_magics.backends.base.capabilities import Capabilities
 from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
-from batchai_magics.backends.base.looks import Look
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Page, Spec
+from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Spec
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 from batchai_magics.models.cluster import ClusterSpec
@@ -74,6 +74,17 @@ class Chunk:
     def end(self) -> int:
         """Where to read on."""
         return self.offset + len(self.data)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Jobs and clusters as they stand, by `id.key`; what is not there is left out."""
+
+    states: Mapping[str, Resource]
+
+    def of(self, id: ResourceId) -> Resource | None:
+        """The resource, or None when it was not there."""
+        return self.states.get(id.key)
 
 
 @dataclass(frozen=True)
