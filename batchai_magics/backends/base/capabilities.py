@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,10 +60,16 @@ def refuse_beyond(capabilities: Capabilities, spec: Spec | ClusterPatch) -> None
     if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
         raise _refusal("a file server", capabilities.name)
     properties = spec.to_wire().get("properties") or {}
+    for path in _fields_beyond(capabilities):
+        if _is_given(properties, path):
+            raise _refusal(f"properties.{path}", capabilities.name)
+
+
+def _fields_beyond(capabilities: Capabilities) -> Iterator[str]:
+    """The fields that a description for the backend must not have."""
     for capability, paths in _FIELDS.items():
-        for path in () if getattr(capabilities, capability) else paths:
-            if _is_given(properties, path):
-                raise _refusal(f"properties.{path}", capabilities.name)
+        if not getattr(capabilities, capability):
+            yield from paths
 
 
 def _refusal(what: str, name: str) -> CapabilityError:
