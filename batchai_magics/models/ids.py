@@ -71,18 +71,19 @@ class ResourceId:
         if not match:
             raise _ill_formed(text)
         part = match.groupdict()
-        base = cls(part["subscription"], part["group"], part["workspace"], Kind.WORKSPACE, part["workspace"])
+        workspace = part["subscription"], part["group"], part["workspace"]
+        if part["job"]:
+            return cls(*workspace, Kind.JOB, part["job"], part["experiment"])
+        if part["experiment"]:
+            return cls(*workspace, Kind.EXPERIMENT, part["experiment"])
         if part["kind"]:
-            return base.child(Kind(part["kind"].lower()), part["name"])
-        if not part["experiment"]:
-            return base
-        experiment = base.child(Kind.EXPERIMENT, part["experiment"])
-        return experiment.child(Kind.JOB, part["job"]) if part["job"] else experiment
+            return cls(*workspace, Kind(part["kind"].lower()), part["name"])
+        return cls(*workspace, Kind.WORKSPACE, part["workspace"])
 
     def child(self, kind: Kind, name: str) -> ResourceId:
         """The id of a resource inside this one: a job in an experiment, a cluster in a workspace."""
         experiment = self.name if self.kind is Kind.EXPERIMENT else ""
-        return replace(self, kind=kind, name=name, experiment=experiment)
+        return ResourceId(self.subscription, self.group, self.workspace, kind, name, experiment)
 
     @property
     def workspace_id(self) -> ResourceId:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state.store import columns, rows_of_keys
 from batchai_magics.backends.node.outcome import Outcome
@@ -20,9 +19,8 @@ OPEN = tuple(state for state in ExecutionState if not state.is_final)
 _IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
 
 
-@dataclass(frozen=True)
-class JobRow:
-    """One run of a job."""
+class JobRow(NamedTuple):
+    """One run of a job; a named tuple, since lists make thousands."""
 
     key: str  # of the job's resource
     guid: str  # the name of its folders
@@ -54,18 +52,28 @@ class JobRow:
     def of(cls, row: sqlite3.Row) -> JobRow:
         """The row as a value."""
         values = columns(row)
-        values["state"] = ExecutionState(values["state"])
-        for name in ("needs_secrets", "is_assigned"):
-            values[name] = bool(values[name])
-        for name in ("engine", "errors", "ranks"):
-            values[name] = () if values[name] == "[]" else tuple(json.loads(values[name]))
+        for name, read in _READERS.items():
+            values[name] = read(values[name])
         return cls(**values)
+
+
+def _items(text: str) -> tuple[Any, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+_LISTS = ("engine", "errors", "ranks")  # kept as JSON
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "state": ExecutionState,
+    "needs_secrets": bool,
+    "is_assigned": bool,
+    **dict.fromkeys(_LISTS, _items),
+}
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
     """Writes a new run down."""
-    values = asdict(job) | {"state": job.state.value}
-    for name in ("engine", "errors", "ranks"):
+    values = job._asdict() | {"state": job.state.value}
+    for name in _LISTS:
         values[name] = json.dumps(values[name])
     db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
@@ -149,7 +157,7 @@ def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
 
 def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
     """Notes that a job has its nodes, and who starts its supervisor; gives the row as it is now."""
-    assigned = replace(job, is_assigned=True, changed=time.time(), spawner=spawner)
+    assigned = job._replace(is_assigned=True, changed=time.time(), spawner=spawner)
     values = (assigned.changed, spawner, job.key)
     db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?", values)
     return assigned
