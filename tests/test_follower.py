@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics import follow
 from batchai_magics.backends.base import Chunk, FileRef, OutputFile, Span, Written
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import (
@@ -20,6 +19,7 @@ from batchai_magics.follow import (
     events,
     records_in,
 )
+from batchai_magics.follow import follower as follower_module
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind
@@ -188,8 +188,8 @@ def test_named_files_are_followed_and_no_others(backend):
 
 
 def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backend, monkeypatch):
-    monkeypatch.setattr(follow, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follow, "MOST_PIECES", 3)
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 3)
     backend.write("0123456789")
     backend.finish()
     follower = Follower(backend, JOB)
@@ -202,8 +202,8 @@ def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backen
 
 
 def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):
-    monkeypatch.setattr(follow, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follow, "MOST_PIECES", 1)
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
     backend.write("0123", "a.txt")
     backend.finish()
     follower = Follower(backend, JOB)
@@ -236,8 +236,8 @@ def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(back
 
 
 def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch):
-    monkeypatch.setattr(follow, "PIECE_BYTES", 1)
-    monkeypatch.setattr(follow, "MOST_PIECES", 1)
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 1)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
     backend.write("0123456789")
     backend.finish()
     waits = Waits(1)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics import follow
 from batchai_magics.backends.base import Capabilities, Look, Pace, PlainAnswers, Watcher
 from batchai_magics.follow import Follower, LogBytes, endings, events
+from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.ids import Kind
 from tests.widgets.place import CLUSTER, EXPERIMENT, Place
 from tests.widgets.scripted import JOB, ScriptedBackend
@@ -165,8 +165,8 @@ def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
 
 
 def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(follow, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follow, "MOST_PIECES", 1)
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
     backend = paced(ScriptedBackend(tmp_path), look_s=5)
     backend.write("0123")
     follower = Follower(backend, JOB, clock=clock)

@@ -1,12 +1,7 @@
-"""The only loop that waits: a job's events, from wherever it stands to its end.
-
-`Follower.poll` looks once and never waits; `events` polls and waits in between. Polling beats file
-notification here: it is as quick at 50 ms, needs nothing, and works on network file systems.
-"""
+"""A place in a job's story, and what each look from there tells: state, nodes, bytes, numbers."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +13,8 @@ from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
-from batchai_magics.models.resources import Cluster, JobResource, Resource
+from batchai_magics.models.resources import Cluster, JobResource
 
-SHORTEST_S = 0.05  # between two looks while something happens
-LONGEST_S = 0.5  # while nothing does
-GROWTH = 1.3
 PIECE_BYTES = 1 << 20
 MOST_PIECES = 16  # of one file in one look
 METRICS_FILE = OUT
@@ -63,80 +55,6 @@ class MetricsSeen:
 Event = StateChanged | NodesChanged | LogBytes | MetricsSeen
 
 
-def events(
-    backend: Backend,
-    id: ResourceId,
-    *,
-    files: Collection[FileRef] | None = None,
-    patterns: Mapping[str, str] | None = None,
-    stop: threading.Event | None = None,
-    wait: Callable[[float], object] | None = None,
-) -> Iterator[Event]:
-    """Everything that happens to a job, from its first byte to its end; then it stops by itself.
-
-    Logs are drained before the last StateChanged, which has a final state. `files` are the ones to read
-    (of any output directory; by default all logs, and metrics from stdout). `stop` ends it early;
-    `wait` takes seconds and replaces sleeping. Raises NotFoundError when the job is deleted.
-    """
-    stop = stop or threading.Event()
-    wait = wait or stop.wait
-    follower = Follower(backend, id, files, patterns or {})
-    delays = _Delays(backend)
-    while not stop.is_set():
-        seen = follower.poll(wait_s=delays.wait_s)
-        yield from seen
-        if follower.is_over:
-            return
-        delay_s = delays.after(is_news=bool(seen))
-        if not follower.is_behind:
-            wait(delay_s)
-
-
-def endings(
-    backend: Backend,
-    jobs: Collection[ResourceId],
-    *,
-    wait: Callable[[float], object] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Collection[ResourceId]]:
-    """Those of these jobs that have ended, or are gone, since the last look, until none is left.
-
-    All are looked at together. A look that finds none gives nothing but a moment to do something else.
-    """
-    left = {id.key: id for id in jobs}
-    watcher = Watcher(backend, jobs, clock=clock)
-    delays = _Delays(backend)
-    while left:
-        look = watcher.look()
-        over = [] if look is None else [id for id in left.values() if _has_ended(look.of(id))]
-        for id in over:
-            del left[id.key]
-        yield over
-        delay_s = delays.after(is_news=bool(over))
-        if left:
-            wait(delay_s)
-
-
-def _has_ended(job: Resource | None) -> bool:
-    return not isinstance(job, JobResource) or job.state.is_final
-
-
-class _Delays:
-    """How long to wait between two looks: briefly after news, ever longer without, at the backend's pace."""
-
-    def __init__(self, backend: Backend) -> None:
-        pace = backend.capabilities.pace
-        self._shortest_s = max(SHORTEST_S, pace.look_s)
-        self._longest_s = max(LONGEST_S, pace.look_s)
-        self._delay_s = self._shortest_s
-        self.wait_s = pace.longest_wait_s
-
-    def after(self, *, is_news: bool) -> float:
-        """The delay after a look, in seconds."""
-        self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * GROWTH)
-        return self._delay_s
-
-
 @dataclass
 class Follower:
     """A place in a job's story. Each `poll` tells what is new since the last one."""
@@ -164,21 +82,22 @@ class Follower:
 
         Nothing as long as the backend's pace forbids to ask; it may wait `wait_s` for news of the log.
         """
-        if self.is_over or (self.clock() < self._due_at and not self.is_behind):
+        if self.is_over or not self._is_due:
             return []
         self._due_at = self.clock() + self.backend.capabilities.pace.look_s
         look = self._look()
         job = self._job_in(look)
-        news: list[Event] = []
-        if job != self._job and not job.state.is_final:
-            news.append(StateChanged(job))
-        news += self._nodes(look, job)
+        news = [*self._state(job), *self._nodes(look)]
         self.is_behind = False
         news += self._logs(0.0 if news or job.state.is_final else wait_s)
         if job.state.is_final and not self.is_behind:
             news += self._end(job)
         self._job = job
         return news
+
+    @property
+    def _is_due(self) -> bool:
+        return self.is_behind or self.clock() >= self._due_at
 
     def _look(self) -> Look:
         """The job and its cluster in the next look; the last one while the pace allows no other."""
@@ -196,7 +115,10 @@ class Follower:
         assert isinstance(job, JobResource)
         return job
 
-    def _nodes(self, look: Look, job: JobResource) -> list[Event]:
+    def _state(self, job: JobResource) -> list[Event]:
+        return [StateChanged(job)] if job != self._job and not job.state.is_final else []
+
+    def _nodes(self, look: Look) -> list[Event]:
         cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
         if not isinstance(cluster, Cluster) or cluster.node_states == self._counts:
             return []
