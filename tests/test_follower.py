@@ -245,6 +245,22 @@ def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch
     assert waits.told == []
 
 
+def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    plain, patience = backend.tail, []
+
+    def tail(job, positions, limit, *, wait_s=0.0):
+        patience.append(wait_s)
+        return plain(job, positions, limit)
+
+    follower = Follower(backend, JOB)
+    follower.poll()
+    backend.write("012345")
+    monkeypatch.setattr(backend, "tail", tail)
+    assert [data for _, data, _ in log(follower.poll(wait_s=10))] == [b"01", b"23", b"45"]
+    assert patience == [10, 0.0, 0.0]
+
+
 def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
     stop = threading.Event()
     stop.set()
