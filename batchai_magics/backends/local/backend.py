@@ -27,7 +27,7 @@ from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemptio
 from batchai_magics.backends.local.folders import directories, outputs, unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.folders.shares import LocalStorage
-from batchai_magics.backends.local.state import jobs, nodes, resources, showing
+from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Store
@@ -135,8 +135,7 @@ class LocalBackend(BackendBase):
         self.settle()
         with self.store.read() as db:
             resources.get(db, id)
-            found = nodes.with_jobs(db, id)
-        return [showing.node(row, job) for row, job in found]
+            return showing.nodes_of(db, id)
 
     def files(
         self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60

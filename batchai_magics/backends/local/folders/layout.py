@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.models.ids import ResourceId
-
-__all__ = ["DEFAULT_ACCOUNT", "Layout"]
+if TYPE_CHECKING:  # supervisors need this module, and start fast
+    from batchai_magics.models.ids import ResourceId
 
 
 @dataclass(frozen=True)

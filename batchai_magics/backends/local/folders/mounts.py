@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT, Layout
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.planning import mount_commands
 from batchai_magics.models.cluster import ClusterSpec

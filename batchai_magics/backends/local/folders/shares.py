@@ -14,9 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.local.folders.layout import DEFAULT_ACCOUNT
 from batchai_magics.backends.local.folders.outputs import inside, is_inside
 from batchai_magics.backends.service import refusals
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import check_share_name
 

@@ -1,15 +1,20 @@
-"""Deleting a folder with all in it, but for what is mounted there: that belongs to somebody else."""
+"""Folders with mounts in them: unmounted, or deleted but for what is mounted, which is somebody else's."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
-from batchai_magics.backends.node import mounting
+from batchai_magics.backends.node import elevation, mounting
+
+PATIENCE_S = 30.0
+_UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
 
 
 def mount_points(below: Path) -> list[Path]:
@@ -17,6 +22,22 @@ def mount_points(below: Path) -> list[Path]:
     inside = str(below.resolve())
     below_it = {path for path in _all_mounts() if path == inside or path.startswith(inside + os.sep)}
     return [Path(path) for path in sorted(below_it, key=lambda path: -path.count(os.sep))]
+
+
+def unmount(root: Path) -> None:
+    """Unmounts all below `root`. What is in use goes when its user lets go of it."""
+    for path in mount_points(root):
+        any(_is_done_by(program, path) for program in _UNMOUNTERS)
+
+
+def _is_done_by(program: Sequence[str], path: Path) -> bool:
+    try:
+        line = elevation.elevated([*program, str(path)])
+        return not subprocess.run(
+            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S
+        ).returncode
+    except (OSError, subprocess.TimeoutExpired):  # no such program here, or a server that does not answer
+        return False
 
 
 def remove(folder: Path) -> None:

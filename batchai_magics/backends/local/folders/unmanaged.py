@@ -1,4 +1,4 @@
-"""Unmanaged file systems: what a description's own mount commands mount, and its sure unmounting.
+"""What lies below the folders of nodes, clusters and jobs: mounted by their own commands, surely removed.
 
 A cluster's are mounted once, below its mount root, while it has nodes: all its nodes are this machine. A
 job's are mounted while it runs. What is mounted is read from the system's own table, so that a crash leaves
@@ -15,19 +15,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.local.folders import node_folders, trees
+from batchai_magics.backends.local.folders import trees
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import jobs, nodes
 from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import elevation, mounting
+from batchai_magics.backends.node import mounting
 from batchai_magics.backends.node.rank import MARK
 from batchai_magics.launch.plan import Mount
 
 TICK_S = 0.05
-PATIENCE_S = 30.0
-_UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
 
 
 def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence[Mount]) -> str:
@@ -60,7 +58,7 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
     return mounting.problem(path, done.returncode, words)
 
 
-def sweep(store: Store, layout: Layout) -> None:
+def sweep_mounts(store: Store, layout: Layout) -> None:
     """Unmounts what clusters without nodes and jobs that have ended left mounted."""
     for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
         inside = root.resolve()
@@ -69,7 +67,24 @@ def sweep(store: Store, layout: Layout) -> None:
             # Who holds the lock mounts right now, and sweeps when it has; or the folder is going.
             with contextlib.suppress(OSError), _alone(root / guid, wait=False):
                 if not is_used(store, guid):
-                    unmount(root / guid)
+                    trees.unmount(root / guid)
+
+
+def sweep_nodes(store: Store, layout: Layout) -> None:
+    """Ends what nodes that have left still prepare, and deletes their folders."""
+    folders = list(layout.clusters.glob("*/nodes/*"))
+    with store.read() as db:  # after the look at the folders: a node is written down before it gets one
+        present = nodes.ids(db)
+    for folder in folders:
+        if folder.name not in present:
+            remove_node(folder)
+
+
+def remove_node(folder: Path) -> None:
+    """Deletes the folder of a node that has left, once nothing runs there."""
+    if (folder / "setup.json").exists():
+        process.kill(lambda: process.marked(folder.name))
+    trees.remove(folder)
 
 
 def remove_cluster(layout: Layout, guid: str) -> None:
@@ -78,31 +93,15 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     if folder.exists():
         with _alone(folder, meanwhile=lambda: process.kill(lambda: process.marked(mounting.mark(guid)))):
             for node in folder.glob("nodes/*"):
-                node_folders.clear(node)
-            unmount(folder)
+                remove_node(node)
+            trees.unmount(folder)
             trees.remove(folder)
 
 
 def remove_job(layout: Layout, guid: str) -> None:
     """Deletes the folder of a job that is gone, once nothing is mounted in it any more."""
-    unmount(layout.job(guid).root)
+    trees.unmount(layout.job(guid).root)
     trees.remove(layout.job(guid).root)
-
-
-def unmount(root: Path) -> None:
-    """Unmounts all below `root`. What is in use goes when its user lets go of it."""
-    for path in trees.mount_points(root):
-        any(_is_done_by(program, path) for program in _UNMOUNTERS)
-
-
-def _is_done_by(program: Sequence[str], path: Path) -> bool:
-    try:
-        line = elevation.elevated([*program, str(path)])
-        return not subprocess.run(
-            line, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE_S
-        ).returncode
-    except (OSError, subprocess.TimeoutExpired):  # no such program here, or a server that does not answer
-        return False
 
 
 def _has_node(store: Store, guid: str, id: str = "") -> bool:

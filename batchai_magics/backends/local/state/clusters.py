@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from batchai_magics.backends.local.state.store import columns
 
 
-@dataclass(frozen=True)
-class ClusterRow:
+class ClusterRow(NamedTuple):
     """One cluster."""
 
     key: str  # of its resource
@@ -25,7 +24,7 @@ class ClusterRow:
 
 def insert(db: sqlite3.Connection, cluster: ClusterRow) -> None:
     """Writes a new cluster down."""
-    values = asdict(cluster)
+    values = cluster._asdict()
     db.execute(f"INSERT INTO cluster ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
 

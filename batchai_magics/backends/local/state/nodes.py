@@ -5,18 +5,15 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state import clusters, jobs
 from batchai_magics.backends.local.state.store import columns
-from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 
-@dataclass(frozen=True)
-class NodeRow:
+class NodeRow(NamedTuple):
     """One node."""
 
     id: str
@@ -34,8 +31,7 @@ class NodeRow:
         return cls(**{**columns, "state": NodeState(columns["state"])})
 
 
-@dataclass(frozen=True)
-class NewNode:
+class NewNode(NamedTuple):
     """A node that is not ready yet, with what has to be known to make it ready."""
 
     id: str
@@ -44,8 +40,7 @@ class NewNode:
     spec: str  # wire JSON of its cluster
 
 
-@dataclass(frozen=True)
-class JobNode:
+class JobNode(NamedTuple):
     """A node that a job was given, and its place among the nodes of its cluster."""
 
     id: str
@@ -58,20 +53,6 @@ class JobNode:
 def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
     """The nodes of a cluster, in the order of their making."""
     return _all(db, "SELECT * FROM node WHERE cluster = ? ORDER BY ordinal", cluster)
-
-
-def with_jobs(db: sqlite3.Connection, id: ResourceId) -> list[tuple[NodeRow, ResourceId | None]]:
-    """The nodes of a cluster, or those that a job has, each with the job that it runs."""
-    column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
-    query = (
-        "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
-        f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
-    )
-    return [_with_job(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
-
-
-def _with_job(*, job_id: str | None, **columns: Any) -> tuple[NodeRow, ResourceId | None]:
-    return NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
 
 
 def staying(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:

@@ -13,6 +13,7 @@ from batchai_magics.backends.local.state import clusters, jobs, nodes
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import NodeRow
 from batchai_magics.backends.local.state.resources import ResourceRow
+from batchai_magics.backends.local.state.store import columns
 from batchai_magics.backends.service import quotas
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
@@ -118,8 +119,18 @@ def _rank(item: dict[str, Any]) -> RankExit:
     return RankExit(item["rank"], item["node"], item["exit_code"], ended)
 
 
-def node(row: NodeRow, job: ResourceId | None) -> Node:
-    """A node as it stands, with the job that it runs."""
+def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
+    """The nodes of a cluster, or those that a job has, each with the job that it runs."""
+    column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
+    query = (
+        "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN job ON job.guid = node.job"
+        f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
+    )
+    return [_node(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
+
+
+def _node(*, job_id: str | None, **columns: Any) -> Node:
+    row, job = NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
     return Node(row.id, row.state, job, LOOPBACK, since=moment(row.since))
 
 

@@ -20,7 +20,7 @@ from typing import IO
 
 import psutil
 
-from batchai_magics.backends.local.folders import mpi_segments, unmanaged
+from batchai_magics.backends.local.folders import mpi_segments, trees
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
@@ -66,7 +66,7 @@ class Supervisor:
             self._end_all()
             self._remove_containers()
             if self._plan.mounts:
-                unmanaged.unmount(self._layout.root)
+                trees.unmount(self._layout.root)
         self._log.write(outcome.sentence)
         return outcome
 

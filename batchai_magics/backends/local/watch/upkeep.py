@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from batchai_magics.backends.local.folders import node_folders, unmanaged
+from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import clusters, jobs, nodes
 from batchai_magics.backends.local.state.store import Store
@@ -27,8 +27,8 @@ def settle(store: Store, layout: Layout, secrets: Secrets | None = None) -> list
     scaling.adjust(store)
     started = preparation.prepare(store, layout, secrets=secrets.setup)
     started += scheduler.step(store, layout, secrets=secrets.jobs)
-    node_folders.sweep(store, layout)
-    unmanaged.sweep(store, layout)
+    unmanaged.sweep_nodes(store, layout)
+    unmanaged.sweep_mounts(store, layout)
     return started
 
 

@@ -256,7 +256,7 @@ def a_folder_with_mounts_in_it(folder: Path) -> None:
         "there" if (ours / "gone").exists() else "gone",
         "kept" if (folder / "linked/kept").exists() else "lost",
     )
-    unmanaged.unmount(ours)
+    trees.unmount(ours)
     trees.remove(ours)
     tell("something left" if ours.exists() else "nothing left")
 
