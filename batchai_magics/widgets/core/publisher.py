@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
@@ -40,13 +41,23 @@ class Watch:
         """Takes what is new, if it is time to ask; asks less often while nothing comes."""
         if self.feed.is_over or now < self._due_at:
             return
+        try:
+            is_news = self._take_news()
+        except Exception as error:  # noqa: BLE001  # one thing that cannot be read must not end the others
+            _log.debug("what a live view shows cannot be read", exc_info=True)
+            self.feed.complain(_stopped(error))
+            self.feed.end()
+            return
+        self._interval_s = TICK_S if is_news else min(self._longest_s, self._interval_s * GROWTH)
+        self._due_at = now if self.source.is_behind else now + self._interval_s
+
+    def _take_news(self) -> bool:
         events = self._ask()
         for event in events:
             self.feed.take(event)
         if self.source.is_over:
             self.feed.end()
-        self._interval_s = TICK_S if events else min(self._longest_s, self._interval_s * GROWTH)
-        self._due_at = now if self.source.is_behind else now + self._interval_s
+        return bool(events)
 
     def _ask(self) -> Sequence[Any]:
         try:
@@ -130,7 +141,9 @@ class Publisher:
                 watch.poll(now)
         self._send(showings)
         for showing in frozen:
-            if sent := showing.republish():  # what sends nothing must not use up the others' messages
+            if sent := _tried(
+                showing, showing.republish
+            ):  # what sends nothing must not use up the others' messages
                 self._budget.spend(sent)
         with self._changed:
             self._sort_out()
@@ -146,7 +159,7 @@ class Publisher:
             self._changed.notify_all()
         self._tasks.put(None)
         for showing in showings:
-            showing.close()
+            _close(showing)
 
     def _send(self, showings: list[Showing]) -> None:
         """One message for each view in turn, until nobody has any or the budget is spent."""
@@ -158,7 +171,7 @@ class Publisher:
                 if not limit:
                     self._put_behind(served)
                     return
-                sent = _tried(showing, limit)
+                sent = _tried(showing, partial(showing.send_next, limit))
                 if sent:
                     self._budget.spend(sent)
                     served.append(showing)
@@ -223,15 +236,34 @@ def _split(showings: list[Showing]) -> tuple[list[Showing], list[Showing]]:
 def _close_oldest(showings: list[Showing], kept: int) -> list[Showing]:
     """Closes all but the newest ones, and gives those."""
     for old in showings[:-kept]:
-        old.close()
+        _close(old)
     return showings[-kept:]
 
 
-def _tried(showing: Showing, limit: int) -> int:
+def _tried(showing: Showing, send: Callable[[], int]) -> int:
+    """What a view has sent, in bytes. One that cannot be drawn must not end the others.
+
+    A live one stays as it is; one that was frozen is closed.
+    """
     try:
-        return showing.send_next(limit)
-    except Exception as error:  # noqa: BLE001  # one view that cannot be drawn must not end the others
+        return send()
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with one view, the others go on
         _log.debug("a live view failed", exc_info=True)
-        showing.feed.complain(f"The live view stopped: {error}")
-        showing.is_frozen = True
+        if showing.is_frozen:
+            _close(showing)
+        else:
+            showing.feed.complain(_stopped(error))
+            showing.is_frozen = True
         return 0
+
+
+def _close(showing: Showing) -> None:
+    try:
+        showing.close()
+    except Exception:  # noqa: BLE001  # it is forgotten all the same
+        _log.debug("a live view cannot be closed", exc_info=True)
+    showing.is_closed = True
+
+
+def _stopped(error: Exception) -> str:
+    return f"The live view stopped: {error}"

@@ -357,6 +357,40 @@ def test_a_view_that_cannot_be_drawn_does_not_end_the_others(publisher, backend,
     assert publisher.showings() == [whole]
 
 
+def test_a_view_that_cannot_be_published_again_does_not_end_the_others(publisher, backend, page, clock):
+    broken, whole = (live(publisher, backend, page, clock) for _ in range(2))
+    backend.finish()
+    turns(publisher, clock, 3)
+    say(whole, kind="ready", have={})
+    clock.now += 2
+    broken.republish = lambda: 1 / 0
+    before = page.updates
+    publisher.step()
+    assert page.updates > before
+    assert (broken.is_closed, whole.is_closed) == (True, False)
+
+
+def test_a_view_that_cannot_be_closed_does_not_end_the_others(publisher, backend, page, clock):
+    broken, whole = (live(publisher, backend, page, clock) for _ in range(2))
+    broken.republish = broken.close = lambda: 1 / 0
+    backend.finish()
+    turns(publisher, clock, 3)
+    assert broken.is_closed
+    assert not whole.is_closed
+
+
+def test_news_that_cannot_be_taken_do_not_end_the_others(publisher, backend, page, clock):
+    source = Scripted()
+    broken = publisher.feed("broken", lambda: (source, JobFeed()))
+    broken.take = lambda event: 1 / 0
+    whole = live(publisher, backend, page, clock)
+    source.news = ["news"]
+    say(whole, kind="ready", have={})
+    turns(publisher, clock, 1)
+    assert page.messages
+    assert (broken.is_over, broken.problem) == (True, "The live view stopped: division by zero")
+
+
 def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
     feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed()))
     publisher.step()
