@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.follow import GROWTH, LONGEST_S
 from batchai_magics.widgets.core.display import Bundle
 
+_log = logging.getLogger(__name__)
+
+TICK_S = 0.1  # between two rounds of the publisher
 Event = TypeVar("Event")
 
 
@@ -57,6 +63,53 @@ class Feed(ABC, Generic[Event]):
         self.version += 1
 
 
+class Watch:
+    """One thing that is watched: its source and its feed, however many views it has."""
+
+    def __init__(self, source: Source, feed: Feed[Any], *, longest_s: float = LONGEST_S) -> None:
+        self.source = source
+        self.feed = feed
+        self.is_seen = False  # a view was added that shows it
+        self._longest_s = longest_s
+        self._interval_s = TICK_S
+        self._due_at = 0.0
+
+    def poll(self, now: float) -> None:
+        """Takes what is new, if it is time to ask; asks less often while nothing comes."""
+        if self.feed.is_over or now < self._due_at:
+            return
+        try:
+            is_news = self._take_news()
+        except Exception as error:  # noqa: BLE001  # one thing that cannot be read must not end the others
+            _log.debug("what a live view shows cannot be read", exc_info=True)
+            self.feed.complain(stopped(error))
+            self.feed.end()
+            return
+        self._interval_s = TICK_S if is_news else min(self._longest_s, self._interval_s * GROWTH)
+        self._due_at = now if self.source.is_behind else now + self._interval_s
+
+    def _take_news(self) -> bool:
+        events = self._ask()
+        for event in events:
+            self.feed.take(event)
+        if self.source.is_over:
+            self.feed.end()
+        return bool(events)
+
+    def _ask(self) -> Sequence[Any]:
+        try:
+            events = self.source.poll()
+        except NotFoundError:
+            self.feed.complain(f"The {self.feed.noun} was deleted.")
+            self.feed.end()
+            return ()
+        except BatchAIError as error:
+            self.feed.complain(error.message)
+            return ()
+        self.feed.complain("")
+        return events
+
+
 class BoardFeed(Feed[Event]):
     """What is known of something that a board lists: nodes, jobs, runs."""
 
@@ -81,6 +134,11 @@ class BoardFeed(Feed[Event]):
     @abstractmethod
     def bundle(self) -> Bundle:
         """It as a still picture: HTML and text, or text alone while nothing is known."""
+
+
+def stopped(error: Exception) -> str:
+    """What a live view says that cannot go on."""
+    return f"The live view stopped: {error}"
 
 
 def milliseconds(moment: datetime) -> int:

@@ -5,72 +5,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import GROWTH, LONGEST_S
+from batchai_magics.follow import LONGEST_S
 from batchai_magics.widgets.core.budget import Budget
-from batchai_magics.widgets.core.feed import Feed, Source
+from batchai_magics.widgets.core.feed import TICK_S, Feed, Source, Watch, stopped
 from batchai_magics.widgets.core.showing import Showing
 
 _log = logging.getLogger(__name__)
 
-TICK_S = 0.1
 ASLEEP_S = 2.0  # between two rounds while nobody looks
 FROZEN_KEPT = 16  # views that are published again when a page comes back
 GONE_KEPT = 16  # views without a page, which may be opened again
 
 AnyFeed = TypeVar("AnyFeed", bound=Feed[Any])
-
-
-class Watch:
-    """One thing that is watched: its source and its feed, however many views it has."""
-
-    def __init__(self, source: Source, feed: Feed[Any], *, longest_s: float = LONGEST_S) -> None:
-        self.source = source
-        self.feed = feed
-        self.is_seen = False  # a view was added that shows it
-        self._longest_s = longest_s
-        self._interval_s = TICK_S
-        self._due_at = 0.0
-
-    def poll(self, now: float) -> None:
-        """Takes what is new, if it is time to ask; asks less often while nothing comes."""
-        if self.feed.is_over or now < self._due_at:
-            return
-        try:
-            is_news = self._take_news()
-        except Exception as error:  # noqa: BLE001  # one thing that cannot be read must not end the others
-            _log.debug("what a live view shows cannot be read", exc_info=True)
-            self.feed.complain(_stopped(error))
-            self.feed.end()
-            return
-        self._interval_s = TICK_S if is_news else min(self._longest_s, self._interval_s * GROWTH)
-        self._due_at = now if self.source.is_behind else now + self._interval_s
-
-    def _take_news(self) -> bool:
-        events = self._ask()
-        for event in events:
-            self.feed.take(event)
-        if self.source.is_over:
-            self.feed.end()
-        return bool(events)
-
-    def _ask(self) -> Sequence[Any]:
-        try:
-            events = self.source.poll()
-        except NotFoundError:
-            self.feed.complain(f"The {self.feed.noun} was deleted.")
-            self.feed.end()
-            return ()
-        except BatchAIError as error:
-            self.feed.complain(error.message)
-            return ()
-        self.feed.complain("")
-        return events
 
 
 class Publisher:
@@ -252,7 +203,7 @@ def _tried(showing: Showing, send: Callable[[], int]) -> int:
         if showing.is_frozen:
             _close(showing)
         else:
-            showing.feed.complain(_stopped(error))
+            showing.feed.complain(stopped(error))
             showing.is_frozen = True
         return 0
 
@@ -263,7 +214,3 @@ def _close(showing: Showing) -> None:
     except Exception:  # noqa: BLE001  # it is forgotten all the same
         _log.debug("a live view cannot be closed", exc_info=True)
     showing.is_closed = True
-
-
-def _stopped(error: Exception) -> str:
-    return f"The live view stopped: {error}"

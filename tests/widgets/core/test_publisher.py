@@ -9,7 +9,8 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.core import display, frontend
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.display import HELLO_S
-from batchai_magics.widgets.core.publisher import FROZEN_KEPT, Publisher, Watch
+from batchai_magics.widgets.core.feed import Watch
+from batchai_magics.widgets.core.publisher import FROZEN_KEPT, Publisher
 from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.showing import JobCard, LiveJob
 from tests.threads import ended, ours
