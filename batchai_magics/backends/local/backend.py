@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,15 +22,15 @@ from batchai_magics.backends.base import (
 from batchai_magics.backends.local import creation, deletion, devices
 from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
-from batchai_magics.backends.local.folders import directories, outputs, unmanaged
+from batchai_magics.backends.local.folders import directories, outputs
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.folders.shares import LocalStorage
 from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import scaling, stopping, upkeep
-from batchai_magics.backends.local.watch.job_secrets import Secrets
+from batchai_magics.backends.local.watch import scaling, stopping
+from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.node import records
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.models.cluster import ClusterPatch
@@ -59,20 +57,19 @@ class LocalBackend(BackendBase):
         self.storage = LocalStorage(self.layout.home / "shares")
         self.containers = LocalStorage(self.layout.home / "containers")
         self.accounts = LocalAccounts(self.store, self.layout)
-        self.groups = Groups(self)
-        self.node_commands = NodeCommands(self)
-        self.preemption = Preemption(self)
-        self.setup_logs = SetupLogs(self)
-        self.usages = Usages(self)
         self.limits = limits or Limits()
-        self._supervisors: list[subprocess.Popen[bytes]] = []
-        self._lock = threading.RLock()
+        self._upkeep = Upkeep(self.store, self.layout)
+        self.groups = Groups(self._upkeep, self.accounts)
+        self.node_commands = NodeCommands(self._upkeep)
+        self.preemption = Preemption(self._upkeep)
+        self.setup_logs = SetupLogs(self._upkeep)
+        self.usages = Usages(self.store, self.limits.core_quota)
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
         draft = creation.check(self.layout, id, spec, container_command=self.limits.container_command)
         is_new = creation.insert(self.store, self.layout, draft, limits=self.limits)
-        self.settle(is_due=is_new, secrets=draft.secrets if is_new else None)
+        self._upkeep.settle(is_due=is_new, secrets=draft.secrets if is_new else None)
         resource = self.show(id)
         if is_new and isinstance(resource, Cluster):
             return replace(resource, notes=devices.told(resource.spec, devices.machine()))
@@ -80,13 +77,13 @@ class LocalBackend(BackendBase):
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""
-        self.settle()
+        self._upkeep.settle()
         with self.store.read() as db:
             return showing.resource(db, resources.get(db, id))
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
-        self.settle()
+        self._upkeep.settle()
         page = page or Page()
         with self.store.read() as db:
             if kind is not Kind.WORKSPACE:
@@ -98,7 +95,7 @@ class LocalBackend(BackendBase):
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand, all read in one transaction."""
-        self.settle()
+        self._upkeep.settle()
         with self.store.read() as db:
             found = showing.resources(db, resources.some(db, ids))
         return Look({resource.id.key: resource for resource in found})
@@ -106,33 +103,23 @@ class LocalBackend(BackendBase):
     def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
         """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
         stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.limits.core_quota))
-        self.settle(is_due=True)
+        self._upkeep.settle(is_due=True)
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
-        with self.store.read() as db:
-            resources.get(db, id)
-            inner = resources.inside(db, id)
-        ending = [item for item in inner if item.kind is Kind.JOB]
-        for job in ending:
-            self.terminate(job)
-        stopping.wait_for_end(self.store, ending, settle=self.settle)
-        for guid in deletion.forget(self.store, inner):
-            unmanaged.remove_job(self.layout, guid)
-            unmanaged.remove_cluster(self.layout, guid)
-        self.settle(is_due=True)
+        deletion.delete(self._upkeep, id)
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to end; nothing happens to one that has ended."""
         with self.store.read() as db:
             resources.get(db, job)
         stopping.wake(self.store, stopping.ask(self.store, job.key))
-        self.settle(is_due=True)
+        self._upkeep.settle(is_due=True)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
-        self.settle()
+        self._upkeep.settle()
         with self.store.read() as db:
             resources.get(db, id)
             return showing.nodes_of(db, id)
@@ -145,7 +132,7 @@ class LocalBackend(BackendBase):
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
-        self.settle()
+        self._upkeep.settle()
         folder, run = self._directory(file.job, file.directory_id)
         stream = _STREAMS.get(file.path) if file.directory_id == STDOUTERR else None
         return self._chunk(outputs.inside(folder, file.path), stream, run, offset, limit)
@@ -159,7 +146,7 @@ class LocalBackend(BackendBase):
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs; the store is asked once."""
-        self.settle()
+        self._upkeep.settle()
         folder, run = self._directory(job, STDOUTERR)
         chunks: dict[str, Chunk] = {}
         for name, size in outputs.sizes(folder):
@@ -181,24 +168,11 @@ class LocalBackend(BackendBase):
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""
-        with self._lock:
-            self._supervisors = [child for child in self._supervisors if child.poll() is None]
-            return len(self._supervisors)
-
-    def workspaces(self) -> Sequence[ResourceId]:
-        """The ids of all workspaces, of whatever group."""
-        with self.store.read() as db:
-            return [row.id for row in resources.workspaces(db)]
+        return self._upkeep.reap()
 
     def close(self) -> None:
         """Lets go of the store's file; jobs run on."""
         self.store.close()
-
-    def settle(self, *, is_due: bool = False, secrets: Secrets | None = None) -> None:
-        """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start."""
-        with self._lock:
-            self.reap()
-            self._supervisors += upkeep.keep_up(self.store, self.layout, is_due=is_due, secrets=secrets)
 
     def _directory(self, job: ResourceId, directory_id: str) -> tuple[Path, JobRow]:
         with self.store.read() as db:

@@ -1,14 +1,34 @@
-"""Forgetting resources, with all that is inside them."""
+"""Deleting resources, with all that is inside them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.state import clusters, jobs, nodes, resources
 from batchai_magics.backends.local.state.store import Database, Store
+from batchai_magics.backends.local.watch import stopping
+from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.models.ids import Kind, ResourceId
+
+
+def delete(upkeep: Upkeep, id: ResourceId) -> None:
+    """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
+    store, layout = upkeep.store, upkeep.layout
+    with store.read() as db:
+        resources.get(db, id)
+        inner = resources.inside(db, id)
+    ending = [item for item in inner if item.kind is Kind.JOB]
+    for job in ending:
+        stopping.wake(store, stopping.ask(store, job.key))
+        upkeep.settle(is_due=True)
+    stopping.wait_for_end(store, ending, settle=upkeep.settle)
+    for guid in forget(store, inner):
+        unmanaged.remove_job(layout, guid)
+        unmanaged.remove_cluster(layout, guid)
+    upkeep.settle(is_due=True)
 
 
 def forget(store: Store, ids: Sequence[ResourceId]) -> list[str]:

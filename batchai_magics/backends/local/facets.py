@@ -3,93 +3,97 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import CommandOutput, OutputFile, ResourceGroup, Usage
+from batchai_magics.backends.local import deletion
 from batchai_magics.backends.local.folders import mounts, outputs
-from batchai_magics.backends.local.state import nodes, showing
-from batchai_magics.backends.local.state.accounts import LocalGroups
+from batchai_magics.backends.local.state import nodes, resources, showing
+from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import execution, stopping
+from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service import quotas, refusals
-from batchai_magics.models.cluster import VmPriority
+from batchai_magics.models.cluster import ClusterSpec, VmPriority
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.resources import Cluster
-
-if TYPE_CHECKING:
-    from batchai_magics.backends.local.backend import LocalBackend
 
 
 class NodeCommands:
     """Commands in the folders of nodes."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        self._backend = backend
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
 
     def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
-        backend = self._backend
-        if node_id not in [node.id for node in backend.nodes(id)]:
-            raise refusals.node_not_found(node_id)
-        with backend.store.read() as db:
+        self._upkeep.settle()
+        with self._upkeep.store.read() as db:
+            resources.get(db, id)
+            if node_id not in [node.id for node in showing.nodes_of(db, id)]:
+                raise refusals.node_not_found(node_id)
             guid = nodes.cluster_guid(db, node_id)
-        return execution.run(backend.layout, guid, node_id, command)
+        return execution.run(self._upkeep.layout, guid, node_id, command)
 
 
 class Preemption:
     """Nodes of lowpriority clusters that are taken away when somebody says so."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        self._backend = backend
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""
-        backend = self._backend
-        found = backend.show(cluster)
-        if not isinstance(found, Cluster) or found.spec.vm_priority is not VmPriority.LOW_PRIORITY:
-            raise refusals.not_low_priority(found.id)
-        with backend.store.write() as db:
-            rows = {node.id: node for node in nodes.of_cluster(db, found.id.key)}
+        store = self._upkeep.store
+        if _cluster_spec(self._upkeep, cluster).vm_priority is not VmPriority.LOW_PRIORITY:
+            raise refusals.not_low_priority(cluster)
+        with store.write() as db:
+            rows = {node.id: node for node in nodes.of_cluster(db, cluster.key)}
             if node_id not in rows:
                 raise refusals.node_not_found(node_id)
             stopped = nodes.preempt(db, rows[node_id])
-        stopping.wake(backend.store, stopped)
-        backend.settle(is_due=True)
+        stopping.wake(store, stopped)
+        self._upkeep.settle(is_due=True)
 
 
 class SetupLogs:
     """What setup tasks wrote to mounted shares."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        self._backend = backend
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """One level of what a cluster's setup task wrote, sorted by name."""
-        found = self._backend.show(cluster)
-        assert isinstance(found, Cluster)
-        setup = found.spec.node_setup
-        if not (setup and setup.setup_task):
+        spec = _cluster_spec(self._upkeep, cluster)
+        if not (spec.node_setup and spec.node_setup.setup_task):
             raise refusals.no_setup_logs()
-        return outputs.listing(mounts.setup_logs(self._backend.layout, found.spec), path)
+        return outputs.listing(mounts.setup_logs(self._upkeep.layout, spec), path)
+
+
+def _cluster_spec(upkeep: Upkeep, cluster: ResourceId) -> ClusterSpec:
+    upkeep.settle()
+    with upkeep.store.read() as db:
+        return showing.cluster_spec(resources.get(db, cluster).spec)
 
 
 class Usages:
     """The quotas of this machine."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        self._backend = backend
+    def __init__(self, store: Store, core_quota: int) -> None:
+        self._store = store
+        self._core_quota = core_quota
 
     def list(self, location: str) -> Sequence[Usage]:
         """What is used of each quota; this machine is every location."""
-        with self._backend.store.read() as db:
-            return quotas.usages(showing.quota_nodes(db), self._backend.limits.core_quota)
+        with self._store.read() as db:
+            return quotas.usages(showing.quota_nodes(db), self._core_quota)
 
 
 class Groups:
     """The resource groups of this machine, and what goes with them."""
 
-    def __init__(self, backend: LocalBackend) -> None:
-        self._backend = backend
-        self._rows = LocalGroups(backend.store)
+    def __init__(self, upkeep: Upkeep, accounts: LocalAccounts) -> None:
+        self._upkeep = upkeep
+        self._accounts = accounts
+        self._rows = LocalGroups(upkeep.store)
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
         """Makes a group, or changes its tags."""
@@ -106,10 +110,11 @@ class Groups:
     def delete(self, name: str) -> None:
         """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
         self.show(name)
-        backend = self._backend
-        for workspace in backend.workspaces():
+        with self._upkeep.store.read() as db:
+            workspaces = [row.id for row in resources.workspaces(db)]
+        for workspace in workspaces:
             if workspace.group.lower() == name.lower():
-                backend.delete(workspace)
-        for account in backend.accounts.list(name):
-            backend.accounts.delete(account.name)
+                deletion.delete(self._upkeep, workspace)
+        for account in self._accounts.list(name):
+            self._accounts.delete(account.name)
         self._rows.forget(name)

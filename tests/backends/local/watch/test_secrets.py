@@ -8,6 +8,7 @@ import pytest
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
@@ -45,7 +46,7 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     def slow(store, layout, row, *, secrets):
         other = LocalBackend(world.home)  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
-        other.settle(is_due=True)
+        Upkeep(other.store, other.layout).settle(is_due=True)
         other.close()
         return spawn(store, layout, row, secrets=secrets)
 
