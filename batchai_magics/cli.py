@@ -113,15 +113,15 @@ def _confirm(invocation: Invocation) -> None:
 
 
 def _carry_out(invocation: Invocation) -> int:
-    from batchai_magics import config
     from batchai_magics.backends.base.registry import load_settings
     from batchai_magics.commands.context import Context
     from batchai_magics.commands.handlers.use import is_choosing
     from batchai_magics.commands.run import run
+    from batchai_magics.config import config_path
     from batchai_magics.errors import UsageError
 
     if invocation.command.words == "use" and is_choosing(invocation.arguments):
-        hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config.config_path()}."
+        hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config_path()}."
         raise UsageError("`use` chooses for a notebook's session", hint=hint)
     context = Context(load_settings())
     invocation.command.load()

@@ -9,9 +9,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics import follow
 from batchai_magics.backends.base import Backend, FileRef, OutputFile
 from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs.logs import chunks, records_of, tail_of
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
@@ -76,7 +76,7 @@ class Job:
         Raises TimeoutError after `timeout_s` seconds; the job runs on then, as it does after Ctrl-C.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        for _ in follow.endings(self.backend, [self.id], wait=time.sleep):
+        for _ in endings(self.backend, [self.id], wait=time.sleep):
             if deadline is not None and time.monotonic() > deadline and not self.is_done:
                 raise TimeoutError(f"job {self.name} is still {self.state.value} after {timeout_s:g} s")
         self.show()  # a job that was deleted has not ended: this says so
@@ -85,9 +85,9 @@ class Job:
     def __await__(self) -> Generator[Any, None, Job]:
         return asyncio.to_thread(self.wait).__await__()
 
-    def events(self, stop: threading.Event | None = None) -> Iterator[follow.Event]:
+    def events(self, stop: threading.Event | None = None) -> Iterator[Event]:
         """Everything that happens to the job, from its first byte to its end."""
-        return follow.events(self.backend, self.id, patterns=self.patterns, stop=stop)
+        return events(self.backend, self.id, patterns=self.patterns, stop=stop)
 
     def log(self, tail: int | None = None, *, file: str = OUT) -> str:
         """What the job printed: all of it, or the last `tail` lines."""

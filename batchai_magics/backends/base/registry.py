@@ -16,9 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from batchai_magics import config
 from batchai_magics.backends.base.protocol import Backend
-from batchai_magics.config import Settings
+from batchai_magics.config import Settings, load, save, variable
 from batchai_magics.errors import CapabilityError, UsageError, did_you_mean
 
 GROUP = "batchai_magics.backends"
@@ -84,12 +83,12 @@ def open_backend(settings: Settings) -> Backend:
 
 def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = None) -> Settings:
     """The settings of this process, those of its backends among them."""
-    return config.load(env, path=path, backends=BACKENDS)
+    return load(env, path=path, backends=BACKENDS)
 
 
 def choose(settings: Settings, backend: str) -> Settings:
     """The settings with another backend, and with that one's own as this process has them."""
-    loaded = load_settings({**os.environ, config.variable("backend"): backend})
+    loaded = load_settings({**os.environ, variable("backend"): backend})
     return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
 
 
@@ -100,7 +99,7 @@ def import_backend() -> None:
 
 def save_settings(values: Mapping[str, Any], env: Mapping[str, str] | None = None) -> Path:
     """Writes general settings to the file that `load_settings` reads, and gives its path."""
-    return config.save(values, env, backends=BACKENDS)
+    return save(values, env, backends=BACKENDS)
 
 
 def _brought() -> Mapping[str, str]:

@@ -6,19 +6,30 @@ environment wins. What only one backend needs stands in the file below that back
 
 from __future__ import annotations
 
-import contextlib
 import json
-import math
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from batchai_magics.config.given import PREFIX, in_env, in_file, value_of, variable
 from batchai_magics.errors import UsageError, did_you_mean
 
+__all__ = [
+    "APP",
+    "DEFAULT_ACCOUNT",
+    "Backends",
+    "Settings",
+    "config_path",
+    "general",
+    "load",
+    "save",
+    "setting",
+    "variable",
+]
+
 APP = "batchai"
-PREFIX = "BATCHAI_"
 DEFAULT_ACCOUNT = "local"  # the storage account that is always there and needs no key
 
 Value = TypeVar("Value")
@@ -85,7 +96,7 @@ def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, back
     choices = {**CHOICES, "backend": backends}
     values: dict[str, Any] = {}
     for item in general():
-        values.update(_value(item, [_in_file(file, written, item.name), _in_env(given, item.name)], choices))
+        values.update(value_of(item, [in_file(file, written, item.name), in_env(given, item.name)], choices))
     settings = Settings(**values)
     names = {settings.backend, *(name for name, value in written.items() if isinstance(value, dict))}
     sections = {
@@ -101,11 +112,6 @@ def general() -> tuple[Field[Any], ...]:
     return tuple(item for item in fields(Settings) if item.name != "sections")
 
 
-def variable(name: str, backend: str = "") -> str:
-    """The environment variable of a setting: a general one, or a backend's own."""
-    return PREFIX + (f"{backend}_{name}" if backend else name).upper().replace("-", "_")
-
-
 @dataclass(frozen=True)
 class _Told:
     """Where settings come from: a file, as it was read, and the environment."""
@@ -115,47 +121,19 @@ class _Told:
     env: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class _Given:
-    """A value as it was given, and where."""
-
-    value: Any
-    what: str
-
-
-def _in_file(file: Path, written: Mapping[str, Any], name: str, backend: str = "") -> _Given:
-    full_name = f"{backend}.{name}" if backend else name
-    return _Given(written.get(name), f"setting {full_name} in {file}")
-
-
-def _in_env(env: Mapping[str, str], name: str, backend: str = "") -> _Given:
-    full_name = f"{backend}.{name}" if backend else name
-    named = variable(name, backend)
-    return _Given(env.get(named) or None, f"setting {full_name} ({named})")
-
-
 def _own(kind: type[Any], backend: str, told: _Told) -> Any:
     """A backend's own settings: from its section and its variables, some also from among the general ones."""
     section = told.written.get(backend) or {}
     also_general = getattr(kind, "ALSO_GENERAL", ())
     values: dict[str, Any] = {}
     for item in fields(kind):
-        in_file = [_in_file(told.file, section, item.name, backend)]
-        in_env = [_in_env(told.env, item.name, backend)]
+        from_file = [in_file(told.file, section, item.name, backend)]
+        from_env = [in_env(told.env, item.name, backend)]
         if item.name in also_general:
-            in_file.insert(0, _in_file(told.file, told.written, item.name))
-            in_env.insert(0, _in_env(told.env, item.name))
-        values.update(_value(item, [*in_file, *in_env], {}))
+            from_file.insert(0, in_file(told.file, told.written, item.name))
+            from_env.insert(0, in_env(told.env, item.name))
+        values.update(value_of(item, [*from_file, *from_env], {}))
     return kind(**values)
-
-
-def _value(
-    item: Field[Any], given: Collection[_Given], choices: Mapping[str, Collection[str]]
-) -> dict[str, Any]:
-    """The setting by its name, as the last of those that were given has it; all are checked."""
-    there = [each for each in given if each.value is not None]
-    typed = [_typed(item, each.value, each.what, choices.get(item.name)) for each in there]
-    return {item.name: typed[-1]} if typed else {}
 
 
 def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, backends: Backends) -> Path:
@@ -190,19 +168,29 @@ def config_path() -> Path:
 def _read(file: Path, backends: Backends) -> dict[str, Any]:
     """What the file says: general settings, and a mapping for each backend that has some of its own."""
     data = _yaml(file) if file.exists() else {}
-    listed = f"known settings: {', '.join(_names(general()))}"
     if not isinstance(data, dict):
-        raise UsageError(f"{file} holds no settings", hint=f"write lines such as `workspace: mine`; {listed}")
+        hint = f"write lines such as `workspace: mine`; {_known_settings()}"
+        raise UsageError(f"{file} holds no settings", hint=hint)
     for name, value in data.items():
         if name in _names(general()):
             continue
         if isinstance(value, dict) and name in backends:
             _check_names(value, backends.own_settings(name), f"{file}: {name}")
-        elif name not in set(_also_general(backends)):
-            known = [*_names(general()), *_also_general(backends), *backends]
-            hint = did_you_mean(str(name), known) or listed
-            raise UsageError(f"{file}: unknown setting {name!r}", hint=hint)
+        else:
+            _check_general(name, backends, file)
     return data
+
+
+def _check_general(name: object, backends: Backends, file: Path) -> None:
+    """Raises UsageError for what is no setting of a backend's that may stand among the general ones."""
+    also_general = list(_also_general(backends))
+    if name not in also_general:
+        hint = did_you_mean(str(name), [*_names(general()), *also_general, *backends]) or _known_settings()
+        raise UsageError(f"{file}: unknown setting {name!r}", hint=hint)
+
+
+def _known_settings() -> str:
+    return f"known settings: {', '.join(_names(general()))}"
 
 
 def _also_general(backends: Backends) -> Iterator[str]:
@@ -231,37 +219,3 @@ def _yaml(file: Path) -> Any:
         raise UsageError(f"{file} is no valid YAML: {error}") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
-
-
-def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | None) -> Any:
-    """The value as the setting's type, or UsageError that begins with `what`."""
-    if isinstance(value, (dict, list, bool)):
-        raise UsageError(f"{what}: expected one value, got {value!r}")
-    text = str(value).strip()
-    if choices is not None:
-        return _choice(text, choices, what)
-    if isinstance(item.default, int):
-        return _count(text, what)
-    if isinstance(item.default, float):
-        return _number(text, what)
-    return Path(text).expanduser().absolute() if item.default is MISSING else text
-
-
-def _count(text: str, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise UsageError(f"{what}: {text!r} is no whole number of at least 1")
-    return int(text)
-
-
-def _number(text: str, what: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 <= float(text) < math.inf:
-            return float(text)
-    raise UsageError(f"{what}: {text!r} is no number of at least 0")
-
-
-def _choice(text: str, choices: Collection[str], what: str) -> str:
-    if text.lower() not in choices:
-        hint = did_you_mean(text, choices) or f"one of {', '.join(choices)}"
-        raise UsageError(f"{what}: there is no {text!r}", hint=hint)
-    return text.lower()
