@@ -66,7 +66,7 @@ def ensure_defaults(
 ) -> None:
     """Makes the workspace, the experiment and the default cluster, unless they are there."""
     id = workspace_id(settings, workspace)
-    backend.create(id, WorkspaceSpec(settings.location))
+    backend.create(id, WorkspaceSpec(location=settings.location))
     backend.create(id.child(Kind.EXPERIMENT, experiment or settings.experiment), ExperimentSpec())
     if id.workspace == settings.workspace:
         _ensure_cluster(backend, settings, id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from batchai_magics.models.answer import Answer, unreadable
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
@@ -21,9 +21,24 @@ from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from batchai_magics.models.times import wire_time
 from batchai_magics.models.toolkits import Toolkit
+from batchai_magics.models.wire import WireModel
 
 RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
+
+
+class WorkspaceSpec(WireModel):
+    """What a workspace is made of (WorkspaceCreateParameters of the 2018-05-01 API, without its tags)."""
+
+    what: ClassVar[str] = "the workspace description"
+
+    location: str = "local"
+
+
+class ExperimentSpec(WireModel):
+    """What an experiment is made of: nothing but its name."""
+
+    what: ClassVar[str] = "the experiment description"
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,7 @@ OLD: dict[str, dict[str, Old]] = {
         "nodestatecounts": Old(),
         **_SHOWN_BY_THE_SERVICE,
     },
+    "WorkspaceSpec": {"tags": Old()},
     "OutputDirectory": {"type": Old()},
     "ResourceRef": {"resourcegroup": Old()},
 }

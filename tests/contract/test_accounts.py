@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def workspace(place: Place, group: str, name: str) -> ResourceId:
     id = ResourceId(place.workspace.subscription, group, name, Kind.WORKSPACE, name)
-    place.backend.create(id, WorkspaceSpec("eastus"))
+    place.backend.create(id, WorkspaceSpec(location="eastus"))
     return id
 
 

@@ -72,7 +72,7 @@ def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
 
 def test_workspaces_and_experiments_are_created_once(place: Place) -> None:
     before = place.backend.show(place.workspace)
-    assert place.backend.create(place.workspace, WorkspaceSpec("elsewhere")) == before
+    assert place.backend.create(place.workspace, WorkspaceSpec(location="elsewhere")) == before
     assert len(place.backend.list(place.workspace, Kind.EXPERIMENT)) == 1
 
 

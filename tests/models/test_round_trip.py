@@ -1,10 +1,13 @@
 """Any job and any cluster that can be written comes back unchanged."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.models.toolkits import Toolkit
 from tests.models.samples import CLUSTER_ID, dumps, load
 
@@ -106,3 +109,24 @@ def test_a_job_written_and_read_gives_the_same_bytes(data):
 def test_a_cluster_written_and_read_gives_the_same_bytes(data):
     once = dumps(ClusterSpec.from_wire(data), secrets=True)
     assert dumps(load(ClusterSpec, once, source="x"), secrets=True) == once
+
+
+@given(objects({"location": text}))
+def test_a_workspace_comes_back_as_it_was_given(data):
+    assert WorkspaceSpec.from_wire(data).to_wire() == data
+
+
+def test_an_experiment_comes_back_as_it_was_given():
+    assert ExperimentSpec.from_wire({}) == ExperimentSpec()
+    assert ExperimentSpec().to_wire() == {}
+
+
+@pytest.mark.parametrize(("kind", "field"), [(WorkspaceSpec, "locaton"), (ExperimentSpec, "location")])
+def test_what_a_description_does_not_have_is_refused(kind, field):
+    with pytest.raises(SpecError, match=field):
+        kind.from_wire({field: "eastus"})
+
+
+def test_a_workspace_is_read_in_any_spelling_and_without_its_tags():
+    wire = {"Location": "eastus", "tags": {"team": "a"}}
+    assert WorkspaceSpec.from_wire(wire) == WorkspaceSpec(location="eastus")

@@ -49,17 +49,16 @@ from batchai_magics.backends.base.values import (
     CommandBytes,
     CommandEnd,
     CommandOutput,
-    ExperimentSpec,
     FileRef,
     Listing,
     Look,
     Page,
     Span,
     Spec,
-    WorkspaceSpec,
     Written,
 )
 from batchai_magics.models.execution import OutputFile
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 __all__ = [

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.backends.base.values import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.backends.base.values import Spec
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.file_server import FileServerSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 
 
 @dataclass(frozen=True)

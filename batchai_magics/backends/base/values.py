@@ -9,20 +9,7 @@ from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
-from batchai_magics.models.resources import Resource
-
-
-@dataclass(frozen=True)
-class WorkspaceSpec:
-    """What a workspace is made of."""
-
-    location: str = "local"
-
-
-@dataclass(frozen=True)
-class ExperimentSpec:
-    """What an experiment is made of: nothing but its name."""
-
+from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspaceSpec
 
 Spec = WorkspaceSpec | ExperimentSpec | ClusterSpec | JobSpec | FileServerSpec
 

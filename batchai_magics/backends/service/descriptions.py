@@ -12,9 +12,7 @@ from batchai_magics.models.ids import ResourceId
 
 def kept_text(spec: Spec) -> str:
     """The description as it is kept: wire JSON without secrets."""
-    if isinstance(spec, WorkspaceSpec):
-        return json.dumps({"location": spec.location})
-    return "{}" if isinstance(spec, ExperimentSpec) else json.dumps(spec.to_wire())
+    return json.dumps(spec.to_wire())
 
 
 def fingerprint(spec: Spec) -> str:

@@ -23,7 +23,9 @@ def create(context: Context, arguments: Namespace) -> Resource:
     id = context.target(arguments, Kind.WORKSPACE)
     if resources.exists(context, id):
         return context.backend.show(id)
-    return context.backend.create(id, WorkspaceSpec(arguments.location or _group_location(context, id.group)))
+    return context.backend.create(
+        id, WorkspaceSpec(location=arguments.location or _group_location(context, id.group))
+    )
 
 
 def show(context: Context, arguments: Namespace) -> Resource:
@@ -72,7 +74,7 @@ def check_size(context: Context, size: str) -> None:
 def ensure(context: Context, id: ResourceId) -> None:
     """Makes the session's own workspace when it is first needed; any other has to be there."""
     if id.workspace == context.settings.workspace and not resources.exists(context, id.workspace_id):
-        context.backend.create(id.workspace_id, WorkspaceSpec(context.settings.location))
+        context.backend.create(id.workspace_id, WorkspaceSpec(location=context.settings.location))
 
 
 def list_usages(context: Context, arguments: Namespace) -> Sequence[Usage]:

@@ -84,7 +84,9 @@ def test_a_new_job_says_who_made_it_and_where_it_writes(still: Still) -> None:
 
 
 def test_the_first_workspace_makes_its_resource_group(still: Still) -> None:
-    still.create(still.workspace.workspace_id.__class__.parse(f"{still.workspace}2"), WorkspaceSpec("away"))
+    still.create(
+        still.workspace.workspace_id.__class__.parse(f"{still.workspace}2"), WorkspaceSpec(location="away")
+    )
     (group,) = still.rows("SELECT name, location FROM resource_group")
     assert tuple(group) == ("g", WorkspaceSpec().location)
 

@@ -25,7 +25,7 @@ def test_no_secret_is_kept():
 
 
 def test_a_workspace_keeps_its_place_and_an_experiment_nothing():
-    assert json.loads(kept_text(WorkspaceSpec("eastus"))) == {"location": "eastus"}
+    assert json.loads(kept_text(WorkspaceSpec(location="eastus"))) == {"location": "eastus"}
     assert kept_text(ExperimentSpec()) == "{}"
 
 
@@ -46,7 +46,7 @@ def test_another_secret_makes_no_other_description():
 
 
 def test_workspaces_and_experiments_are_known_by_name_alone():
-    assert fingerprint(WorkspaceSpec("eastus")) == fingerprint(ExperimentSpec()) == ""
+    assert fingerprint(WorkspaceSpec(location="eastus")) == fingerprint(ExperimentSpec()) == ""
 
 
 def test_the_output_of_a_run_lies_where_the_service_put_it():
