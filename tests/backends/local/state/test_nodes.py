@@ -1,0 +1,309 @@
+"""The rows of nodes: what each statement finds and changes, and that it leaves all others as they are."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timezone
+from types import SimpleNamespace
+
+import pytest
+
+from batchai_magics.backends.local.state import clusters, jobs, nodes
+from batchai_magics.backends.local.state.nodes import JobNode, NewNode, NodeRow
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import DeallocationOption, NodeState
+from tests.backends.local.still import Still
+from tests.contract.places import manual
+
+NOW = 1_767_323_045.0  # 2026-01-02 03:04:05 UTC
+PREPARING, IDLE, RUNNING, LEAVING, UNUSABLE = (
+    NodeState.PREPARING,
+    NodeState.IDLE,
+    NodeState.RUNNING,
+    NodeState.LEAVING,
+    NodeState.UNUSABLE,
+)
+
+
+class Calendar:
+    """Stands in for `datetime`: it is always the same moment."""
+
+    @staticmethod
+    def now(zone: timezone) -> datetime:
+        assert zone is timezone.utc
+        return datetime.fromtimestamp(NOW, zone)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (nodes, jobs, clusters):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: NOW))
+    monkeypatch.setattr(nodes, "datetime", Calendar)
+
+
+@pytest.fixture
+def cluster(still: Still) -> ResourceId:
+    """A cluster without nodes, beside another one."""
+    still.cluster("other", scale=manual(0))
+    return still.cluster(scale=manual(0))
+
+
+def put(still: Still, cluster: ResourceId, *rows: tuple[object, ...]) -> list[NodeRow]:
+    """Nodes as (id, ordinal, state, since, and what else a row has); gives them."""
+    made = []
+    for id, ordinal, state, since, *rest in rows:
+        row = NodeRow(id, cluster.key, ordinal, state, since, *rest)
+        values = row._asdict() | {"state": state.value}
+        still.change(f"INSERT INTO node VALUES ({', '.join('?' * len(values))})", *values.values())
+        made.append(row)
+    return made
+
+
+def table(still: Still) -> list[NodeRow]:
+    """All nodes, in the order of their ids."""
+    rows = still.rows("SELECT * FROM node ORDER BY id")
+    return [NodeRow(**{**row, "state": NodeState(row["state"])}) for row in map(dict, rows)]
+
+
+def guid_of(still: Still, cluster: ResourceId) -> str:
+    (row,) = still.rows("SELECT guid FROM cluster WHERE key = ?", cluster.key)
+    return row["guid"]
+
+
+def spec_of(still: Still, cluster: ResourceId) -> str:
+    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
+    return row["spec"]
+
+
+def other(still: Still) -> ResourceId:
+    return still.workspace.child(still.workspace.kind.CLUSTER, "other")
+
+
+def test_the_nodes_of_a_cluster_are_told_in_the_order_of_their_making(still: Still, cluster) -> None:
+    a, b, c = put(
+        still,
+        cluster,
+        ("a", 2, IDLE, 1.0),
+        ("b", 0, RUNNING, 3.0, "run", "me", ""),
+        ("c", 1, UNUSABLE, 2.0, None, "", "no disk"),
+    )
+    put(still, other(still), ("d", 0, IDLE, 1.0))
+    with still.store.read() as db:
+        assert nodes.of_cluster(db, cluster.key) == [b, c, a]
+        assert nodes.of_cluster(db, other(still).key) == [NodeRow("d", other(still).key, 0, IDLE, 1.0)]
+        assert nodes.of_cluster(db, "nowhere") == []
+        assert nodes.ids(db) == {"a", "b", "c", "d"}
+
+
+def test_who_stays_is_told_in_the_order_of_going(still: Still, cluster) -> None:
+    rows = put(
+        still,
+        cluster,
+        ("gone", 0, LEAVING, 0.0, "run"),
+        ("busy late", 1, RUNNING, 9.0, "run"),
+        ("busy early", 2, RUNNING, 2.0, "run"),
+        ("idle late", 3, IDLE, 8.0),
+        ("old", 4, IDLE, 3.0),
+        ("new", 5, PREPARING, 3.0),
+        ("bad", 6, UNUSABLE, 99.0, None, "", "no disk"),
+    )
+    put(still, other(still), ("elsewhere", 0, IDLE, 1.0))
+    by_id = {row.id: row for row in rows}
+    with still.store.read() as db:
+        staying = nodes.staying(db, cluster.key)
+    assert staying == [by_id[id] for id in ("bad", "new", "old", "idle late", "busy early", "busy late")]
+
+
+def test_a_run_is_told_its_places_among_all_nodes_of_the_cluster(still: Still, cluster) -> None:
+    put(
+        still,
+        cluster,
+        ("z", 3, RUNNING, 1.0, "run"),
+        ("y", 5, RUNNING, 1.0, "run"),
+        ("x", 1, IDLE, 1.0),
+        ("w", 4, RUNNING, 1.0, "another run"),
+    )
+    put(still, other(still), ("elsewhere", 0, RUNNING, 1.0, "yet another"))
+    guid, spec = guid_of(still, cluster), spec_of(still, cluster)
+    with still.store.read() as db:
+        assert nodes.places(db, "run") == [JobNode("z", guid, spec, 4, 1), JobNode("y", guid, spec, 4, 3)]
+        assert nodes.places(db, "no run") == []
+
+
+def test_nodes_that_are_not_ready_are_found_all_or_one(still: Still, cluster) -> None:
+    with still.store.read() as db:
+        assert not nodes.is_any_preparing(db)
+    put(still, cluster, ("a", 0, PREPARING, 1.0, None, "me"), ("b", 1, IDLE, 1.0), ("c", 2, PREPARING, 1.0))
+    guid, spec = guid_of(still, cluster), spec_of(still, cluster)
+    a, c = NewNode("a", "me", guid, spec), NewNode("c", "", guid, spec)
+    with still.store.read() as db:
+        assert sorted(nodes.preparing(db)) == [a, c]
+        assert nodes.preparing(db, "c") == [c]
+        assert nodes.preparing(db, "b") == []
+        assert nodes.is_any_preparing(db) is True
+    still.change("UPDATE node SET state = 'idle'")
+    with still.store.read() as db:
+        assert nodes.is_any_preparing(db) is False
+
+
+def test_whose_a_node_is(still: Still, cluster) -> None:
+    put(still, cluster, ("a", 0, IDLE, 1.0))
+    mine, others = guid_of(still, cluster), guid_of(still, other(still))
+    with still.store.read() as db:
+        assert nodes.are_of(db, mine) is True
+        assert nodes.are_of(db, mine, "a") is True
+        assert nodes.are_of(db, mine, "b") is False
+        assert nodes.are_of(db, others) is False
+        assert nodes.are_of(db, others, "a") is False
+        assert nodes.cluster_guid(db, "a") == mine
+
+
+def test_nodes_are_counted_by_state_for_one_cluster(still: Still, cluster) -> None:
+    put(still, cluster, ("a", 0, IDLE, 1.0), ("b", 1, IDLE, 1.0), ("c", 2, RUNNING, 1.0, "run"))
+    put(still, other(still), ("d", 0, LEAVING, 1.0))
+    with still.store.read() as db:
+        assert nodes.counts(db, cluster.key) == {IDLE: 2, RUNNING: 1}
+        assert nodes.counts(db, other(still).key) == {LEAVING: 1}
+        assert nodes.counts(db, "nowhere") == {}
+
+
+@pytest.mark.parametrize(("problem", "state"), [("", IDLE), ("no disk", UNUSABLE)])
+def test_a_node_is_settled_once(still: Still, cluster, problem: str, state: NodeState) -> None:
+    a, b, c = put(still, cluster, ("a", 0, PREPARING, 1.0), ("b", 1, PREPARING, 2.0), ("c", 2, IDLE, 3.0))
+    with still.store.write() as db:
+        nodes.settle(db, "a", problem)
+        nodes.settle(db, "c", "too late")
+    assert table(still) == [a._replace(state=state, since=NOW, error=problem), b, c]
+
+
+def test_one_process_claims_a_node_and_only_one(still: Still, cluster) -> None:
+    a, b = put(still, cluster, ("a", 0, PREPARING, 1.0), ("b", 1, PREPARING, 2.0))
+    with still.store.write() as db:
+        assert nodes.claim(db, "a", "me") is True
+        assert nodes.claim(db, "a", "you") is False
+        assert nodes.claim(db, "nowhere", "me") is False
+    assert table(still) == [a._replace(preparer="me"), b]
+    with still.store.write() as db:
+        nodes.note_preparer(db, "a", "you")
+    assert table(still) == [a._replace(preparer="you"), b]
+
+
+def test_a_job_is_given_the_oldest_idle_nodes_that_it_asks_for(still: Still, cluster) -> None:
+    rows = put(
+        still,
+        cluster,
+        ("a", 4, IDLE, 1.0),
+        ("b", 1, IDLE, 2.0),
+        ("c", 0, PREPARING, 3.0),
+        ("d", 3, IDLE, 4.0),
+    )
+    put(still, other(still), ("e", 0, IDLE, 5.0))
+    still.change("UPDATE cluster SET target = 9")
+    job = still.job(count=2)
+    guid = still.state(job)["guid"]
+    with still.store.write() as db:
+        assert nodes.give(db, cluster.key, jobs.get(db, job.key)) is True
+    a, b, c, d = rows
+    given = {"state": RUNNING, "since": NOW, "job": guid}
+    e = NodeRow("e", other(still).key, 0, IDLE, 5.0)
+    assert table(still) == [a, b._replace(**given), c, d._replace(**given), e]
+
+
+def test_a_job_is_given_all_of_its_nodes_or_none(still: Still, cluster) -> None:
+    rows = put(still, cluster, ("a", 0, IDLE, 1.0), ("b", 1, RUNNING, 1.0, "run"), ("c", 2, IDLE, 1.0))
+    still.change("UPDATE cluster SET target = 9")
+    small, large = still.job("small", 2), still.job("large", 3)
+    with still.store.write() as db:
+        assert nodes.give(db, cluster.key, jobs.get(db, large.key)) is False
+    assert table(still) == rows
+    with still.store.write() as db:
+        assert nodes.give(db, cluster.key, jobs.get(db, small.key)) is True
+
+
+def test_the_nodes_of_a_run_that_is_over_are_idle_or_gone(still: Still, cluster) -> None:
+    a, _, c, d, e = put(
+        still,
+        cluster,
+        ("a", 0, RUNNING, 1.0, "run", "me", ""),
+        ("b", 1, LEAVING, 2.0, "run"),
+        ("c", 2, RUNNING, 3.0, "another run"),
+        ("d", 3, LEAVING, 4.0, "another run"),
+        ("e", 4, IDLE, 5.0),
+    )
+    with still.store.write() as db:
+        nodes.free(db, "run")
+    assert table(still) == [a._replace(state=IDLE, since=NOW, job=None), c, d, e]
+
+
+def test_a_cluster_that_grows_gets_new_nodes_with_new_names(still: Still, cluster) -> None:
+    still.change("UPDATE cluster SET next_ordinal = 7, changed = 0")
+    (kept,) = put(still, cluster, ("a", 3, IDLE, 1.0))
+    assert still.resize(cluster, 3) == []
+    digest = int(hashlib.sha256(guid_of(still, cluster).encode()).hexdigest()[:8], 16)
+    assert table(still) == [
+        kept,
+        *(
+            NodeRow(f"tvm-{digest}_{number + 1}-20260102t030405z-p", cluster.key, number, PREPARING, NOW)
+            for number in (7, 8)
+        ),
+    ]
+    rows = still.rows("SELECT key, target, changed, next_ordinal FROM cluster ORDER BY key")
+    assert [tuple(row) for row in rows] == [(cluster.key, 3, NOW, 9), (other(still).key, 0, 0.0, 7)]
+
+
+@pytest.mark.parametrize("target", [1, 2])
+def test_a_cluster_that_does_not_grow_gets_no_node_and_no_number(still: Still, cluster, target: int) -> None:
+    a, b = put(still, cluster, ("a", 0, IDLE, 2.0), ("b", 1, IDLE, 1.0))
+    assert still.resize(cluster, target) == []
+    assert table(still) == [a, b][:target]
+    (row,) = still.rows("SELECT target, next_ordinal FROM cluster WHERE key = ?", cluster.key)
+    assert tuple(row) == (target, 0)
+
+
+@pytest.mark.parametrize("option", DeallocationOption)
+def test_busy_nodes_leave_when_their_jobs_are_done(still: Still, cluster, option) -> None:
+    still.change("UPDATE cluster SET target = 9")
+    job, spared = still.job("a"), still.job("b")
+    guid, spared_guid = still.state(job)["guid"], still.state(spared)["guid"]
+    rows = put(
+        still,
+        cluster,
+        ("a", 0, RUNNING, 1.0, guid, "me", ""),
+        ("b", 1, RUNNING, 2.0, spared_guid),
+        ("c", 2, RUNNING, 0.5, None),  # of no run: nobody to wait for
+        ("d", 3, IDLE, 9.0),
+        ("e", 4, LEAVING, 9.0, "run"),
+    )
+    is_told = option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION
+    assert still.resize(cluster, 1, option.value) == ([guid] if is_told else [])
+    assert table(still) == [rows[0]._replace(state=LEAVING), rows[1], rows[4]]
+    assert (still.state(job)["stop"], still.state(spared)["stop"]) == (option.value if is_told else "", "")
+
+
+def test_of_several_jobs_each_is_told(still: Still, cluster) -> None:
+    still.change("UPDATE cluster SET target = 9")
+    guids = [still.state(still.job(name))["guid"] for name in "ab"]
+    put(still, cluster, ("a", 0, RUNNING, 1.0, guids[0]), ("b", 1, RUNNING, 2.0, guids[1]))
+    assert still.resize(cluster, 0) == guids
+
+
+def test_a_preempted_busy_node_is_replaced_and_its_job_starts_again(still: Still, cluster) -> None:
+    still.change("UPDATE cluster SET target = 2, next_ordinal = 2")
+    job = still.job()
+    guid = still.state(job)["guid"]
+    a, b = put(still, cluster, ("a", 0, RUNNING, 1.0, guid), ("b", 1, IDLE, 2.0))
+    assert still.preempt(cluster, "a") == [guid]
+    leaving, kept, new = table(still)
+    assert (leaving, kept) == (a._replace(state=LEAVING), b)
+    assert (new.cluster, new.ordinal, new.state, new.since) == (cluster.key, 2, PREPARING, NOW)
+    assert still.state(job)["stop"] == "requeue"
+    (row,) = still.rows("SELECT target FROM cluster WHERE key = ?", cluster.key)
+    assert row["target"] == 2
+
+
+def test_forgetting_the_nodes_of_a_cluster_keeps_all_others(still: Still, cluster) -> None:
+    put(still, cluster, ("a", 0, RUNNING, 1.0, "run"), ("b", 1, IDLE, 2.0))
+    kept = put(still, other(still), ("c", 0, IDLE, 1.0))
+    with still.store.write() as db:
+        nodes.delete_of(db, cluster.key)
+    assert table(still) == kept
