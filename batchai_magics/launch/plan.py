@@ -62,13 +62,10 @@ class Node(NamedTuple):
 
 
 class LogFile(NamedTuple):
-    """A file that output goes to, and the records of which rank wrote what of it, and when.
-
-    With `spans` it is shared by several ranks. Without a path for a record none is kept.
-    """
+    """A file that output goes to, and which rank wrote what of it, and when; without a path none is kept."""
 
     path: str
-    spans: str = ""
+    spans: str = ""  # only of a file that several ranks share
     times: str = ""
 
 
@@ -180,10 +177,8 @@ class Plan(NamedTuple):
         version = body.pop("version", None) if isinstance(body, dict) else None
         if version != VERSION:
             written = f"version {version}" if version else "no version"
-            raise PlanError(
-                f"The plan has {written}, and this program reads version {VERSION}:"
-                " submit the job again with the batchai_magics that is installed now"
-            )
+            text = f"The plan has {written}, and this program reads version {VERSION}"
+            raise PlanError(f"{text}: submit the job again with the batchai_magics that is installed now")
         plan: Plan = _typed(cls, body, "plan")
         return plan
 
@@ -242,10 +237,9 @@ def _record(kind: Any, value: Any, where: str) -> Any:
 
 
 def _member(kind: type[enum.Enum], value: Any, where: str) -> enum.Enum:
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise PlanError(f"{where}: {error}") from None
+    if value not in [member.value for member in kind]:
+        raise PlanError(f"{where}: {value!r} is not a valid {kind.__qualname__}")
+    return kind(value)
 
 
 def _checked(kind: Any, value: Any, where: str) -> Any:

@@ -1,10 +1,9 @@
-"""From a job description and nodes to the Plan, and the environment of each node. Pure."""
+"""From the description of a job, or of a cluster's set-up, and nodes to the Plan of what they start. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from batchai_magics.launch.directories import directories, expand
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import (
     Containers,
@@ -13,12 +12,14 @@ from batchai_magics.launch.plan import (
     Limits,
     LogFile,
     Mount,
+    Need,
     Node,
     Output,
     Plan,
     Process,
 )
 from batchai_magics.launch.toolkits import TOPOLOGIES
+from batchai_magics.models.cluster import NodeSetup, SetupTask
 from batchai_magics.models.job import ContainerSettings, JobSpec
 from batchai_magics.models.storage import MountVolumes
 from batchai_magics.models.times import duration
@@ -54,6 +55,30 @@ def preparation(spec: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
         for index, node in enumerate(plan.nodes)
     )
     return plan._replace(processes=processes, exits=site.preparation_exits)
+
+
+def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
+    """What one node mounts, and runs if there is a setup task, whose output goes to the folder `logs`."""
+    plan = Plan(
+        guid=node.id,
+        nodes=(Node(node.id, node.temp, node.tmpdir, {}),),
+        processes=(),
+        output=Output(LogFile(""), LogFile("")),
+        exits=exits,
+        python=python,
+        mounts=mount_commands(asked.mount_volumes),
+    )
+    return _with_task(plan, asked.setup_task, node, logs) if asked.setup_task else plan
+
+
+def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
+    env = {"AZ_BATCHAI_MOUNT_ROOT": node.mount_root}
+    env |= {item.name: expand(item.value, env) for item in task.environment_variables or ()}
+    return plan._replace(
+        nodes=tuple(item._replace(env=env) for item in plan.nodes),
+        processes=(Process(0, 0, task.command_line),),
+        output=Output(*(LogFile(f"{logs}/{name}-{node.id}.txt") for name in ("stdout", "stderr"))),
+    )
 
 
 def environment(spec: JobSpec, node: NodeShare, site: JobSite) -> dict[str, str]:
@@ -130,3 +155,34 @@ def _own(node: NodeShare, site: JobSite) -> dict[str, str]:
         "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, node.devices)),
     }
+
+
+def directories(spec: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
+    """Every directory of the job on a node with these variables; `segment` is the job's own path on a share.
+
+    The path of one may name the variables of those before it.
+    """
+    known = dict(variables)
+    for directory in (*_inputs(spec), *_outputs(spec, segment)):
+        path = expand(directory.path, known)
+        known[directory.variable] = path
+        yield directory._replace(path=path)
+
+
+def _inputs(spec: JobSpec) -> Iterator[Directory]:
+    needs = {None: Need.NOTHING, True: Need.MAKE, False: Need.FIND}
+    for item in spec.input_directories or ():
+        yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.create_new])
+
+
+def _outputs(spec: JobSpec, segment: str) -> Iterator[Directory]:
+    for item in spec.output_directories or ():
+        path = item.path_below(item.path_prefix, segment)
+        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", path, Need.MAKE if item.is_own else Need.FIND)
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """`$NAME` and `${NAME}` of the variables that are known; anything else stays as it is."""
+    for name in sorted(variables, key=len, reverse=True):
+        text = text.replace("${" + name + "}", variables[name]).replace("$" + name, variables[name])
+    return text

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.directories import expand
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Directory, Image, Launcher, LogFile, Need, Output, Role
-from batchai_magics.launch.planning import plan, preparation
+from batchai_magics.launch.planning import expand, plan, preparation
 from batchai_magics.launch.toolkits import block_placement, port_count, process_count
 from batchai_magics.models.job import JobSpec
 

@@ -15,8 +15,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.node import elevation
 from batchai_magics.launch.nodes import NodeShare
-from batchai_magics.launch.planning import mount_commands
-from batchai_magics.launch.setup import setup
+from batchai_magics.launch.planning import mount_commands, setup
 from batchai_magics.models.cluster import ClusterSpec
 
 
