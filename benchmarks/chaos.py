@@ -22,7 +22,7 @@ import psutil
 from row import Row
 
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults
@@ -81,7 +81,7 @@ def run(jobs: int, kills: int, seed: int = SEED) -> Count:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder) / "home"
         settings = Settings(sections={"local": LocalSettings(home=home)}, cluster_nodes=NODES)
-        backend = LocalBackend(home)
+        backend = LocalBackend(LocalSettings(home=home))
         ensure_defaults(backend, settings)
         began = time.perf_counter()
         names = [f"j{number:03}" for number in range(jobs)]

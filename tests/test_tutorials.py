@@ -10,6 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.metrics import StepRecord, read_metrics
 from tests.patience import PATIENCE_S
 from tests.world import below, until
@@ -58,7 +59,7 @@ class Tutorial:
     def groups_left(self) -> list[str]:
         """The resource groups that are still there, once no process works for the home any more."""
         until(lambda: not below(self.home))
-        backend = LocalBackend(self.home)
+        backend = LocalBackend(LocalSettings(home=self.home))
         groups = [group.name for group in backend.groups.list()]
         backend.close()
         return groups

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,8 +15,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.creation import Limits
-from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
@@ -29,10 +29,10 @@ T = TypeVar("T")
 class World:
     """A backend with its defaults made, and short ways to run jobs on it."""
 
-    def __init__(self, home: Path, *, limits: Limits | None = None) -> None:
+    def __init__(self, home: Path, *, limits: LocalSettings | None = None) -> None:
         self.home = home
         self.settings = Settings(sections={"local": LocalSettings(home=home)})
-        self.backend = LocalBackend(home, limits=limits)
+        self.backend = LocalBackend(replace(limits or LocalSettings(), home=home))
         ensure_defaults(self.backend, self.settings)
         self.workspace = workspace_id(self.settings)
         self.experiment = self.workspace.child(Kind.EXPERIMENT, self.settings.experiment)

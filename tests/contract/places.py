@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend, Capabilities, FileRef
 from batchai_magics.backends.local.backend import CAPABILITIES, LocalBackend
-from batchai_magics.backends.local.creation import Limits
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
@@ -155,11 +155,11 @@ class Offer:
 @contextlib.contextmanager
 def _local(folder: Path, wishes: Wishes) -> Iterator[Place]:
     given = {name: value for name, value in vars(wishes).items() if value is not None}
-    world = World(folder / "home", limits=Limits(**given))
+    world = World(folder / "home", limits=LocalSettings(**given))
 
     @contextlib.contextmanager
     def again() -> Iterator[Backend]:
-        other = LocalBackend(folder / "home", limits=Limits(**given))
+        other = LocalBackend(LocalSettings(home=folder / "home", **given))
         yield other
         until(lambda: not other.reap())
         other.close()

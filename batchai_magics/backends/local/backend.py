@@ -20,11 +20,11 @@ from batchai_magics.backends.base import (
     Written,
 )
 from batchai_magics.backends.local import creation, deletion, devices
-from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
-from batchai_magics.backends.local.folders import directories, outputs
+from batchai_magics.backends.local.folders import mounts, outputs
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
@@ -43,7 +43,7 @@ _STREAMS = {OUT: "stdout", ERR: "stderr"}
 
 
 class LocalBackend(BackendBase):
-    """Jobs on this machine. State, shares and logs are below `home`; any number of processes may share it."""
+    """Jobs on this machine. State, shares and logs are below its home, which processes may share."""
 
     capabilities = CAPABILITIES
     storage: LocalStorage
@@ -51,24 +51,24 @@ class LocalBackend(BackendBase):
     accounts: LocalAccounts
     groups: Groups
 
-    def __init__(self, home: Path, *, limits: Limits | None = None) -> None:
-        self.layout = Layout(Path(home).expanduser().absolute())
+    def __init__(self, settings: LocalSettings) -> None:
+        self.settings = settings
+        self.layout = Layout(Path(settings.home).expanduser().absolute())
         self.store = Store(self.layout.database)
         self.storage = LocalStorage(self.layout.home / "shares")
         self.containers = LocalStorage(self.layout.home / "containers")
         self.accounts = LocalAccounts(self.store, self.layout)
-        self.limits = limits or Limits()
         self._upkeep = Upkeep(self.store, self.layout)
         self.groups = Groups(self._upkeep, self.accounts)
         self.node_commands = NodeCommands(self._upkeep)
         self.preemption = Preemption(self._upkeep)
         self.setup_logs = SetupLogs(self._upkeep)
-        self.usages = Usages(self.store, self.limits.core_quota)
+        self.usages = Usages(self.store, self.settings.core_quota)
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
-        draft = creation.check(self.layout, id, spec, container_command=self.limits.container_command)
-        is_new = creation.insert(self.store, self.layout, draft, limits=self.limits)
+        draft = creation.check(self.layout, id, spec, container_command=self.settings.container_command)
+        is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
         self._upkeep.settle(is_due=is_new, secrets=draft.secrets if is_new else None)
         resource = self.show(id)
         if is_new and isinstance(resource, Cluster):
@@ -102,7 +102,7 @@ class LocalBackend(BackendBase):
 
     def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
         """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
-        stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.limits.core_quota))
+        stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.settings.core_quota))
         self._upkeep.settle(is_due=True)
         return self.show(id)
 
@@ -184,4 +184,4 @@ class LocalBackend(BackendBase):
         with self.store.read() as db:
             cluster = resources.find(db, ResourceId.parse(spec.cluster.id))
         cluster_spec = showing.cluster_spec(cluster.spec) if cluster else None
-        return directories.output_folder(self.layout, spec, cluster_spec, directory_id, segment), run
+        return mounts.output_folder(self.layout, spec, cluster_spec, directory_id, segment), run

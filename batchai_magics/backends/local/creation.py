@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
 from batchai_magics.backends.local import refusals as unsupported
-from batchai_magics.backends.local.folders import directories, mounts
+from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state import accounts, clusters, jobs, nodes, resources, showing
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
@@ -23,19 +24,6 @@ from batchai_magics.models.job import JobPriority, JobSpec
 from batchai_magics.models.states import DeallocationOption
 
 _PRIORITY = {JobPriority.LOW: 0, JobPriority.NORMAL: 1, JobPriority.HIGH: 2}
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Settings of the backend.
-
-    The cores that all clusters may have together, how long a node of an auto-scale cluster may be idle,
-    and the command that runs containers (found by itself when empty).
-    """
-
-    core_quota: int = quotas.DEFAULT_CORES
-    idle_s: float = 300.0
-    container_command: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +53,7 @@ def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str)
     return Draft(id, spec, guid)
 
 
-def insert(store: Store, layout: Layout, draft: Draft, *, limits: Limits) -> bool:
+def insert(store: Store, layout: Layout, draft: Draft, *, settings: LocalSettings) -> bool:
     """Writes a resource down, wholly or not at all; False when the very same is there."""
     store.make_reserve()
     with store.write() as db:
@@ -73,7 +61,7 @@ def insert(store: Store, layout: Layout, draft: Draft, *, limits: Limits) -> boo
             return False
         _check_servers(db, draft.spec)
         if isinstance(draft.spec, ClusterSpec):
-            _insert_cluster(db, draft, draft.spec, limits)
+            _insert_cluster(db, draft, draft.spec, settings)
         elif isinstance(draft.spec, JobSpec):
             _insert_job(db, layout, draft, draft.spec)
     return True
@@ -104,16 +92,16 @@ def _check_servers(db: Database, spec: Spec) -> None:
         resources.get(db, ResourceId.parse(mount.file_server.id))
 
 
-def _insert_cluster(db: Database, draft: Draft, spec: ClusterSpec, limits: Limits) -> None:
+def _insert_cluster(db: Database, draft: Draft, spec: ClusterSpec, settings: LocalSettings) -> None:
     """The cluster and its first nodes."""
     key, scale = draft.id.key, spec.scale_settings.auto_scale if spec.scale_settings else None
     wanted = quotas.Nodes(spec.vm_size, spec.target_node_count)
-    quotas.check(wanted, showing.quota_nodes(db, except_for=key), limits.core_quota)
+    quotas.check(wanted, showing.quota_nodes(db, except_for=key), settings.core_quota)
     bounds = (scale.minimum_node_count, scale.maximum_node_count) if scale else (None, None)
     clusters.insert(
         db,
         clusters.ClusterRow(
-            key, draft.guid, time.time(), minimum=bounds[0], maximum=bounds[1], idle_s=limits.idle_s
+            key, draft.guid, time.time(), minimum=bounds[0], maximum=bounds[1], idle_s=settings.idle_s
         ),
     )
     nodes.resize(db, key, spec.target_node_count, DeallocationOption.REQUEUE)
@@ -131,7 +119,7 @@ def _insert_job(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> No
             cluster=cluster.key,
             node_count=spec.node_count,
             priority=_PRIORITY[spec.scheduling_priority],
-            output_root=str(directories.output_root(layout, spec, cluster_spec)),
+            output_root=str(mounts.output_root(layout, spec, cluster_spec)),
             python=scheduler.python_of_this_process(),
             needs_secrets=bool(draft.secrets.jobs),
             engine=draft.engine,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.creation import Limits
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.node.programs import RUN_SCRIPT
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.job import JobSpec
@@ -105,7 +105,7 @@ def boxes(podman: str, tmp_path: Path) -> Iterator[World]:
     run = f'if [ "$1" = run ]; then shift; exec {podman} run {" ".join(LIMITS)} "$@"; fi'
     wrapper.write_text(f'#!/bin/bash\n{run}\nexec {podman} "$@"\n')
     wrapper.chmod(0o755)
-    made = World(tmp_path / "home", limits=Limits(container_command=str(wrapper)))
+    made = World(tmp_path / "home", limits=LocalSettings(container_command=str(wrapper)))
     yield made
     made.close()
 

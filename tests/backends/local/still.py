@@ -12,8 +12,8 @@ import pytest
 
 from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
 from batchai_magics.backends.local import creation
-from batchai_magics.backends.local.creation import Limits
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, preparation, scaling, scheduler
@@ -40,10 +40,10 @@ class Still:
         self.create(self.workspace, WorkspaceSpec())
         self.create(self.experiment, ExperimentSpec())
 
-    def create(self, id: ResourceId, spec: Spec, *, limits: Limits | None = None) -> ResourceId:
+    def create(self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None) -> ResourceId:
         """Writes a resource down; nothing more."""
         draft = creation.check(self.layout, id, spec, container_command="")
-        creation.insert(self.store, self.layout, draft, limits=limits or Limits())
+        creation.insert(self.store, self.layout, draft, settings=limits or LocalSettings())
         return id
 
     def cluster(
@@ -51,7 +51,7 @@ class Still:
         name: str = "c",
         *,
         scale: Mapping[str, object] | None = None,
-        limits: Limits | None = None,
+        limits: LocalSettings | None = None,
         **fields: object,
     ) -> ResourceId:
         """A cluster, of two nodes unless `scale` says otherwise; its nodes are being prepared."""

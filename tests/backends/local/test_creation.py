@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import WorkspaceSpec
 from batchai_magics.backends.local import deletion
-from batchai_magics.backends.local.creation import Limits
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state import resources
 from batchai_magics.backends.local.watch import process, stopping
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
@@ -24,7 +24,7 @@ def counts(still: Still) -> dict[str, int]:
 
 
 def test_a_quota_may_be_used_up_to_its_last_core(still: Still) -> None:
-    limits = Limits(core_quota=4)
+    limits = LocalSettings(core_quota=4)
     still.cluster("a", scale=manual(1), limits=limits)
     still.cluster("b", scale=manual(3), limits=limits)
     with pytest.raises(ConflictError, match=r"allowed: 4, Current in use: 4, Additional requested: 1"):
@@ -54,7 +54,7 @@ def test_a_job_as_large_as_its_cluster_is_taken_and_a_larger_one_is_not(still: S
 def test_a_refused_cluster_leaves_no_row(still: Still) -> None:
     before = counts(still)
     with pytest.raises(ConflictError):
-        still.cluster(limits=Limits(core_quota=1))
+        still.cluster(limits=LocalSettings(core_quota=1))
     assert counts(still) == before
 
 

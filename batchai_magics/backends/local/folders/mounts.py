@@ -1,4 +1,4 @@
-"""Mounts: a link below a mount root for every share, container or file server that a description names."""
+"""Mounts: a link for each share, container or server of a description, and the folders behind paths."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.service import refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.planning import mount_commands
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import JobSpec
 from batchai_magics.models.storage import (
     AzureBlobFileSystem,
     AzureFileShare,
@@ -23,11 +25,6 @@ DEFAULT_SHARE = "batchaishare"
 DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
 DEFAULT_CONTAINER = "batchaicontainer"
 CONTAINER_MOUNT = "autobfs"
-
-
-def share_url(share: str, account: str = DEFAULT_ACCOUNT) -> str:
-    """The address of a local share, in the form that job files use."""
-    return f"https://{account}.file.core.windows.net/{share}"
 
 
 def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
@@ -82,6 +79,35 @@ def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
     path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
     base = resolve(layout, task.std_out_err_path_prefix, roots, field=path)
     return base / (task.std_out_err_path_suffix or "")
+
+
+def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> Path:
+    """The folder behind the job's stdOutErrPathPrefix; a SpecError when it is on no mount."""
+    return resolve(layout, spec.std_out_err_path_prefix, _targets_by_root(layout, spec, cluster))
+
+
+def output_folder(
+    layout: Layout, spec: JobSpec, cluster: ClusterSpec | None, directory_id: str, segment: str
+) -> Path:
+    """The folder of one of the job's output directories. Without its cluster nobody knows where one is."""
+    outputs = {output.id.lower(): output for output in spec.output_directories or ()}
+    output = outputs.get(directory_id.lower())
+    if not (output and cluster):
+        raise refusals.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
+    mounted = _targets_by_root(layout, spec, cluster)
+    try:
+        base = resolve(layout, output.path_prefix.rstrip("/"), mounted)
+    except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
+        raise refusals.output_directory_not_here(directory_id, output.path_prefix) from error
+    return Path(output.path_below(str(base), segment))
+
+
+def _targets_by_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dict[str, dict[str, Path]]:
+    volumes = cluster.node_setup.mount_volumes if cluster.node_setup else None
+    return {
+        "AZ_BATCHAI_MOUNT_ROOT": with_default(layout, volumes),
+        "AZ_BATCHAI_JOB_MOUNT_ROOT": with_default(layout, spec.mount_volumes),
+    }
 
 
 def resolve(

@@ -62,12 +62,9 @@ def _items(text: str) -> tuple[Any, ...]:
 
 
 _LISTS = ("engine", "errors", "ranks")  # kept as JSON
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "state": ExecutionState,
-    "needs_secrets": bool,
-    "is_assigned": bool,
-    **dict.fromkeys(_LISTS, _items),
-}
+_READERS: Mapping[str, Callable[[Any], Any]] = dict(
+    state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items)
+)
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
@@ -76,12 +73,6 @@ def insert(db: sqlite3.Connection, job: JobRow) -> None:
     for name in _LISTS:
         values[name] = json.dumps(values[name])
     db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
-
-
-def find(db: sqlite3.Connection, key: str) -> JobRow | None:
-    """The run of a job; None when there is no such job."""
-    row = db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone()
-    return JobRow.of(row) if row else None
 
 
 def get(db: sqlite3.Connection, key: str) -> JobRow:
@@ -96,14 +87,13 @@ def some(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, JobRow]:
 
 def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
     """That run of a job; None when there is none, or another one."""
-    row = db.execute("SELECT * FROM job WHERE key = ? AND guid = ?", (key, guid)).fetchone()
-    return JobRow.of(row) if row else None
+    return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)
 
 
 def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRow | None:
     """A run that has not ended, by its job or by its own name."""
-    row = db.execute(f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}", (key, guid)).fetchone()
-    return JobRow.of(row) if row else None
+    query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}"
+    return next(iter(_all(db, query, key, guid)), None)
 
 
 def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
@@ -113,10 +103,8 @@ def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
 
 def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
     """The runs that have not ended and need a process: one that runs them, starts them, or keeps secrets."""
-    return _all(
-        db,
-        f"SELECT * FROM job WHERE {_IS_OPEN} AND (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)",
-    )
+    needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
+    return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN} AND {needs_one}")
 
 
 # -- waiting for nodes
@@ -214,7 +202,7 @@ def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str) -> None:
 
 
 def note_terminating(db: sqlite3.Connection, key: str) -> None:
-    """A running job is outcome."""
+    """A running job is being ended."""
     db.execute(
         "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state = ?",
         (ExecutionState.TERMINATING.value, time.time(), key, ExecutionState.RUNNING.value),
@@ -240,8 +228,7 @@ def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
         f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {_IS_OPEN}",
         (
-            *(state.value, now, now, now),
-            *(outcome.exit_code, json.dumps(outcome.errors), json.dumps(ranks)),
+            *(state.value, now, now, now, outcome.exit_code, json.dumps(outcome.errors), json.dumps(ranks)),
             *(key, guid),
         ),
     )

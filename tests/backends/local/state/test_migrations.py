@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.state import migrations
 from batchai_magics.backends.local.state.migrations import NEWEST, copy_of
 from batchai_magics.backends.local.state.store import Store
@@ -66,7 +67,7 @@ def old(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def backend(old: Path) -> Iterator[LocalBackend]:
-    made = LocalBackend(old.parent)
+    made = LocalBackend(LocalSettings(home=old.parent))
     yield made
     until(lambda: not made.reap())
     made.close()

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, StorageError
@@ -30,7 +31,7 @@ SUBMIT = """
 import sys
 from pathlib import Path
 from batchai_magics import cell
-from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.jobs.submit import submit
@@ -248,6 +249,6 @@ def test_a_full_disk_fails_the_job_clearly_and_loses_nothing(tmp_path: Path) -> 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("in the way")
-    backend = LocalBackend(file / "home")
+    backend = LocalBackend(LocalSettings(home=file / "home"))
     with pytest.raises(StorageError, match="BATCHAI_HOME"):
         backend.show(workspace_id(Settings()))

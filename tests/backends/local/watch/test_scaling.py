@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from batchai_magics.backends.local.creation import Limits
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.watch import scaling
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.places import auto, manual
 
-HOUR = Limits(idle_s=3600.0)
+HOUR = LocalSettings(idle_s=3600.0)
 AGES = {"fresh": "strftime('%s') - 3000", "stale": "strftime('%s') - 4000"}
 
 

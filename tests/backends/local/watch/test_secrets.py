@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.opening import LocalSettings
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.upkeep import Upkeep
@@ -44,7 +45,7 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     spawn = scheduler.spawn
 
     def slow(store, layout, row, *, secrets):
-        other = LocalBackend(world.home)  # another process looks in between
+        other = LocalBackend(LocalSettings(home=world.home))  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
         Upkeep(other.store, other.layout).settle(is_due=True)
         other.close()
