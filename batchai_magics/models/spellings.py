@@ -1,14 +1,22 @@
-"""What older files and clients call the fields of today: one table, and what may stand around the fields.
+"""A description in any spelling becomes one in that of the 2018-05-01 API, by one table of old names.
 
-Keys are taken in any letter case anyway, as the old clients took them; OLD lists what had another name or is
-no longer there.
+Keys are taken in any letter case, as the old clients took them; OLD lists what had another name or is no
+longer there. Values keep their letter case, but for those of an enum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from batchai_magics.errors import Problem, did_you_mean
+from batchai_magics.models.problems import join
+from batchai_magics.models.shape import inner_enum, inner_model, wire_fields
 
 
 @dataclass(frozen=True)
@@ -70,3 +78,117 @@ OLD: dict[str, dict[str, Old]] = {
     "OutputDirectory": {"type": Old()},
     "ResourceRef": {"resourcegroup": Old()},
 }
+
+_TEMPLATE = re.compile(
+    r"\[\s*(?:parameters|variables|concat|resourceId|reference|resourceGroup|subscription|copyIndex|deployment"
+    r"|listKeys|uniqueString|format|if|int|string|toLower|toUpper)\s*\(.*\]",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def respell(
+    data: Mapping[Any, Any], model: type[BaseModel], path: str
+) -> tuple[dict[str, Any], list[Problem]]:
+    """`data` in today's spelling, and what could not be respelt; such keys are left as they are."""
+    reader = _Reader()
+    return reader.object(data, model, path), reader.problems
+
+
+def known_fields(data: Mapping[Any, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """`data` in today's spelling, without what the model does not have, at any depth."""
+    return _only_known(respell(data, model, "")[0], model)
+
+
+def _only_known(body: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    fields = wire_fields(model)
+    return {key: _only_known_within(value, fields[key]) for key, value in body.items() if key in fields}
+
+
+def _only_known_within(value: Any, field: FieldInfo) -> Any:
+    inner = inner_model(field)
+    if inner and isinstance(value, Mapping):
+        return _only_known(value, inner)
+    if inner and isinstance(value, list):
+        return [_only_known_within(item, field) for item in value]
+    return value
+
+
+def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
+    """What is wrong beside `properties`: unknown keys, or a template's resource of another type."""
+    known = {key.lower(): key for key in (*ENVELOPE, wrapper)}
+    problems = []
+    for key, value in data.items():
+        name = known.get(str(key).lower())
+        if name is None:
+            fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
+            problems.append(Problem(str(key), "unknown key", fix))
+        elif name == "type" and kind and _noun(value) != kind:
+            problems.append(Problem("type", f"{value!r} is no {kind}", f"give a resource of type {kind}s"))
+    return problems
+
+
+def _noun(wire_type: Any) -> str:
+    """`job` of `Microsoft.BatchAI/workspaces/experiments/jobs`."""
+    return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
+
+
+class _Reader:
+    """Walks data and models together, and collects the problems on the way."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
+        """One object in today's spelling."""
+        fields = wire_fields(model)
+        names = {name.lower(): name for name in fields}
+        old = OLD.get(model.__name__, {})
+        written = {str(key): value for key, value in data.items()}
+        body: dict[str, Any] = {}
+        for spelling, value in written.items():
+            if spelling.lower() in names:
+                key = names[spelling.lower()]
+                self._add(body, spelling, key, self._value(value, fields[key], join(path, key)), path=path)
+            elif spelling.lower() not in old:
+                body[spelling] = value
+        outdated = {key: value for key, value in written.items() if key.lower() in old}
+        self._modernise(body, outdated, old, path=path)
+        return body
+
+    def _add(self, body: dict[str, Any], spelling: str, key: str, value: Any, *, path: str) -> None:
+        if key in body:
+            self.problems.append(Problem(join(path, spelling), f"this key is there twice: {key}"))
+        elif value is not None:  # null says nothing, as it did to the service
+            body[key] = value
+
+    def _modernise(
+        self, body: dict[str, Any], outdated: Mapping[str, Any], old: Mapping[str, Old], *, path: str
+    ) -> None:
+        """Puts the values of outdated keys into `body`, unless today's key is there too."""
+        for key, value in outdated.items():
+            entry = old[key.lower()]
+            if not entry.to or entry.to in body or value is None:
+                continue
+            try:
+                body[entry.to] = entry.convert(value)
+            except ValueError as error:
+                body[key] = value
+                self.problems.append(Problem(join(path, key), str(error)))
+
+    def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
+        inner = inner_model(field)
+        if inner and isinstance(value, Mapping):
+            return self.object(value, inner, path)
+        if inner and isinstance(value, (list, tuple)):
+            return [self._value(item, field, join(path, index)) for index, item in enumerate(value)]
+        return self._text(value, field, path) if isinstance(value, str) else value
+
+    def _text(self, value: str, field: FieldInfo, path: str) -> str:
+        if _TEMPLATE.fullmatch(value):
+            fix = "deploy the template, or write the value itself"
+            self.problems.append(
+                Problem(path, f"template expressions are not evaluated here: {value!r}", fix)
+            )
+        choices = inner_enum(field)
+        known = {str(item.value).lower(): str(item.value) for item in choices} if choices else {}
+        return known.get(value.lower(), value)

@@ -19,7 +19,7 @@ from typing_extensions import Self
 
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.problems import problems_of
-from batchai_magics.models.respell import check_envelope, known_fields, respell
+from batchai_magics.models.spellings import check_envelope, known_fields, respell
 
 # The validation context of descriptions that were checked before they were stored.
 STORED = {"is_stored": True}

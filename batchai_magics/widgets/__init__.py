@@ -83,7 +83,7 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
 
         comparisons.show(value, _publisher(), ui=tier)
     else:
-        from batchai_magics.widgets.comparison.picture import show_still
+        from batchai_magics.widgets.comparison.showing import show_still
 
         show_still(value, ui=tier)
 

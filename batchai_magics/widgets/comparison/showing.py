@@ -37,6 +37,16 @@ def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
     publisher.add(board)
 
 
+def show_still(value: Comparison | Scaling, *, ui: str) -> None:
+    """Shows the table, and below it the figure where pictures can be shown; as text, the table alone."""
+    if ui == "text":
+        display.show({"text/plain": _still_text(value)}, "")
+        return
+    display.show({"text/html": value._repr_html_(), "text/plain": repr(value)}, "")
+    names = ", ".join(run.name for run in value.runs)
+    display.show(display.figure(value.plot(), f"Chart of {names}"), "")
+
+
 class TextComparison(Board):
     """The table as text, replaced once by the final one."""
 
@@ -123,3 +133,10 @@ def _show_chart(feed: ComparisonFeed, display_id: str) -> int:
     bundle = feed.chart()
     display.update(bundle, display_id)
     return sum(map(len, bundle.values()))
+
+
+def _still_text(value: Comparison | Scaling) -> str:
+    """The table, and which jobs run on: where a text was shown once, nothing tells their ends."""
+    going = [run.name for run in value.runs if run.is_running]
+    rest = f"\nStill running: {', '.join(going)}. The same line tells more later." if going else ""
+    return f"{value!r}{rest}"
