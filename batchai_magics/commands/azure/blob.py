@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from batchai_magics.backends.base import ShareFile
@@ -12,13 +12,9 @@ from batchai_magics.commands.azure import selection
 from batchai_magics.commands.azure.bucket import Bucket, container
 from batchai_magics.commands.azure.file import checked_file, dropping, going_down, going_up
 from batchai_magics.commands.context import Context
+from batchai_magics.commands.output.listed_files import Blob
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.options.parsing import relative
-
-
-@dataclass(frozen=True)
-class Blob(ShareFile):
-    """A blob; it has columns of its own."""
 
 
 def upload(context: Context, arguments: Namespace) -> Operation:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from batchai_magics.backends.base import SETUP_LOGS, Backend, FileRef, OutputFile
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
+from batchai_magics.commands.output.listed_files import SetupFile
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
 from batchai_magics.errors import NotFoundError, refusal
 from batchai_magics.follow import LogBytes, events
@@ -66,11 +66,6 @@ def _find(backend: Backend, file: FileRef) -> OutputFile | None:
 
 def _found_line(file: OutputFile) -> str:
     return f'File found with URL "{file.download_url or file.path}". Start streaming'
-
-
-@dataclass(frozen=True)
-class SetupFile(OutputFile):
-    """A file or folder that a setup task wrote; it has columns of its own."""
 
 
 def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[SetupFile]:

@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
-from batchai_magics.commands.azure.blob import Blob
-from batchai_magics.commands.handlers.files import SetupFile
+from batchai_magics.commands.output.listed_files import Blob, SetupFile
 from batchai_magics.commands.output.table import Tabular
 from batchai_magics.models.execution import ErrorDetail
 from batchai_magics.models.file_server import FileServer

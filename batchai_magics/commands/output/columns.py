@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
-from batchai_magics.commands.azure.blob import Blob
-from batchai_magics.commands.handlers.files import SetupFile
+from batchai_magics.commands.output.listed_files import Blob, SetupFile
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import ProvisioningState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sized
 
-from batchai_magics import cell
+from batchai_magics.cell.request import CellRequest, describe
 from batchai_magics.config import Settings
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
@@ -13,13 +13,13 @@ from batchai_magics.models import vm_sizes
 from batchai_magics.options.help import Text
 
 
-def preview(request: cell.CellRequest, settings: Settings) -> Text:
+def preview(request: CellRequest, settings: Settings) -> Text:
     """The description, what would be uploaded, what would start on which node, and what stands against it."""
     is_default = request.cluster == settings.cluster
     gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
     preparation = request.spec.job_preparation
     lines = [
-        cell.describe(request),
+        describe(request),
         *_starts(_plan(request, gpus), preparation.command_line if preparation else ""),
     ]
     if is_default and request.spec.node_count > settings.cluster_nodes:
@@ -28,7 +28,7 @@ def preview(request: cell.CellRequest, settings: Settings) -> Text:
     return Text("\n".join([*lines, "Nothing was written or submitted."]))
 
 
-def _plan(request: cell.CellRequest, gpus: int) -> Plan:
+def _plan(request: CellRequest, gpus: int) -> Plan:
     nodes = [
         NodeShare(
             id=f"node {number}",

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
-from batchai_magics.commands.azure.blob import Blob
-from batchai_magics.commands.handlers.files import SetupFile
+from batchai_magics.commands.output.listed_files import Blob, SetupFile
 from batchai_magics.commands.output.result import Result
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
