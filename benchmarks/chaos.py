@@ -22,7 +22,7 @@ import psutil
 from row import Row
 
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults

@@ -13,7 +13,7 @@ from row import Row, table
 
 from batchai_magics import widgets
 from batchai_magics.backends.base.registry import open_backend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit

@@ -5,7 +5,7 @@ import pytest
 
 from batchai_magics.backends.base.registry import load_settings as load
 from batchai_magics.backends.base.registry import save_settings as save
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings, general
 from batchai_magics.errors import UsageError
 

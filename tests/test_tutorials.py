@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.metrics import StepRecord, read_metrics
 from tests.patience import PATIENCE_S
 from tests.world import below, until

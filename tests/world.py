@@ -15,7 +15,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job

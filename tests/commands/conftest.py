@@ -2,7 +2,7 @@ import shlex
 
 import pytest
 
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import carry_out
 from batchai_magics.commands.parsing.parse import parse

@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend, Capabilities, FileRef
 from batchai_magics.backends.local.backend import CAPABILITIES, LocalBackend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec

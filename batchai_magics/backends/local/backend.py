@@ -24,7 +24,7 @@ from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemptio
 from batchai_magics.backends.local.folders import mounts, outputs
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.folders.shares import LocalStorage
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow

@@ -11,7 +11,7 @@ from batchai_magics.backends.base import Spec, WorkspaceSpec
 from batchai_magics.backends.local import refusals as unsupported
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import accounts, clusters, jobs, nodes, resources, showing
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler

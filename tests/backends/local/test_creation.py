@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import WorkspaceSpec
 from batchai_magics.backends.local import deletion
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resources
 from batchai_magics.backends.local.watch import process, stopping
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError

@@ -12,7 +12,7 @@ from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.backends.local import devices
 from batchai_magics.backends.local.folders import mounts
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import migrations
 from batchai_magics.backends.local.state.migrations import NEWEST, copy_of
 from batchai_magics.backends.local.state.store import Store

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, StorageError
@@ -31,7 +31,7 @@ SUBMIT = """
 import sys
 from pathlib import Path
 from batchai_magics import cell
-from batchai_magics.backends.local.opening import LocalSettings
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.jobs.submit import submit

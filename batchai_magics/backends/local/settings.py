@@ -1,0 +1,34 @@
+"""The settings that only the local backend has, below what it opens: all of it needs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from batchai_magics.config import APP, setting
+
+
+def _default_home() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(APP, appauthor=False))
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """The settings of the local backend."""
+
+    home: Path = field(
+        default_factory=_default_home,
+        metadata={"help": "the folder of its state, shares and logs"},
+    )
+    core_quota: int = setting(1000, "cores that all clusters may have together")
+    idle_s: int = setting(300, "seconds that a node of an auto-scale cluster may be idle")
+    container_command: str = setting(
+        "", "what runs containers, such as `podman --runtime runc`; found when empty"
+    )
+    disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
+
+    # BATCHAI_HOME and its like, from before backends had settings of their own.
+    ALSO_GENERAL: ClassVar = ("home", "core_quota", "idle_s", "container_command", "disk_grace_s")
