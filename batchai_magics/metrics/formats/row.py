@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from batchai_magics.metrics.reading.gate import stem
+from batchai_magics.metrics.reading.literals import stem
 from batchai_magics.metrics.reading.memory import Memory
 from batchai_magics.metrics.reading.times import Stamp, wall_time
 from batchai_magics.metrics.reading.view import View

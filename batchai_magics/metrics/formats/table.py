@@ -32,7 +32,8 @@ from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.formats.torch import PYTORCH
-from batchai_magics.metrics.reading.gate import SHORTEST, Gate, spelled_out, stem
+from batchai_magics.metrics.reading.gate import Gate
+from batchai_magics.metrics.reading.literals import SHORTEST, spelled_out, stem
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import Record
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.reading.gate import SHORTEST
+from batchai_magics.metrics.reading.literals import SHORTEST
 from batchai_magics.metrics.reading.word_table import WordTable, words_of
 
 if TYPE_CHECKING:

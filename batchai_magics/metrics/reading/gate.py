@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import product
 from typing import TYPE_CHECKING, Any
+
+from batchai_magics.metrics.reading.literals import SHORTEST, spelled_out, stem
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.reading.word_table import WordTable
-
-SHORTEST = 7
-"""The shortest literal, as a word table has it."""
-
-_CLASSES = {
-    b"#": [b"%d" % digit for digit in range(10)],
-    b"^": [b"\n", b" ", b"\t", b",", b":", b";", b"|", b">", b"#"],
-}
-
-
-def spelled_out(literal: bytes) -> Iterator[bytes]:
-    """The strings that a literal stands for: `#` is any digit, `^` what stands left of a word."""
-    yield from map(b"".join, product(*(_CLASSES.get(bytes([char]), [bytes([char])]) for char in literal)))
-
-
-def stem(literal: bytes) -> bytes:
-    """The part of a literal that is the same in all strings that it stands for."""
-    return literal.strip(b"#^")
 
 
 class Gate:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchai_magics.metrics.reading.gate import SHORTEST
+from batchai_magics.metrics.reading.literals import SHORTEST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
