@@ -8,12 +8,12 @@ from typing import Any
 
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.models import mounts
+from batchai_magics.models import storage
 from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.load import AccountKey
+from batchai_magics.models.storage import AccountKey
 
 FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
-_KEYS = {"afs": mounts.SHARES, "bfs": mounts.CONTAINERS, "nfs": mounts.SERVERS}
+_KEYS = {"afs": storage.SHARES, "bfs": storage.CONTAINERS, "nfs": storage.SERVERS}
 
 
 def with_mounts(
@@ -31,7 +31,7 @@ def with_mounts(
     for text in texts:
         kind, name, path = _parts(text)
         volume = _volume(kind, name, path, account=account, workspace=workspace)
-        volumes = mounts.with_volumes(volumes, {_KEYS[kind]: [volume]})
+        volumes = storage.with_volumes(volumes, {_KEYS[kind]: [volume]})
     return {**fields, "mountVolumes": volumes}
 
 
@@ -50,6 +50,6 @@ def _parts(text: str) -> tuple[str, str, str]:
 def _volume(kind: str, name: str, path: str, *, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
     if kind == "nfs":
         server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
-        return mounts.file_server(server, path)
+        return storage.file_server(server, path)
     owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
-    return mounts.container(owner, name, path) if kind == "bfs" else mounts.share(owner, name, path)
+    return storage.container(owner, name, path) if kind == "bfs" else storage.share(owner, name, path)

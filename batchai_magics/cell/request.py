@@ -19,7 +19,8 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, workspace_id
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import AccountKey, load_wire
+from batchai_magics.models.load import load_wire
+from batchai_magics.models.storage import AccountKey
 from batchai_magics.options.line import split
 
 

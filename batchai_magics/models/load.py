@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.document import parse
 from batchai_magics.models.problems import join
+from batchai_magics.models.storage import AccountKey
 from batchai_magics.models.wire import WireModel
 
 ACCOUNT = "<AZURE_BATCHAI_STORAGE_ACCOUNT>"
@@ -18,17 +18,6 @@ _MISSING = (
     "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
     "or provide storage_{setting} value in batchai section of your az configuration file."
 )
-
-
-@dataclass(frozen=True)
-class AccountKey:
-    """A storage account's name and key, for the placeholders of a file; an empty part was not given."""
-
-    name: str = ""
-    key: str = ""
-
-    def __repr__(self) -> str:
-        return f"AccountKey(name={self.name!r})"
 
 
 def load_wire(

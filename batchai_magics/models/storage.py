@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
 from pydantic import SecretStr, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import AnyText, FileMode, FileUrl, MountPath, Text, VariableName, duplicates
+from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.wire import WireModel
+
+# The keys of `mountVolumes`.
+SHARES, CONTAINERS, SERVERS = "azureFileShares", "azureBlobFileSystems", "fileServers"
 
 
 class ResourceRef(WireModel):
@@ -134,3 +140,42 @@ class SecretVariable(WireModel):
         if self.value and self.value_secret_reference:
             raise ValueError("give one of value and valueSecretReference")
         return self
+
+
+@dataclass(frozen=True)
+class AccountKey:
+    """A storage account's name and key, for the placeholders of a file; an empty part was not given."""
+
+    name: str = ""
+    key: str = ""
+
+    def __repr__(self) -> str:
+        return f"AccountKey(name={self.name!r})"
+
+
+def with_volumes(volumes: Any, more: Mapping[str, Sequence[Mapping[str, Any]]]) -> Any:
+    """`volumes` (what a file says, or nothing) with more of them, by the keys of `mountVolumes`."""
+    if not more:
+        return volumes
+    base = dict(volumes) if isinstance(volumes, Mapping) else {}
+    return {**base, **{key: [*(base.get(key) or ()), *items] for key, items in more.items()}}
+
+
+def share(account: AccountKey, name: str, path: str) -> dict[str, Any]:
+    """A file share of the account, mounted at `path`."""
+    url = f"https://{account.name}.file.core.windows.net/{name}"
+    return {"accountName": account.name, "azureFileUrl": url, "relativeMountPath": path, **_key(account)}
+
+
+def container(account: AccountKey, name: str, path: str) -> dict[str, Any]:
+    """A blob container of the account, mounted at `path`."""
+    return {"accountName": account.name, "containerName": name, "relativeMountPath": path, **_key(account)}
+
+
+def file_server(server: ResourceId, path: str) -> dict[str, Any]:
+    """A file server, mounted at `path`."""
+    return {"fileServer": {"id": str(server)}, "relativeMountPath": path}
+
+
+def _key(account: AccountKey) -> dict[str, Any]:
+    return {"credentials": {"accountKey": account.key}} if account.key else {}

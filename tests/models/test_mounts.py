@@ -1,7 +1,13 @@
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import AccountKey
-from batchai_magics.models.mounts import SHARES, container, file_server, share, with_volumes
-from batchai_magics.models.storage import MountVolumes
+from batchai_magics.models.storage import (
+    SHARES,
+    AccountKey,
+    MountVolumes,
+    container,
+    file_server,
+    share,
+    with_volumes,
+)
 
 SERVER = ResourceId("s", "g", "w", Kind.FILE_SERVER, "nfs")
 ACCOUNT = AccountKey("acc", "k3y")

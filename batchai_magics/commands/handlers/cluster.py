@@ -15,9 +15,9 @@ from batchai_magics.errors import refusal
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import AccountKey, load_wire
-from batchai_magics.models.mounts import with_volumes
+from batchai_magics.models.load import load_wire
 from batchai_magics.models.resources import Cluster, Resource
+from batchai_magics.models.storage import AccountKey, with_volumes
 
 _LESS = "Maximum nodes count must be greater or equal to minimum nodes count"
 

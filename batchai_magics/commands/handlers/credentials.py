@@ -12,7 +12,7 @@ from batchai_magics.backends.base import ACCOUNTS, Backend
 from batchai_magics.commands.context import Context
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, refusal
-from batchai_magics.models.load import AccountKey
+from batchai_magics.models.storage import AccountKey
 
 
 def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:

@@ -11,11 +11,11 @@ from typing import Any
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE, Backend
 from batchai_magics.commands.context import Context
 from batchai_magics.errors import NotFoundError, refusal
-from batchai_magics.models import mounts
+from batchai_magics.models import storage
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import AccountKey
-from batchai_magics.models.mounts import (
+from batchai_magics.models.storage import (
+    AccountKey,
     container,
     file_server,
     share,
@@ -34,9 +34,9 @@ SHARE_MOUNT, CONTAINER_MOUNT = "autoafs", "autobfs"
 def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, owner: ResourceId) -> Any:
     """`volumes` (what the file says) and what the options add; None when there is nothing."""
     added = {
-        mounts.SHARES: _share(arguments, account),
-        mounts.CONTAINERS: _container(arguments, account),
-        mounts.SERVERS: _file_server(arguments, owner),
+        storage.SHARES: _share(arguments, account),
+        storage.CONTAINERS: _container(arguments, account),
+        storage.SERVERS: _file_server(arguments, owner),
     }
     return with_volumes(volumes, {key: [item] for key, item in added.items() if item})
 
@@ -101,8 +101,8 @@ class AutoStorage:
         """The share and the container as mounts."""
         account = AccountKey(self.account, self.key)
         return {
-            mounts.SHARES: [mounts.share(account, SHARE, SHARE_MOUNT)],
-            mounts.CONTAINERS: [mounts.container(account, CONTAINER, CONTAINER_MOUNT)],
+            storage.SHARES: [storage.share(account, SHARE, SHARE_MOUNT)],
+            storage.CONTAINERS: [storage.container(account, CONTAINER, CONTAINER_MOUNT)],
         }
 
 
