@@ -46,16 +46,19 @@ def numbers_of(records: Sequence[Record]) -> dict[str, str]:
     if not records:
         return {}
     summary = summarize(records)
-    rate = summary.total_images_per_sec or summary.images_per_sec
     texts = {
-        "images/sec": f"{rate:,.1f}" if rate else "",
+        "images/sec": _unless_zero(summary.total_images_per_sec or summary.images_per_sec, ",.1f"),
         "by rank": _by_rank(summary.rates or {}),
-        "steps": f"{summary.steps:,}" if summary.steps else "",
+        "steps": _unless_zero(summary.steps, ","),
         "last loss": f"{summary.last_loss:.3f}" if summary.last_loss is not None else "",
         "model": summary.model or "",
         "batch size": str(summary.batch_size_global or ""),
     }
     return {label: text for label, text in texts.items() if text}
+
+
+def _unless_zero(number: float | None, form: str) -> str:
+    return format(number, form) if number else ""
 
 
 def _by_rank(rates: Mapping[int, float]) -> str:

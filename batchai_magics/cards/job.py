@@ -82,10 +82,7 @@ class Card:
         if execution and execution.exit_code is not None:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:
-            present = [state for state in NodeState if self.counts.of(state)]
-            facts["nodes"] = (
-                ", ".join(f"{self.counts.of(state)} {state.value}" for state in present) or "none yet"
-            )
+            facts["nodes"] = _nodes(self.counts)
         return {**facts, **self.numbers}
 
     @property
@@ -99,6 +96,11 @@ class Card:
                 f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}"
             )
         return problems
+
+
+def _nodes(counts: NodeStateCounts) -> str:
+    present = [state for state in NodeState if counts.of(state)]
+    return ", ".join(f"{counts.of(state)} {state.value}" for state in present) or "none yet"
 
 
 def first_failure(job: JobResource) -> RankExit | None:

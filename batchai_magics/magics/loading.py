@@ -79,6 +79,14 @@ def unload(ip: InteractiveShell) -> None:
     for kind, names in _MAGIC_NAMES.items():
         for name in names:
             ip.magics_manager.magics[kind].pop(name, None)
+    _take_away_displays(ip)
+    matchers = ip.Completer.custom_matchers
+    matchers[:] = [
+        matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
+    ]
+
+
+def _take_away_displays(ip: InteractiveShell) -> None:
     if _settle_views in ip.events.callbacks["post_run_cell"]:
         ip.events.unregister("post_run_cell", _settle_views)
     if _WIDGETS in sys.modules:
@@ -88,10 +96,6 @@ def unload(ip: InteractiveShell) -> None:
     for type_name in (_JOB_TYPE, _BOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
     _html(ip).pop(".".join(_RESULT_TYPE), None)
-    matchers = ip.Completer.custom_matchers
-    matchers[:] = [
-        matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
-    ]
 
 
 def _settle_views(result: object = None) -> None:

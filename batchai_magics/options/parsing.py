@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
@@ -28,8 +28,8 @@ def parse_options(
 
 def with_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[str]:
     """`--args --verbose` as `--args=--verbose`: a value may begin with a dash, unless it names an option."""
-    flags = {flag: option for option in options for flag in option.flags if flag.startswith("--")}
-    one_value = {flag for flag, option in flags.items() if option.takes in (Takes.TEXT, Takes.NUMBER)}
+    flags = _long_flags(options)
+    one_value = _long_flags(option for option in options if option.takes in (Takes.TEXT, Takes.NUMBER))
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] in one_value and word.split("=")[0] not in flags:
@@ -37,6 +37,10 @@ def with_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[
         else:
             joined.append(word)
     return joined
+
+
+def _long_flags(options: Iterable[Option]) -> set[str]:
+    return {flag for option in options for flag in option.flags if flag.startswith("--")}
 
 
 class _Parser(argparse.ArgumentParser):

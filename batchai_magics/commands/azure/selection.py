@@ -34,13 +34,16 @@ def all_up(source: str, below: str | None, pattern: str | None) -> list[Copy]:
     if not root.is_dir():
         raise UsageError(f"--source: there is no folder {root.absolute()}")
     base = relative(below or "", "--destination-path", place="share")
-    all_paths = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
-    paths = {path.relative_to(root).as_posix(): path for path in all_paths}
     return [
         Copy(path, f"{base}/{name}".lstrip("/"), path.stat().st_size)
-        for name, path in paths.items()
+        for name, path in _all_below(root).items()
         if _fits(name, pattern) and _is_own_file(path, root)
     ]
+
+
+def _all_below(root: Path) -> dict[str, Path]:
+    paths = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
+    return {path.relative_to(root).as_posix(): path for path in paths}
 
 
 def _is_own_file(path: Path, root: Path) -> bool:

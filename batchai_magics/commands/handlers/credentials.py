@@ -17,17 +17,20 @@ from batchai_magics.models.storage import AccountKey
 
 def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:
     """The account that the line, the environment or the settings name; empty when none does."""
-    env = os.environ if env is None else env
-    known = AccountKey(
-        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
-        env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
-    )
+    known = _known_account(context, os.environ if env is None else env)
     name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
     if key or not name:
         return AccountKey(name, key or known.key)
     if known.key and name == known.name:
         return known
     return AccountKey(name, key_of(context.backend, name) if arguments.storage_account_name else known.key)
+
+
+def _known_account(context: Context, env: Mapping[str, str]) -> AccountKey:
+    return AccountKey(
+        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
+        env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
+    )
 
 
 def key_of(backend: Backend, name: str) -> str:

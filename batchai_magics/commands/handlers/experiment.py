@@ -54,13 +54,17 @@ def _waiting(
         yield len(ended)
     waited_for = {job.id.key for job in jobs}
     left = [job for job in resources.inside(context, id, Kind.JOB) if job.id.key in waited_for]
-    shown = (job for job in left if isinstance(job, JobResource))
-    failed = [job.id.name for job in shown if job.state is ExecutionState.FAILED]
+    failed = _failed(left)
     if failed:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
         message = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"
         raise JobFailedError(message, exit_code=1, hint=hint)
     return left
+
+
+def _failed(resources: Sequence[Resource]) -> list[str]:
+    jobs = (resource for resource in resources if isinstance(resource, JobResource))
+    return [job.id.name for job in jobs if job.state is ExecutionState.FAILED]
 
 
 def ensure(context: Context, id: ResourceId) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ class Report(Table):
         """The summaries."""
         return self.summaries
 
+    def with_files(self, names: Sequence[str]) -> Report:
+        """The same with the name of its file before each row."""
+        rows = tuple((name, *row) for name, row in zip(names, self.rows, strict=True))
+        return replace(self, titles=("file", *self.titles), rows=rows)
+
 
 @dataclass(frozen=True)
 class Readings:
@@ -58,11 +63,9 @@ class Readings:
         """Steps and totals in file order, then the summary; one row a number if tidy."""
         rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
         titles = TIDY_COLUMNS if self.is_tidy else _titles(row for _, row in rows)
-        cells = [tuple(_cell(row.get(title)) for title in titles) for _, row in rows]
-        if len(self.logs) > 1:
-            titles = ("file", *titles)
-            cells = [(name, *values) for (name, _), values in zip(rows, cells, strict=True)]
-        return Report(titles, tuple(cells), tuple(log.summary() for _, log in self.logs))
+        cells = tuple(tuple(_cell(row.get(title)) for title in titles) for _, row in rows)
+        report = Report(titles, cells, tuple(log.summary() for _, log in self.logs))
+        return report.with_files([name for name, _ in rows]) if len(self.logs) > 1 else report
 
     def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
         return _tidy_rows(log) if self.is_tidy else _rows(log)
@@ -104,13 +107,17 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
     yield from () if has_steps else ({_KIND: "line", **row} for row in value_rows(log.records))
     for record in log.records:
         if isinstance(record, StepRecord):
-            yield {_KIND: "step", **{name: getattr(record, name) for name in COLUMNS}}
+            yield {_KIND: "step", **_attributes(record, COLUMNS)}
         elif isinstance(record, TotalRecord):
             yield {_KIND: "total", "rank": record.rank, "images_per_sec": record.images_per_sec}
     summary = log.summary()
     if summary.steady:
-        speed = {name: round(getattr(summary.steady, name), 3) for name in COLUMNS[2:5]}
+        speed = {name: round(value, 3) for name, value in _attributes(summary.steady, COLUMNS[2:5]).items()}
         yield {_KIND: "summary", "step": summary.steps, **speed, "loss": summary.last_loss}
+
+
+def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

@@ -57,13 +57,17 @@ def _spec(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Job
             f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not kept",
             hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
         )
-    with_values = tuple(
-        item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in job.spec.secrets or ()
-    )
-    wire: dict[str, Any] = job.spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
+    wire = _wire_with(job.spec, secrets)
     body = wire["properties"]
     volumes = _keyed(context, body.get("mountVolumes"))
     return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)
+
+
+def _wire_with(spec: JobSpec, secrets: Mapping[str, str]) -> dict[str, Any]:
+    with_values = tuple(
+        item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in spec.secrets or ()
+    )
+    return spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
 
 
 def _keyed(context: Context, volumes: Any) -> Any:

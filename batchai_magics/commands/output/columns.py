@@ -7,6 +7,7 @@ from typing import Any
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
 from batchai_magics.commands.output.listed_files import Blob, SetupFile
+from batchai_magics.commands.output.table import Table
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import ProvisioningState
@@ -18,6 +19,12 @@ Column = tuple[str, Callable[[Any], object]]
 def columns_of(value: Any) -> Sequence[Column]:
     """The columns for values of this kind; none where `az` has no table of its own."""
     return next((columns for kind, columns in _COLUMNS.items() if isinstance(value, kind)), ())
+
+
+def table_of(items: Sequence[Any], columns: Sequence[Column]) -> Table:
+    """The table of the values, one row each, with these columns."""
+    rows = tuple(tuple(cell(item) for _, cell in columns) for item in items)
+    return Table(tuple(title for title, _ in columns), rows)
 
 
 def _state(resource: Cluster | JobResource) -> str:

@@ -62,7 +62,7 @@ class Result:
     @cached_property
     def table(self) -> Table:
         """Its table: the kind's own columns, or the data's fields."""
-        from batchai_magics.commands.output.columns import columns_of
+        from batchai_magics.commands.output.columns import columns_of, table_of
 
         if self.query:
             return of_data(self.data, is_query=True)
@@ -70,10 +70,7 @@ class Result:
             return self.shown.to_table()
         items = list(self.shown) if isinstance(self.shown, (list, tuple)) else [self.shown]
         columns = columns_of(items[0]) if items else ()
-        if not columns:
-            return of_data(self.data)
-        rows = tuple(tuple(cell(item) for _, cell in columns) for item in items)
-        return Table(tuple(title for title, _ in columns), rows)
+        return table_of(items, columns) if columns else of_data(self.data)
 
     def to_text(self, output: str) -> Text:
         """The result in one of the formats of `-o`, without a newline at the end."""

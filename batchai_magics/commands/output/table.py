@@ -21,9 +21,9 @@ class Table:
         if not self.titles:
             return ""
         cells = self.texts
-        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in range(len(self.titles))]
         columns = range(len(self.titles))
-        is_number = [all(row[i] is None or _is_number(row[i]) for row in self.rows) for i in columns]
+        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in columns]
+        is_number = [all(_is_number_or_none(row[i]) for row in self.rows) for i in columns]
         lines = [self.titles, ["-" * width for width in widths], *cells]
         return "\n".join(_line(line, widths, is_number) for line in lines)
 
@@ -58,11 +58,15 @@ def of_data(data: Any, *, is_query: bool = False) -> Table:
     items = data if isinstance(data, list) else [data]
     if not items:
         return Table((), ())
-    if all(isinstance(item, Mapping) for item in items):
+    if _are_all(items, Mapping):
         return _of_objects([_scalars(item, is_query=is_query) for item in items])
-    if all(isinstance(item, list) for item in items):
+    if _are_all(items, list):
         return _of_lists(items)
     return Table(("Result",), tuple((item,) for item in items))
+
+
+def _are_all(items: Sequence[Any], kind: type) -> bool:
+    return all(isinstance(item, kind) for item in items)
 
 
 def _of_objects(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -90,8 +94,8 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]
     ).rstrip()
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+def _is_number_or_none(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
 
 def _cell(value: Any) -> str:
