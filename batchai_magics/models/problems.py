@@ -1,13 +1,16 @@
-"""pydantic's complaints, said in the words of job.json: wire paths, and a guess for a misspelt key."""
+"""A model as the wire has it, and pydantic's complaints in those words: paths, a guess for a misspelt key."""
 
 from __future__ import annotations
 
+import enum
+import typing
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 
 from batchai_magics.errors import Problem, did_you_mean
-from batchai_magics.models.shape import holds, model_at, wire_fields
 
 _LONGEST = 60
 _MESSAGES = {
@@ -77,3 +80,43 @@ def _describe(value: Any) -> str:
     names = {dict: "an object", list: "a list", type(None): "null", bool: str(value).lower()}
     text = names.get(type(value), repr(value))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def wire_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The model's fields by the key that JSON has for them: `nodeCount`."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
+def inner_model(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of the object, or of the objects in the list, that the field holds."""
+    return next((kind for kind in _classes(field.annotation) if issubclass(kind, BaseModel)), None)
+
+
+def inner_enum(field: FieldInfo) -> type[enum.Enum] | None:
+    """The enum that the field's text is one of."""
+    return next((kind for kind in _classes(field.annotation) if issubclass(kind, enum.Enum)), None)
+
+
+def holds(field: FieldInfo, kind: type) -> bool:
+    """Whether the field's value can be a `kind`: a SecretStr, a number."""
+    return any(issubclass(inner, kind) for inner in _classes(field.annotation))
+
+
+def model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:
+    """The model of the object at `location` below `model`."""
+    for part in location:
+        if isinstance(part, int):
+            continue
+        field = wire_fields(model).get(part)
+        inner = inner_model(field) if field else None
+        if inner is None:
+            return None
+        model = inner
+    return model
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _classes(argument)

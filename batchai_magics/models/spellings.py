@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from batchai_magics.errors import Problem, did_you_mean
-from batchai_magics.models.problems import join
-from batchai_magics.models.shape import inner_enum, inner_model, wire_fields
+from batchai_magics.models.problems import inner_enum, inner_model, join, wire_fields
 
 
 @dataclass(frozen=True)
