@@ -80,8 +80,8 @@ def _line(view: View, text: bytes, end_offset: int) -> Line:
     rank = rank_of(prefix) if view.rank is None else view.rank
     memory = view.memories.of(rank)
     stamp = _stamp(text[:begin], lead[0] if lead else b"", memory) or view.tag_stamp
-    told = view.clock.at(end_offset) if view.clock else None
-    return Line(text[lead.end() if lead else begin :], rank, end_offset, memory, told, stamp)
+    clock_time = view.clock.at(end_offset) if view.clock else None
+    return Line(text[lead.end() if lead else begin :], rank, end_offset, memory, clock_time, stamp)
 
 
 def _stamp(prefix: bytes, lead: bytes, memory: Memory) -> Stamp | None:

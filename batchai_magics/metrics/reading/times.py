@@ -51,34 +51,34 @@ class Clock:
         return self.times[place - 1] if place else None
 
 
-def wall_time(stamp: Stamp | None, told: float | None) -> float | None:
-    """The time of a line by its stamp and by what is known otherwise; the better one of both."""
-    if stamp is None or (told is not None and not stamp.is_exact):
-        return told
+def wall_time(stamp: Stamp | None, clock_time: float | None) -> float | None:
+    """The time of a line by its stamp or by the clock, whichever is more exact."""
+    if stamp is None or (clock_time is not None and not stamp.is_exact):
+        return clock_time
     return stamp.seconds
 
 
 def stamp_in(text: bytes) -> Stamp | None:
     """The first stamp in a prefix or a tag, None without one."""
     for kind in _KINDS:
-        found = kind.search(text)
-        if found:
-            return _stamp(found, int(found["year"]))
+        match = kind.search(text)
+        if match:
+            return _stamp(match, int(match["year"]))
     return None
 
 
 def stamp_of_glog(text: bytes, year: int | None) -> Stamp | None:
     """The stamp at the start of glog's and absl's lines, whose year the file's first line may have told."""
-    found = _GLOG.match(text)
-    if found is None or (found["year"] is None and year is None):
+    match = _GLOG.match(text)
+    if match is None or (match["year"] is None and year is None):
         return None
-    return _stamp(found, int(found["year"] or year or 0))
+    return _stamp(match, int(match["year"] or year or 0))
 
 
 def month_of_glog(text: bytes) -> int:
     """The month of a line of glog's, 0 for other text."""
-    found = _GLOG.match(text)
-    return int(found["month"]) if found else 0
+    match = _GLOG.match(text)
+    return int(match["month"]) if match else 0
 
 
 def moment(value: object) -> Stamp | None:
@@ -95,8 +95,8 @@ def moment(value: object) -> Stamp | None:
     return None
 
 
-def _stamp(found: re.Match[bytes], year: int) -> Stamp | None:
-    groups = found.groupdict()
+def _stamp(match: re.Match[bytes], year: int) -> Stamp | None:
+    groups = match.groupdict()
     name, zone = groups["month"], groups.get("zone")
     fraction_s = float(b"0.%b" % (groups["fraction"] or b"0"))
     try:
