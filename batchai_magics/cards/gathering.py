@@ -48,7 +48,7 @@ def numbers_of(records: Sequence[Record]) -> dict[str, str]:
     summary = summarize(records)
     texts = {
         "images/sec": _unless_zero(summary.total_images_per_sec or summary.images_per_sec, ",.1f"),
-        "by rank": _by_rank(summary.rates or {}),
+        "by rank": _by_rank(summary.rates),
         "steps": _unless_zero(summary.steps, ","),
         "last loss": f"{summary.last_loss:.3f}" if summary.last_loss is not None else "",
         "model": summary.model or "",
@@ -61,8 +61,8 @@ def _unless_zero(number: float | None, form: str) -> str:
     return format(number, form) if number else ""
 
 
-def _by_rank(rates: Mapping[int, float]) -> str:
-    if len(rates) < 2:
+def _by_rank(rates: Mapping[int, float] | None) -> str:
+    if not rates or len(rates) < 2:
         return ""
     if len(rates) > MOST_RATES:
         return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"

@@ -51,7 +51,7 @@ def split_at_cursor(text: str) -> tuple[list[str], str] | None:
 def _wanted(words: Sequence[str], options: Sequence[Option]) -> Option | None:
     """The option, or the positional word, whose value may come next."""
     positional = next((option for option in options if option.is_positional), None)
-    flagged = _last_flagged(words, [option for option in options if not option.is_positional])
+    flagged = _last_flagged(words, options)
     if flagged and _takes_more(flagged, is_first=words[-1] in flagged.flags):
         return flagged
     return positional if positional and _takes_more(positional, is_first=not words) else None
@@ -59,7 +59,7 @@ def _wanted(words: Sequence[str], options: Sequence[Option]) -> Option | None:
 
 def _last_flagged(words: Sequence[str], options: Sequence[Option]) -> Option | None:
     """The option whose flag stands last among the words."""
-    by_flag = {flag: option for option in options for flag in option.flags}
+    by_flag = {flag: option for option in options for flag in option.flags if not option.is_positional}
     return next((by_flag[word] for word in reversed(words) if word in by_flag), None)
 
 

@@ -17,7 +17,7 @@ from batchai_magics.models.storage import AccountKey
 
 def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:
     """The account that the line, the environment or the settings name; empty when none does."""
-    known = _known_account(context, os.environ if env is None else env)
+    known = _known_account(context, env)
     name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
     if key or not name:
         return AccountKey(name, key or known.key)
@@ -26,7 +26,8 @@ def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | 
     return AccountKey(name, key_of(context.backend, name) if arguments.storage_account_name else known.key)
 
 
-def _known_account(context: Context, env: Mapping[str, str]) -> AccountKey:
+def _known_account(context: Context, env: Mapping[str, str] | None) -> AccountKey:
+    env = os.environ if env is None else env
     return AccountKey(
         env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
         env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,

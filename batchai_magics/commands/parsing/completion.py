@@ -93,7 +93,7 @@ def paths(fragment: str) -> list[str]:
     parent = Path(folder or ("/" if fragment.startswith("/") else ".")).expanduser()
     if not parent.is_dir():
         return []
-    base = f"{folder}/" if "/" in fragment else ""
+    base = fragment.removesuffix(start)
     items = sorted(item for item in parent.iterdir() if item.name.startswith(start))
     return [f"{base}{item.name}{'/' if item.is_dir() else ''}" for item in items]
 
