@@ -297,8 +297,8 @@ def test_a_preempted_busy_node_is_replaced_and_its_job_starts_again(still: Still
     assert (leaving, kept) == (a._replace(state=LEAVING), b)
     assert (new.cluster, new.ordinal, new.state, new.since) == (cluster.key, 2, PREPARING, NOW)
     assert still.state(job)["stop"] == "requeue"
-    (row,) = still.rows("SELECT target FROM cluster WHERE key = ?", cluster.key)
-    assert row["target"] == 2
+    (row,) = still.rows("SELECT target, next_ordinal FROM cluster WHERE key = ?", cluster.key)
+    assert tuple(row) == (2, 3)
 
 
 def test_forgetting_the_nodes_of_a_cluster_keeps_all_others(still: Still, cluster) -> None:

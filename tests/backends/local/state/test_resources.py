@@ -1,0 +1,151 @@
+"""The rows of resources: found, listed, written, forgotten, and the words for those that are missing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from batchai_magics.backends.base import Page
+from batchai_magics.backends.local.state import resources
+from batchai_magics.backends.local.state.resources import ResourceRow
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.backends.local.still import Still
+
+NOW = 1_767_323_045.0
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "time", SimpleNamespace(time=lambda: NOW))
+
+
+def put(still: Still, id: ResourceId, spec: str = "{}") -> ResourceRow:
+    """Writes a resource down; gives it as it must be read."""
+    with still.store.write() as db:
+        resources.insert(db, id, spec=spec, fingerprint=f"print of {id.name}")
+    (row,) = still.rows("SELECT max(seq) AS seq FROM resource")
+    return ResourceRow(id, spec, f"print of {id.name}", NOW, row["seq"])
+
+
+def job(still: Still, name: str) -> ResourceId:
+    return still.experiment.child(Kind.JOB, name)
+
+
+def test_a_resource_is_read_as_it_was_written(still: Still) -> None:
+    id = still.workspace.child(Kind.EXPERIMENT, "Mixed")
+    row = put(still, id, '{"a": 1}')
+    (raw,) = still.rows("SELECT * FROM resource WHERE seq = ?", row.seq)
+    assert dict(raw) == {
+        "seq": row.seq,
+        "key": str(id).lower(),
+        "id": str(id),
+        "kind": Kind.EXPERIMENT.value,
+        "parent": str(still.workspace).lower(),
+        "spec": '{"a": 1}',
+        "fingerprint": "print of Mixed",
+        "created": NOW,
+    }
+    with still.store.read() as db:
+        found = resources.find(db, ResourceId.parse(str(id).replace("Mixed", "mIXED")))
+        assert found == resources.get(db, id) == resources.by_key(db, id.key) == row
+        assert str(found.id) == str(id)  # in the case that it was given in
+        assert resources.find(db, still.workspace.child(Kind.EXPERIMENT, "nope")) is None
+        assert resources.some(db, [id, job(still, "nope")]) == [row]
+
+
+def test_pages_are_in_the_order_of_making_and_one_longer_than_asked(still: Still) -> None:
+    rows = [put(still, job(still, name)) for name in ("d", "c", "b", "a")]
+    put(still, still.workspace.child(Kind.EXPERIMENT, "f"))
+    put(still, still.workspace.child(Kind.EXPERIMENT, "f").child(Kind.JOB, "elsewhere"))
+
+    def told(page: Page) -> list[ResourceRow]:
+        with still.store.read() as db:
+            return resources.children(db, still.experiment, Kind.JOB, page)
+
+    assert told(Page()) == rows
+    assert told(Page(size=2)) == rows[:3]
+    assert told(Page(size=4)) == rows
+    assert told(Page(size=0)) == rows[:1]
+    assert told(Page(after=str(rows[0].seq))) == rows[1:]
+    assert told(Page(size=1, after=str(rows[1].seq))) == rows[2:]
+    assert told(Page(after=str(rows[3].seq))) == []
+
+
+def test_a_page_of_one_kind_holds_no_other(still: Still) -> None:
+    server = put(still, still.workspace.child(Kind.FILE_SERVER, "nfs"))
+    with still.store.read() as db:
+        assert resources.children(db, still.workspace, Kind.FILE_SERVER, Page()) == [server]
+        (experiment,) = resources.children(db, still.workspace, Kind.EXPERIMENT, Page())
+    assert experiment.id == still.experiment
+
+
+def test_workspaces_are_listed_in_their_group_and_all_together(still: Still) -> None:
+    beside = put(still, ResourceId.parse(f"{still.workspace}0"))
+    away = put(still, ResourceId.parse(str(still.workspace).replace("/g/", "/h/")))
+    with still.store.read() as db:
+        first = resources.get(db, still.workspace)
+        assert resources.workspaces(db) == [first, beside, away]
+        for inside in (still.workspace, still.experiment):
+            assert resources.children(db, inside, Kind.WORKSPACE, Page()) == [first, beside]
+        assert resources.children(db, away.id, Kind.WORKSPACE, Page()) == [away]
+
+
+def test_what_a_resource_is_listed_under(still: Still) -> None:
+    group = "/subscriptions/s/resourcegroups/g/providers/microsoft.batchai"
+    assert resources.parent_key(still.workspace) == group
+    assert resources.parent_key(still.experiment) == f"{group}/workspaces/w"
+    odd = ResourceId.parse(str(still.workspace).replace("/w", "/W"))
+    assert resources.parent_key(odd) == group
+
+
+def test_what_is_inside_is_told_innermost_first(still: Still) -> None:
+    a = put(still, job(still, "a"))
+    put(still, ResourceId.parse(f"{still.workspace}0"))
+    put(still, still.workspace.child(Kind.EXPERIMENT, "e0"))
+    with still.store.read() as db:
+        assert resources.inside(db, still.experiment) == [a.id, still.experiment]
+        assert resources.inside(db, a.id) == [a.id]
+        assert resources.inside(db, job(still, "nope")) == []
+
+
+def test_a_description_changes_alone(still: Still) -> None:
+    a, b = put(still, job(still, "a")), put(still, job(still, "b"))
+    with still.store.write() as db:
+        resources.change_spec(db, a.id, "new")
+        assert resources.some(db, [a.id, b.id]) == [a._replace(spec="new"), b]
+        resources.delete(db, a.id.key)
+        assert resources.some(db, [a.id, b.id]) == [b]
+
+
+def refused(still: Still, id: ResourceId) -> tuple[str, str, str]:
+    with pytest.raises(NotFoundError) as caught, still.store.read() as db:
+        resources.get(db, id)
+    return caught.value.code, caught.value.message, caught.value.hint
+
+
+def test_what_is_missing_is_told_with_the_newest_names_that_are_there(still: Still) -> None:
+    for number in range(9):
+        put(still, job(still, f"j{number}"))
+    put(still, still.workspace.child(Kind.EXPERIMENT, "f"))
+    put(still, still.workspace.child(Kind.EXPERIMENT, "f").child(Kind.JOB, "elsewhere"))
+    code, message, hint = refused(still, job(still, "nope"))
+    assert (code, message) == ("JobNotFound", "The specified job nope is not found")
+    names = [f"j{number}" for number in range(8, 0, -1)]
+    assert [hint.find(name) for name in names] == sorted(hint.find(name) for name in names)
+    assert all(name in hint for name in names)
+    assert "j0" not in hint
+    assert "elsewhere" not in hint
+
+
+def test_the_outermost_that_is_missing_is_told(still: Still) -> None:
+    nowhere = ResourceId.parse(f"{still.workspace}9")
+    inside = nowhere.child(Kind.EXPERIMENT, "x")
+    for id in (nowhere, inside, inside.child(Kind.JOB, "j")):
+        code, message, hint = refused(still, id)
+        assert (code, message) == ("WorkspaceNotFound", "The specified workspace w9 is not found")
+        assert "w" in hint
+    code, message, hint = refused(still, still.workspace.child(Kind.EXPERIMENT, "x").child(Kind.JOB, "j"))
+    assert (code, message) == ("ExperimentNotFound", "The specified experiment x is not found")
+    assert "e" in hint
