@@ -132,11 +132,16 @@ def _with_volumes(body: dict[str, Any], volumes: Any) -> dict[str, Any]:
 
 def _scale(arguments: Namespace) -> dict[str, Any] | None:
     """What -t, --min and --max say together; None when they say nothing."""
-    target, least, most = arguments.target, arguments.min, arguments.max
-    if least is None and most is None:
+    target, bounds = arguments.target, (arguments.min, arguments.max)
+    if bounds == (None, None):
         return None if target is None else {"manual": {"targetNodeCount": target}}
-    if least is None or most is None:
+    if None in bounds:
         raise refusal("You need to either provide both min and max node counts or not provide any of them")
+    return _between(*bounds, target)
+
+
+def _between(least: int, most: int, target: int | None) -> dict[str, Any]:
+    """Auto-scale between two counts; a fixed one where they are the same."""
     if most < least:
         raise refusal(_LESS)
     if least == most and target in (None, least):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from batchai_magics.backends.base import SETUP_LOGS, Backend, FileRef, OutputFile
+from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef, OutputFile
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
@@ -44,15 +44,21 @@ def _streaming(backend: Backend, file: FileRef) -> Parts:
     listed = _find(backend, file)
     missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
     yield Said(_found_line(listed) if listed else missing)
-    for event in events(backend, file.job, files=(file,)):
-        if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
-            if not listed:
-                listed = _find(backend, file) or OutputFile(file.path, False, event.chunk.size)
-                yield Said(_found_line(listed))
-            yield Logged(event.chunk.data)
+    for chunk in _chunks(backend, file):
+        if not listed:
+            listed = _find(backend, file) or OutputFile(file.path, False, chunk.size)
+            yield Said(_found_line(listed))
+        yield Logged(chunk.data)
     if not (listed or _find(backend, file)):
         yield Said(f'The file "{file.path}" not found for the completed job.')
     yield Ended(0)
+
+
+def _chunks(backend: Backend, file: FileRef) -> Iterator[Chunk]:
+    """The pieces of the file that hold something, as they come."""
+    for event in events(backend, file.job, files=(file,)):
+        if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
+            yield event.chunk
 
 
 def _find(backend: Backend, file: FileRef) -> OutputFile | None:

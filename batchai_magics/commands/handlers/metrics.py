@@ -63,8 +63,8 @@ class Readings:
         """Steps and totals in file order, then the summary; one row a number if tidy."""
         rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
         titles = TIDY_COLUMNS if self.is_tidy else _titles(row for _, row in rows)
-        cells = tuple(tuple(_cell(row.get(title)) for title in titles) for _, row in rows)
-        report = Report(titles, cells, tuple(log.summary() for _, log in self.logs))
+        summaries = tuple(log.summary() for _, log in self.logs)
+        report = Report(titles, tuple(_cells(row, titles) for _, row in rows), summaries)
         return report.with_files([name for name, _ in rows]) if len(self.logs) > 1 else report
 
     def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
@@ -102,9 +102,13 @@ def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return (*COLUMNS, *others, _KIND)
 
 
+def _cells(row: Mapping[str, Any], titles: Iterable[str]) -> tuple[Any, ...]:
+    return tuple(_cell(row.get(title)) for title in titles)
+
+
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    has_steps = any(isinstance(record, StepRecord) for record in log.records)
-    yield from () if has_steps else ({_KIND: "line", **row} for row in value_rows(log.records))
+    if not any(isinstance(record, StepRecord) for record in log.records):
+        yield from _value_rows(log)
     for record in log.records:
         if isinstance(record, StepRecord):
             yield {_KIND: "step", **_attributes(record, COLUMNS)}
@@ -114,6 +118,10 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
     if summary.steady:
         speed = {name: round(value, 3) for name, value in _attributes(summary.steady, COLUMNS[2:5]).items()}
         yield {_KIND: "summary", "step": summary.steps, **speed, "loss": summary.last_loss}
+
+
+def _value_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
+    return ({_KIND: "line", **row} for row in value_rows(log.records))
 
 
 def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
