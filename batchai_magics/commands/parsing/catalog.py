@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from batchai_magics.commands.parsing import shared_options as o
+from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.rows import azure, cluster, files, job, storage, workspace
 from batchai_magics.commands.parsing.tree import OUTPUTS, Command
 from batchai_magics.options.option import Later, Live, Option, Takes

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from batchai_magics.commands.parsing.arguments import options_of
 from batchai_magics.commands.parsing.catalog import COMMANDS
 from batchai_magics.commands.parsing.dialect import modern, old_flags, old_words
-from batchai_magics.commands.parsing.shared_options import options_of
 from batchai_magics.commands.parsing.tree import below, leading
 from batchai_magics.models.ids import Kind
 from batchai_magics.options.completion import Expected, expected_after

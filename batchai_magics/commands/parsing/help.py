@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from batchai_magics.commands.parsing.arguments import options_of
 from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
-from batchai_magics.commands.parsing.shared_options import options_of
 from batchai_magics.commands.parsing.tree import PROGRAM, Command, below
 from batchai_magics.options.help import Text, option_sections, section
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from batchai_magics.commands.parsing import shared_options as o
+from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
 from batchai_magics.commands.parsing.dialect import modern, old_words
 from batchai_magics.commands.parsing.help import command_help, group_help

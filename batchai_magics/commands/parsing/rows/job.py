@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.commands.parsing import shared_options as o
+from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.tree import Command
 from batchai_magics.options.option import Live, Option, Takes
 
