@@ -62,10 +62,13 @@ class Readings:
     def to_table(self) -> Table:
         """Steps and totals in file order, then the summary; one row a number if tidy."""
         rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
-        titles = TIDY_COLUMNS if self.is_tidy else _titles(row for _, row in rows)
-        summaries = tuple(log.summary() for _, log in self.logs)
-        report = Report(titles, tuple(_cells(row, titles) for _, row in rows), summaries)
+        report = self._report([row for _, row in rows])
         return report.with_files([name for name, _ in rows]) if len(self.logs) > 1 else report
+
+    def _report(self, rows: Sequence[Mapping[str, Any]]) -> Report:
+        titles = TIDY_COLUMNS if self.is_tidy else _titles(rows)
+        summaries = tuple(log.summary() for _, log in self.logs)
+        return Report(titles, tuple(_cells(row, titles) for row in rows), summaries)
 
     def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
         return _tidy_rows(log) if self.is_tidy else _rows(log)
