@@ -307,3 +307,10 @@ def test_forgetting_the_nodes_of_a_cluster_keeps_all_others(still: Still, cluste
     with still.store.write() as db:
         nodes.delete_of(db, cluster.key)
     assert table(still) == kept
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_every_new_node_takes_a_number(still: Still, cluster, count: int) -> None:
+    still.resize(cluster, count)
+    (row,) = still.rows("SELECT next_ordinal FROM cluster WHERE key = ?", cluster.key)
+    assert row["next_ordinal"] == count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -123,4 +124,58 @@ def test_a_cluster_that_begins_to_scale_keeps_its_nodes_within_the_new_bounds(
     assert len(still.nodes(cluster)) == left
     (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
     assert ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings == patch.scale_settings
+    assert adjusted(still, cluster) == left
+
+
+def bounds(still: Still) -> dict[str, tuple[int | None, int | None]]:
+    rows = still.rows("SELECT key, minimum, maximum FROM cluster")
+    return {row["key"].rpartition("/")[2]: (row["minimum"], row["maximum"]) for row in rows}
+
+
+def test_a_cluster_has_bounds_while_it_scales_by_itself_and_no_other_cluster_gets_them(still: Still) -> None:
+    cluster = still.cluster(scale=manual(2))
+    still.cluster("other", scale=auto(1, 3))
+    scaling.resize(still.store, cluster, patch_of(auto(0, 4)), core_quota=20)
+    assert bounds(still) == {"c": (0, 4), "other": (1, 3)}
+    scaling.resize(still.store, cluster, patch_of(manual(2)), core_quota=20)
+    assert bounds(still) == {"c": (None, None), "other": (1, 3)}
+    assert scaling_of(still, cluster) == patch_of(manual(2)).scale_settings
+
+
+def patch_of(scale: dict[str, object]) -> ClusterPatch:
+    return ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
+
+
+def scaling_of(still: Still, cluster: ResourceId) -> object:
+    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
+    return ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings
+
+
+@pytest.mark.parametrize(
+    ("scale", "stop"),
+    [
+        (auto(0, 1), "requeue"),
+        (manual(1), "requeue"),
+        (manual(1, "terminate"), "terminate"),
+        (manual(1, "waitforjobcompletion"), ""),
+    ],
+)
+def test_jobs_whose_nodes_have_to_go_are_told_what_was_asked_for(still: Still, scale, stop: str) -> None:
+    cluster = still.cluster(scale=manual(2))
+    guid = still.state(still.job())["guid"]
+    still.change("UPDATE node SET state = 'running', job = ?, since = ordinal", guid)
+    stopped = scaling.resize(still.store, cluster, patch_of(scale), core_quota=20)
+    assert stopped == ([guid] if stop else [])
+    (row,) = still.rows("SELECT stop FROM job")
+    assert row["stop"] == stop
+    assert list(still.nodes(cluster).values()) == ["leaving", "running"]
+
+
+@pytest.mark.parametrize(("now", "left"), [(3600.0, 1), (3600.5, 0)])
+def test_a_node_may_be_idle_for_exactly_as_long_as_allowed(
+    still: Still, monkeypatch, now: float, left: int
+) -> None:
+    cluster = grown(still, "fresh")
+    still.change("UPDATE node SET since = 0")
+    monkeypatch.setattr(scaling, "time", SimpleNamespace(time=lambda: now))
     assert adjusted(still, cluster) == left
