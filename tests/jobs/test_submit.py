@@ -181,7 +181,7 @@ def test_the_quota_is_that_of_the_settings(tmp_path):
 
 def test_the_idle_time_is_that_of_the_settings(tmp_path):
     backend = open_backend(Settings(sections={"local": LocalSettings(home=tmp_path / "home", idle_s=7)}))
-    assert backend.limits.idle_s == 7
+    assert backend.settings.idle_s == 7
     backend.close()
 
 
