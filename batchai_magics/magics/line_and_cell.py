@@ -10,7 +10,6 @@ from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from batchai_magics.magics.completion import offers, warming_up, written
-from batchai_magics.options.help import Text
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.parsing.completion import Lookup
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
+    from batchai_magics.options.help import Text
 
 
 @magics_class
@@ -40,6 +40,7 @@ class BatchAIMagics(Magics):
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import parse
         from batchai_magics.cell.options import HelpRequested
+        from batchai_magics.options.help import Text
 
         settings = self.context.settings
         try:
@@ -74,6 +75,7 @@ class BatchAIMagics(Magics):
     def az(self, line: str) -> Any:
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
         from batchai_magics.commands.parsing.parse import of_az
+        from batchai_magics.options.help import Text
 
         words = of_az(self._words(line))
         return words if isinstance(words, Text) else self._run(words)
@@ -134,6 +136,7 @@ class BatchAIMagics(Magics):
         from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, run, with_place
         from batchai_magics.errors import refusal
         from batchai_magics.magics.following import follow, tell
+        from batchai_magics.options.help import Text
 
         invocation = parse(words)
         if isinstance(invocation, Text):
