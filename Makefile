@@ -6,11 +6,15 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
+# Tests run in processes that share nothing: `make test PYTEST_ARGS=-n0` runs them in one.
+AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
 FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* batchai_magics/widgets/frontend/*/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 
+CLIENTS := $(patsubst tests/server/clients/%.txt,.clients/%,$(wildcard tests/server/clients/*.txt))
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint lab bench mutants clean
+.PHONY: help clients demo test test-fast lint lab bench mutants clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -18,11 +22,13 @@ help:  ## list the targets
 demo: $(VENV)/demo.installed  ## run the quickstart notebook: 2 nodes, 4 processes, results in out/
 	@$(BIN)/python notebooks/run.py --out out
 
-test: $(VENV)/test.installed  ## run all tests
-	@$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+test: $(VENV)/test.installed $(if $(CI),clients)  ## run all tests
+	@$(BIN)/python -m pytest -q $(AT_ONCE) $(PYTEST_ARGS)
+
+clients: $(addsuffix .installed,$(CLIENTS))  ## make the genuine clients of Batch AI that tests drive, each with a venv
 
 test-fast: $(VENV)/test.installed  ## run the tests that start no process and no browser: a minute
-	@$(BIN)/python -m pytest -q -n auto -m "not slow" --hypothesis-profile=quick $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q $(AT_ONCE) -m "not slow" --hypothesis-profile=quick $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, where npm is there, the front end
 	@$(BIN)/ruff check
@@ -40,7 +46,7 @@ mutants: $(VENV)/mutants.installed node_modules/installed  ## try small errors i
 	@$(BIN)/python -m tests.mutants $(MUTANTS)
 
 clean:  ## remove everything that make has made
-	rm -rf $(VENV) node_modules mutants out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .clients node_modules mutants out dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf batchai_magics/widgets/static
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
@@ -56,6 +62,12 @@ $(VENV)/bin/pip:
 	  { echo "make: $(PYTHON) has no ensurepip: install python3-venv (Debian: apt install python3-venv)"; exit 1; }
 	@echo "make: creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
+
+.clients/%.installed: tests/server/clients/%.txt
+	@echo "make: installing the genuine client $*"
+	@mkdir -p $(@D) && $(PYTHON) -m venv .clients/$*
+	@.clients/$*/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@touch $@
 
 node_modules/installed: package-lock.json
 	@if command -v npm >/dev/null; then npm ci --silent --ignore-scripts --no-audit --no-fund; fi

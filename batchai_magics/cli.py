@@ -12,10 +12,11 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from batchai_magics.commands.output.result import Result
     from batchai_magics.commands.output.stream import Logged, Said, Stream
+    from batchai_magics.commands.output.terminal import TerminalText
     from batchai_magics.commands.parsing.parse import Invocation
     from batchai_magics.commands.run import Pending
 
@@ -56,7 +57,7 @@ def _begin() -> None:
 
 def _answered(words: list[str]) -> int:
     """Runs a command line; an error becomes a message and an exit code."""
-    from batchai_magics.errors import BatchAIError
+    from batchai_magics.errors import BatchAIError, visible_lines
 
     try:
         code = _run(words)
@@ -69,7 +70,7 @@ def _answered(words: list[str]) -> int:
     except BatchAIError as error:
         return _fail(f"ERROR: {error}", error.exit_code, words)
     except Exception as error:  # noqa: BLE001  a defect of ours: told in a line, in full with --debug
-        message = f"ERROR: unexpected {type(error).__name__}: {error}"
+        message = visible_lines(f"ERROR: unexpected {type(error).__name__}: {error}")
         return _fail(f"{message}\nRun it again with --debug to see where.", 1, words)
 
 
@@ -91,9 +92,15 @@ def _run(words: list[str]) -> int:
 
         print(__version__)
         return 0
+    if words[:1] == ["serve"]:
+        from batchai_magics.server.command import main as serve
+
+        return serve(words[1:])
     invocation = parse(words)
     if isinstance(invocation, Text):
         print(invocation)
+        if set(words) <= {"-h", "--help"}:
+            print("    serve       : Serve this machine's jobs to a team.")
         return 0
     _confirm(invocation)
     return _carry_out(invocation)
@@ -151,14 +158,20 @@ def _print_result(result: Result, output: str | None) -> None:
     from batchai_magics.commands.output.render import colored
 
     output = output or ("table" if isinstance(result.value, Choice) else "json")
-    text = result.to_text(output)
-    if text:
-        print(colored(text) if output == "jsonc" and sys.stdout.isatty() else text)
+    is_colored = output == "jsonc" and sys.stdout.isatty()
+    is_empty = True
+    for piece in filter(None, result.pieces(output)):
+        sys.stdout.write(colored(piece) if is_colored else piece)
+        is_empty = False
+    if not is_empty:
+        print()
 
 
 def _tell(notes: Sequence[str]) -> None:
+    from batchai_magics.errors import visible_lines
+
     for note in notes:
-        print(note, file=sys.stderr)
+        print(visible_lines(note), file=sys.stderr)
 
 
 def _keep(invocation: Invocation) -> None:
@@ -176,28 +189,38 @@ def _follow(stream: Stream) -> int:
 
     from batchai_magics.commands.output.stream import Ended
 
-    code = 0
+    code, texts = 0, _terminal_texts()
     try:
         with closing(stream.parts) as parts:
             for part in parts:
                 if isinstance(part, Ended):
                     code = code or part.exit_code
                 else:
-                    _print(part)
+                    _print(part, texts)
     except KeyboardInterrupt:
         print(f"\n{stream.farewell}", file=sys.stderr)
         return INTERRUPTED
     return code
 
 
-def _print(part: Said | Logged) -> None:
+def _terminal_texts() -> dict[bool, TerminalText]:
+    """What stands between a log and a terminal, by whether it goes to stderr; a pipe gets it as it is."""
+    from batchai_magics.commands.output.terminal import TerminalText
+
+    streams = {False: sys.stdout, True: sys.stderr}
+    return {is_error: TerminalText() for is_error, stream in streams.items() if stream.isatty()}
+
+
+def _print(part: Said | Logged, texts: Mapping[bool, TerminalText]) -> None:
     from batchai_magics.commands.output.stream import Said
+    from batchai_magics.errors import visible_lines
 
     if isinstance(part, Said):
-        print(part.text, file=sys.stderr, flush=True)
+        print(visible_lines(part.text), file=sys.stderr, flush=True)
         return
+    text = texts.get(part.is_error)
     target = (sys.stderr if part.is_error else sys.stdout).buffer
-    target.write(part.data)
+    target.write(text.feed(part.data) if text else part.data)
     target.flush()
 
 

@@ -9,16 +9,24 @@ BatchAIError
 │   ├── ConflictError     a different thing already exists under that name
 │   ├── CapabilityError   this backend cannot do what the description asks for
 │   └── StorageError      the disk or the share refused (full, read-only, not allowed)
+│       └── FileChangedError  the file was cut or replaced while it was read
 └── JobFailedError        the job ended, not well; carries its exit code
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 INTERRUPTED = 130
+LONGEST_QUOTE = 60
+
+# What steers a terminal or the direction of its text, ends a line, or cannot be written at all.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSEEN_WITHIN_LINES = re.compile(_UNSEEN.pattern.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f"))
 
 
 class BatchAIError(Exception):
@@ -32,7 +40,7 @@ class BatchAIError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.hint}" if self.hint else self.message
+        return visible_lines(f"{self.message}\n{self.hint}" if self.hint else self.message)
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in place of a traceback: our lines only; the cell still fails."""
@@ -61,7 +69,7 @@ class Problem:
 class SpecError(UsageError):
     """A job or cluster description has problems; `problems` lists all of them."""
 
-    def __init__(self, problems: Sequence[Problem], *, what: str = "the job description") -> None:
+    def __init__(self, problems: Sequence[Problem], *, what: str) -> None:
         self.problems = tuple(problems)
         count = "one problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         lines = "\n".join(f"  {problem}" for problem in self.problems)
@@ -106,6 +114,10 @@ class StorageError(ServiceError):
     """The disk or the share refused: full, read-only, or a path outside of it."""
 
 
+class FileChangedError(StorageError):
+    """A file was cut or replaced while it was read: what was read is of two files."""
+
+
 class JobFailedError(BatchAIError):
     """A job that was waited for did not succeed; `exit_code` is the job's own (255 if none)."""
 
@@ -119,6 +131,41 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f'did you mean "{by_lower[near[0]]}"?' if near else ""
+
+
+def quoted(value: object) -> str:
+    """A value as a message repeats it: as Python writes it, and none too long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+
+
+@contextlib.contextmanager
+def naming_files() -> Iterator[None]:
+    """What the system says of a file that somebody named becomes an error of ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:  # about no file: a pipe that was closed
+            raise
+        raise StorageError(f"{quoted(str(error.filename))}: {error.strerror or error}") from error
+    except RuntimeError as error:  # of Path.expanduser
+        if "home directory" not in str(error):
+            raise
+        raise UsageError("a path begins with ~ and the name of nobody who has a home here") from error
+
+
+def visible(text: str) -> str:
+    r"""A name as one line of plain text: `\x1b`, `\n` or `\u202e` for what a terminal obeys, not shows."""
+    return _UNSEEN.sub(_written_out, text)
+
+
+def visible_lines(text: str) -> str:
+    """The same for a text of several lines."""
+    return _UNSEEN_WITHIN_LINES.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def refusal(message: str, *, hint: str = "") -> UsageError:

@@ -41,6 +41,16 @@ def show_live(log: bytes, size_mb: int) -> None:
         print(f"{update_bytes:>7} {first!s} {_follow(parser, sample, update_bytes)!s}")
 
 
+def show_shape(name: str, log: bytes) -> None:
+    """Print the cost of updates of 4 and 64 KiB from a log that has begun."""
+    costs = []
+    for update_bytes in UPDATE_BYTES[1:]:
+        parser = Parser()
+        parser.feed(log[:_HEADER_BYTES])
+        costs.append(_follow(parser, log[_HEADER_BYTES : 2 * _HEADER_BYTES], update_bytes))
+    print(f"{name:20} {costs[0]!s} {costs[1]!s}", flush=True)
+
+
 def _follow(parser: Parser, text: bytes, update_bytes: int) -> Cost:
     """The least cost of a few rounds: what else the machine does only adds to it."""
     updates = [text[start : start + update_bytes] for start in range(0, len(text), update_bytes)]

@@ -1,6 +1,7 @@
 """From submitting four processes to the first of them running its program, against mpiexec and submitit.
 
-The program prints the time; the earliest of the times counts. submitit's local executor starts one process.
+The program prints the time, also after a barrier of MPI; the earliest of the times counts. submitit's local
+executor starts one process.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -24,14 +26,18 @@ from batchai_magics.jobs.submit import submit
 
 RUNS = 5
 SCRIPT = "import time; print(time.time())"
+MPI = f"from mpi4py import MPI; MPI.COMM_WORLD.Barrier(); {SCRIPT}"
 LOOPBACK = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
 
 def rows() -> Iterator[Row]:
     """One row against each of the others."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        ours = typical(job_in(Path(folder) / "home"))
+        start_job = job_in(Path(folder) / "home")
+        ours = typical(start_job)
         yield Row("submit -> first rank runs", ours * 1000, "mpiexec -n 4", typical(mpiexec) * 1000, "ms")
+        ranks = typical(partial(start_job, MPI)), typical(partial(mpiexec, MPI))
+        yield Row("submit -> MPI ranks meet", ranks[0] * 1000, "mpiexec -n 4", ranks[1] * 1000, "ms")
         other = typical(submitit_in(Path(folder) / "submitit"))
         yield Row("submit -> first rank runs", ours * 1000, "submitit, local executor", other * 1000, "ms")
 
@@ -45,21 +51,21 @@ def typical(start: Callable[[], float]) -> float:
     return median(delays_s[1:])
 
 
-def job_in(home: Path) -> Callable[[], float]:
+def job_in(home: Path) -> Callable[..., float]:
     """A job of 2 nodes and 4 processes on the local backend."""
     settings = Settings(sections={"local": LocalSettings(home=home)})
     backend = open_backend(settings)
 
-    def start() -> float:
-        request = parse("start --nodes 2 --processes 4 --new", SCRIPT, settings=settings)
+    def start(script: str = SCRIPT) -> float:
+        request = parse("start --nodes 2 --processes 4 --new", script, settings=settings)
         return earliest(submit(backend, request, settings).job.wait().log())
 
     return start
 
 
-def mpiexec() -> float:
+def mpiexec(script: str = SCRIPT) -> float:
     """The same four processes, started by hand."""
-    command = [Path(sys.executable).parent / "mpiexec", "-n", "4", sys.executable, "-c", SCRIPT]
+    command = [Path(sys.executable).parent / "mpiexec", "-n", "4", sys.executable, "-c", script]
     return earliest(subprocess.check_output(command, env=LOOPBACK, text=True))
 
 

@@ -21,6 +21,7 @@ from batchai_magics.jobs.submit import find
 
 QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
 JOB = "quickstart"
+PATIENCE_S = 600  # for one cell
 
 
 def main() -> None:
@@ -38,15 +39,32 @@ def main() -> None:
             write_chart(notebook, out / "chart.png"),
             write_log(out / "stdout.txt"),
         ]
-        print(speeds())
+        print(f"\n{speeds()}")
         print(f"\n{QUICKSTART.name} ran in {time.monotonic() - began:.0f} s. Results:")
         print(*(f"  {file}" for file in files), sep="\n")
+        print("\nNext: `make lab` opens the notebook in JupyterLab, with the job live beneath its cell.")
+
+
+class Progress:
+    """Tells which cell begins, of how many, by its first line."""
+
+    def __init__(self, notebook: nbformat.NotebookNode) -> None:
+        self._indices = [i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+
+    def __call__(self, cell: nbformat.NotebookNode, cell_index: int) -> None:
+        """Prints the line of a cell that is about to run."""
+        if cell_index in self._indices:
+            place = f"[{self._indices.index(cell_index) + 1}/{len(self._indices)}]"
+            print(place, cell.source.partition("\n")[0][:90], flush=True)
 
 
 def execute(target: Path) -> nbformat.NotebookNode:
     """The notebook with its outputs; what it reached is written to `target` even if a cell fails."""
     notebook = nbformat.read(QUICKSTART, as_version=4)
-    client = NotebookClient(notebook, timeout=150, resources={"metadata": {"path": str(QUICKSTART.parent)}})
+    client = NotebookClient(
+        notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(QUICKSTART.parent)}}
+    )
+    client.on_cell_execute = Progress(notebook)
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the notebook
     try:
         return client.execute()

@@ -1,6 +1,7 @@
 """What holds for every test: settings of its own, no deadlines, no process of a fast one, no skip in CI."""
 
 import os
+import signal
 import sys
 
 import hypothesis
@@ -12,9 +13,16 @@ RIGHT_SKIPS = ("only on macOS", "only on Windows")
 # What the interpreter says of itself when a process is started.
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
 
-hypothesis.settings.register_profile("unhurried", deadline=None)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=15)
+IS_CI = bool(os.environ.get("CI"))  # where the same examples are tried every time
+hypothesis.settings.register_profile("unhurried", deadline=None, derandomize=IS_CI)
+hypothesis.settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=15)
+hypothesis.settings.register_profile("long", deadline=None, max_examples=20_000)  # by hand
 hypothesis.settings.load_profile("unhurried")
+
+
+def pytest_configure():
+    """A test that sends an interrupt gets it, also where a shell has started all this in the background."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -156,6 +156,19 @@ def test_wait_takes_the_exit_code_of_the_job(home, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_log_is_raw_in_a_pipe_and_tame_on_a_terminal(home, tmp_path):
+    line = r"\033[31mred\033[0m \033]52;c;aGk=\007 end\n"
+    assert shell("job", "create", "-n", "loud", "-f", write_job(tmp_path, f"printf '{line}'")).returncode == 0
+    stream = ["job", "file", "stream", "-j", "loud", "-f", "stdout.txt"]
+    assert shell(*stream).stdout == "\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07 end\n"
+    ours, theirs = pty.openpty()
+    assert subprocess.run([*COMMAND, *stream], stdout=theirs, stderr=subprocess.DEVNULL).returncode == 0
+    assert os.read(ours, 1 << 16) == b"\x1b[31mred\x1b[0m  end\r\n"
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.slow
 def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
     file = write_job(tmp_path, "echo begun; sleep 1000")
     assert json.loads(shell("job", "create", "-n", "long", "-f", file).stdout)["name"] == "long"

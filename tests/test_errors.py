@@ -33,6 +33,12 @@ def test_a_notebook_shows_our_lines_only(error, lines):
     assert error._render_traceback_() == [lines]
 
 
+def test_no_error_steers_the_terminal_that_shows_it():
+    error = NotFoundError("no \x1b]52;c;aGk=\x07 \u202e\n\tyet", code="X", hint="\udcff\x9b\r")
+    assert str(error) == "(X) no \\x1b]52;c;aGk=\\x07 \\u202e\n\tyet\n\\udcff\\x9b\\r"
+    assert error._render_traceback_() == [f"NotFoundError: {error}"]
+
+
 def test_all_problems_are_listed():
     error = SpecError([Problem("a.b", "is wrong", "mend it"), Problem("", "is empty")], what="the file")
     assert str(error).splitlines() == [
@@ -45,7 +51,7 @@ def test_all_problems_are_listed():
 
 
 def test_one_problem_is_not_called_many():
-    assert "has one problem" in str(SpecError([Problem("a", "is wrong")]))
+    assert "has one problem" in str(SpecError([Problem("a", "is wrong")], what="the file"))
 
 
 def test_the_tree_on_top_names_every_error():

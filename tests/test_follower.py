@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import Chunk, FileRef, OutputFile, Span, Written
-from batchai_magics.errors import NotFoundError
+from batchai_magics.backends.base import Chunk, FileKind, FileRef, OutputFile, Seal, Span, Written
+from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.follow import (
     Follower,
     LogBytes,
+    LogFault,
     MetricsSeen,
     NodesChanged,
     StateChanged,
@@ -82,6 +84,33 @@ def test_nodes_are_told_when_they_are_new(backend, follower):
     (event,) = follower.poll()
     assert event == NodesChanged(JOB, backend.counts)
     assert follower.poll() == []
+
+
+def test_news_is_not_lost_when_a_later_question_fails(backend, monkeypatch):
+    follower = Follower(backend, JOB)
+    with monkeypatch.context() as broken:
+        broken.setattr(backend, "tail", failing)
+        with pytest.raises(StorageError):
+            follower.poll()
+    told = follower.poll()
+    assert states(told) == ["running"]
+    assert NodesChanged(JOB, backend.counts) in told
+    assert follower.poll() == []
+
+
+def test_a_log_is_not_lost_when_another_cannot_be_read(backend, monkeypatch):
+    backend.write("out\n")
+    read = backend.read
+    follower = Follower(backend, JOB, [STDOUT, FileRef(JOB, "stderr.txt")])
+    with monkeypatch.context() as broken:
+        broken.setattr(backend, "read", lambda file, *at: read(file, *at) if file == STDOUT else failing())
+        with pytest.raises(StorageError):
+            follower.poll()
+    assert log(follower.poll()) == [("stdout.txt", b"out\n", False)]
+
+
+def failing(*_, **__):
+    raise StorageError("not now")
 
 
 def test_a_job_without_its_cluster_is_followed_to_its_end(backend, monkeypatch):
@@ -159,6 +188,68 @@ def test_a_log_that_was_emptied_is_told_although_it_has_no_bytes(backend, follow
     assert follower.poll() == []
 
 
+def test_a_log_that_was_cut_and_has_grown_beyond_what_is_known_starts_again(backend, follower):
+    backend.write("".join(map(plain_step, range(1, 4))))
+    follower.poll()
+    anew = "".join(map(plain_step, range(11, 19)))
+    cut(backend, anew)
+    news = follower.poll()
+    assert log(news) == [("stdout.txt", anew.encode(), True)]
+    assert steps(news) == [(step, None) for step in range(11, 19)]
+
+
+def test_a_log_that_was_rotated_starts_again(backend, follower):
+    backend.write("same\n" * 100)
+    follower.poll()
+    (backend.folder / "stdout.txt").rename(backend.folder / "kept")
+    backend.write("same\n" * 200)
+    assert ("stdout.txt", b"same\n" * 200, True) in log(follower.poll())
+    assert follower.poll() == []
+
+
+def test_a_growing_log_does_not_start_again(backend, follower):
+    for _ in range(200):  # its first bytes become known meanwhile
+        backend.write("ab\n")
+        assert log(follower.poll()) == [("stdout.txt", b"ab\n", False)]
+
+
+def test_a_log_that_became_another_one_of_its_length_is_told_at_the_end(backend, follower):
+    backend.write("one\n")
+    follower.poll()
+    cut(backend, "two\n")
+    backend.finish()
+    assert log(follower.poll()) == [("stdout.txt", b"two\n", True)]
+    assert follower.is_over
+
+
+def test_a_log_that_is_gone_at_the_end_keeps_what_is_known(backend, follower):
+    backend.write("one\n")
+    follower.poll()
+    (backend.folder / "stdout.txt").unlink()
+    backend.finish()
+    assert log(follower.poll()) == []
+    assert follower.is_over
+
+
+def faults(news):
+    return [event.fault for event in news if isinstance(event, LogFault)]
+
+
+@pytest.mark.parametrize(("text", "fault"), [("one\ntwo\n", ""), ("one\nt", "3 of its 8 bytes are missing")])
+def test_a_finished_log_is_held_against_what_was_written(backend, text, fault):
+    digest = hashlib.sha256(b"one\ntwo\n").hexdigest()
+    read = backend.read
+    backend.read = lambda *asked: replace(read(*asked), seal=Seal(8, digest))
+    follower = Follower(backend, JOB)
+    backend.write(text[:4])
+    follower.poll()
+    backend.write(text[4:])
+    backend.finish()
+    news = follower.poll()
+    assert faults(news) == ([fault] if fault else [])
+    assert isinstance(news[-1], StateChanged)
+
+
 def test_only_stdout_of_the_log_directory_has_metrics(backend, follower):
     backend.write(step_line(1), "stderr.txt")
     news = follower.poll()
@@ -170,7 +261,7 @@ def test_only_stdout_of_the_log_directory_has_metrics(backend, follower):
 
 
 def test_folders_are_not_read(backend, monkeypatch):
-    listed = [OutputFile("models", True, 4096), OutputFile("stdout.txt", False, 3)]
+    listed = [OutputFile("models", FileKind.DIRECTORY, 4096), OutputFile("stdout.txt", FileKind.FILE, 3)]
     monkeypatch.setattr(backend, "files", lambda job: listed)
     (backend.folder / "models").mkdir()
     backend.write("abc")

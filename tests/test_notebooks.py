@@ -120,7 +120,11 @@ def test_all_ranks_hold_the_same_weights_after_training(script):
 
 def test_the_quickstart_runs_from_top_to_bottom(tmp_path):
     printed = run(sys.executable, NOTEBOOKS / "run.py", "--out", tmp_path)
+    cells = re.findall(r"^\[(\d+)/(\d+)\] (.+)$", printed, re.MULTILINE)
+    assert [int(number) for number, _, _ in cells] == list(range(1, int(cells[0][1]) + 1))
+    assert cells[1][2].startswith("%%batchai_job quickstart")
     assert re.search(r"^100( +\d+\.\d){4}\n\ntotal images/sec: \d+\.\d\d$", printed, re.MULTILINE)
+    assert "Next: `make lab` opens" in printed
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "stdout.txt").read_text().count("total images/sec") == 4
     executed = (tmp_path / QUICKSTART.name).read_text()

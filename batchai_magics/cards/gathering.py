@@ -11,7 +11,6 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.logs import last_lines
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.models.job import ERR, OUT
-from batchai_magics.models.states import ExecutionState
 
 LAST_LINES = 20
 FAILURE_LINES = 12
@@ -27,7 +26,6 @@ def card_of(job: Job) -> Card:
     """The job as a still picture: state, numbers, the first failure, the last lines."""
     shown = job.show()
     first = first_failure(shown)
-    is_failed = shown.state is ExecutionState.FAILED
     error_log = FileRef(job.id, ERR)
     return Card(
         job=shown,
@@ -36,7 +34,7 @@ def card_of(job: Job) -> Card:
         numbers=numbers_of(job.records()),
         lines=last_lines(job.backend, FileRef(job.id, OUT), LAST_LINES),
         failure_lines=last_lines(job.backend, error_log, FAILURE_LINES, rank=first.rank if first else None)
-        if is_failed
+        if shown.has_failed
         else (),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from batchai_magics.cards import parts
+from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.logs import script_name, with_cell_lines
 from batchai_magics.metrics.reading.lines import without_controls
 from batchai_magics.models.cluster import NodeStateCounts
@@ -87,15 +88,15 @@ class Card:
 
     @property
     def problems(self) -> list[str]:
-        """Why the job failed: the service's reasons, then which process was the first."""
-        execution = self.job.execution
-        problems = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
-        first = first_failure(self.job)
+        """Why the job failed: which process was the first, else the service's reasons."""
+        execution, first = self.job.execution, first_failure(self.job)
         if first:
-            problems.append(
-                f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}"
-            )
-        return problems
+            meaning = f": {first.meaning}" if first.meaning else ""
+            text = f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}"
+            return [f"{text}{meaning}"]
+        if execution is None or self.job.is_cancelled:
+            return []
+        return [f"{error.code}: {error.message}" for error in execution.errors]
 
 
 def _nodes(counts: NodeStateCounts) -> str:
@@ -112,8 +113,7 @@ def first_failure(job: JobResource) -> RankExit | None:
 
 def to_html(card: Card) -> str:
     """The card as one self-contained HTML element."""
-    state = card.job.state
-    badge = parts.badge(state.value, parts.JOB_COLOURS[state])
+    badge = parts.badge(card.job.word, parts.JOB_COLOURS[card.job.word])
     return parts.frame(
         f"<div>{badge} &nbsp;{parts.title(card.job.id.name)} &nbsp;{parts.muted(card.title)}</div>",
         parts.facts_table(card.facts),
@@ -126,7 +126,7 @@ def to_html(card: Card) -> str:
 
 def to_text(card: Card) -> str:
     """The card as plain text."""
-    lines = [f"[{card.job.state.value}] {card.job.id.name}   {card.title}"]
+    lines = [f"[{card.job.word}] {card.job.id.name}   {card.title}"]
     width = max(len(label) for label in card.facts)
     lines += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
     lines += [f"  ! {problem}" for problem in card.problems]
@@ -135,7 +135,7 @@ def to_text(card: Card) -> str:
             lines += [f"-- {label} --", *tail]
     if card.way_back:
         lines.append(f"Again: {card.way_back}")
-    return "\n".join(lines)
+    return visible_lines("\n".join(lines))
 
 
 def clean(lines: tuple[str, ...]) -> list[str]:

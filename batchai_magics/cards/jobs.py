@@ -9,7 +9,6 @@ from datetime import datetime
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState
 
 MOST_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
@@ -31,8 +30,8 @@ class JobsCard:
     @property
     def counts(self) -> str:
         """How many jobs are in which state: `1 running, 2 succeeded`."""
-        states = [job.state for job in self.jobs]
-        present = [f"{states.count(state)} {state.value}" for state in ExecutionState if state in states]
+        words = [job.word for job in self.jobs]
+        present = [f"{words.count(word)} {word}" for word in parts.JOB_COLOURS if word in words]
         return ", ".join(present) or "no jobs yet"
 
     @property
@@ -91,8 +90,8 @@ def _sheet(card: JobsCard) -> Sheet:
         name=card.experiment,
         title=card.counts,
         titles=TITLES,
-        rows=[(name, job.state.value, *rest) for job, (name, *rest) in card.rows],
-        colours={state.value: colour for state, colour in parts.JOB_COLOURS.items()},
+        rows=[(name, job.word, *rest) for job, (name, *rest) in card.rows],
+        colours=parts.JOB_COLOURS,
         left_out=card.left_out,
         way_back=card.way_back,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from batchai_magics.models.states import ExecutionState
+from batchai_magics.errors import visible
+from batchai_magics.models.states import CANCELLED, ExecutionState
 
 FRAME = (
     "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"
@@ -14,12 +15,14 @@ FRAME = (
 )
 MUTED = "color:var(--jp-ui-font-color2,#767676)"
 GREY, BLUE, AMBER, PURPLE, GREEN, RED = "#546e7a", "#1565c0", "#8d6200", "#6a4fb3", "#2e7d32", "#c62828"
-JOB_COLOURS = {
-    ExecutionState.QUEUED: GREY,
-    ExecutionState.RUNNING: BLUE,
-    ExecutionState.TERMINATING: AMBER,
-    ExecutionState.SUCCEEDED: GREEN,
-    ExecutionState.FAILED: RED,
+BROWN = "#795548"
+JOB_COLOURS = {  # by the words for where jobs stand
+    ExecutionState.QUEUED.value: GREY,
+    ExecutionState.RUNNING.value: BLUE,
+    ExecutionState.TERMINATING.value: AMBER,
+    ExecutionState.SUCCEEDED.value: GREEN,
+    ExecutionState.FAILED.value: RED,
+    CANCELLED: BROWN,
 }
 
 _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
@@ -91,7 +94,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as aligned text."""
-    lines = [titles, *rows]
+    lines = [titles, *([visible(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     cells = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join(f"  {line}".rstrip() for line in cells)

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from batchai_magics.cell.variables import listed
 from batchai_magics.errors import UsageError
 from batchai_magics.models.times import duration
-from batchai_magics.options.expressions import compile_expression
+from batchai_magics.options.expressions import compile_number
 
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
@@ -37,12 +38,15 @@ class CellOptions:
     experiment: str | None = None
     workspace: str | None = None
     uploads: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()  # names of the notebook's variables
+    is_template: bool = False
     patterns: Mapping[str, str] = field(default_factory=dict)
     is_spec: bool = False
     file: str | None = None
     is_dry_run: bool = False
     is_waiting: bool = False
     is_new: bool = False
+    is_same: bool = False
     variable: str = "job"
 
     @property
@@ -70,11 +74,14 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         priority=_lower(texts["priority"]),
         max_time=None if texts["max_time"] is None else _time(texts["max_time"]),
         uploads=tuple(texts["upload"] or ()),
+        uses=listed(texts["use"] or ()),
+        is_template=texts["template"],
         patterns=patterns_of(texts["metric"]),
         is_spec=texts["spec"],
         is_dry_run=texts["dry_run"],
         is_waiting=texts["wait"],
         is_new=texts["new"],
+        is_same=texts["same"],
         variable=_variable(texts["var"]),
     )
 
@@ -130,7 +137,7 @@ def patterns_of(texts: list[str] | None) -> dict[str, str]:
     """The regular expressions of `--metric NAME=REGEX` by name; UsageError for one that is none."""
     pairs = _pairs("--metric", texts, "NAME=REGEX")
     for name, pattern in pairs.items():
-        compile_expression(pattern, option=f"--metric {name}")
+        compile_number(pattern, option=f"--metric {name}")
     return pairs
 
 

@@ -7,21 +7,27 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from batchai_magics.cell.mounts import with_mounts
 from batchai_magics.cell.option_values import CellOptions, values_of
 from batchai_magics.cell.options import read_options
 from batchai_magics.cell.script import Bundle, bundle, check_script, read_uploads
-from batchai_magics.cell.spec import MOUNT_ROOT, lay_over, script_fields, with_script_folder
+from batchai_magics.cell.spec import (
+    MOUNT_ROOT,
+    lay_over,
+    script_fields,
+    with_mounts,
+    with_script_folder,
+    with_variables,
+)
+from batchai_magics.cell.variables import notes as variable_notes
+from batchai_magics.cell.variables import shipped
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError
-from batchai_magics.models.document import read_file
-from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, workspace_id
+from batchai_magics.errors import UsageError, naming_files
+from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in, workspace_id
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import load_wire
+from batchai_magics.models.load import Description, load_file, load_text, name_after
 from batchai_magics.models.storage import AccountKey
-from batchai_magics.options.line import split
+from batchai_magics.options.parsing import expand, split
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,10 @@ class CellRequest:
     variable: str = "job"  # the Python name that the handle is bound to
     is_waiting: bool = False  # --wait
     is_new: bool = False  # --new
+    is_same: bool = False  # --same
     is_dry_run: bool = False  # --dry-run
     patterns: Mapping[str, str] = field(default_factory=dict)  # --metric NAME=REGEX
+    notes: tuple[str, ...] = ()  # what to know of the job's file
 
 
 @dataclass(frozen=True)
@@ -56,10 +64,17 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Source:
-    """What the job is made from: wire JSON, not checked yet, and the files that belong beside the script."""
+    """What the job is made from: a description, and the files that belong beside the script."""
 
-    wire: dict[str, Any]
+    description: Description
     files: Mapping[str, bytes]
+
+    def beside(self, more: Mapping[str, bytes]) -> _Source:
+        """The same with more files beside the script."""
+        twice = next((name for name in more if name in self.files), "")
+        if twice:
+            raise UsageError(f"--upload {twice}: --use needs that name", hint="rename the file")
+        return _Source(self.description, {**self.files, **more})
 
 
 def parse(
@@ -70,25 +85,33 @@ def parse(
     names: Mapping[str, object] | None = None,
     folder: Path | None = None,
     env: Mapping[str, str] | None = None,
+    default_name: str = "",
 ) -> CellRequest:
     """What the line and the body of a cell ask for.
 
     `names` are the variables for `{name}` on the line, `folder` is where files are looked for (the working
-    folder), `env` is where secrets are taken from (the process's environment). Raises UsageError for anything
-    written wrongly, HelpRequested for `--help`.
+    folder), `env` is where secrets are taken from (the process's environment), `default_name` is for a cell
+    that names its job nowhere. Raises UsageError for anything written wrongly, HelpRequested for `--help`.
     """
     env = os.environ if env is None else env
-    asked = values_of(read_options(split(line, names or {})), env)
-    target = _target(asked, settings)
+    names = names or {}
+    asked = values_of(read_options(split(line, names)), env)
+    body = expand(body, names, place="in the cell") if asked.is_template else body
+    folder = folder or Path.cwd()
+    target = _target(asked, settings, folder, default_name)
     account = _account_key(env, settings)
-    source = _source(asked, body, target, folder=folder or Path.cwd(), account=account)
+    asked = with_variables(asked, target.job)
+    with naming_files():
+        source = _source(asked, body, target, folder=folder, account=account)
+    source = source.beside(shipped(asked.uses, names))
     sent = bundle(target.experiment, target.job, source.files)
-    fields = lay_over(source.wire["properties"], asked, target.share_path)
+    fields = lay_over(source.description.body, asked, target.share_path)
     fields = with_mounts(fields, asked.mounts, account=account, workspace=target.workspace)
     fields = with_script_folder(fields, target.share_path, sent)
-    cluster = cluster_id(asked.cluster or _cluster_in(fields) or settings.cluster, target.workspace)
-    wire = {**source.wire, "properties": {**fields, "cluster": {"id": str(cluster)}}}
-    return _request(asked, target, JobSpec.from_wire(wire), cluster=cluster, sent=sent)
+    cluster = cluster_id(asked.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
+    spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
+    notes = (*source.description.notes, *(variable_notes(body, asked.uses, names) if asked.uses else ()))
+    return _request(asked, target, spec, notes=notes, cluster=cluster, sent=sent)
 
 
 def describe(request: CellRequest) -> str:
@@ -103,14 +126,17 @@ def describe(request: CellRequest) -> str:
     return "\n".join(lines)
 
 
-def _target(asked: CellOptions, settings: Settings) -> _Target:
-    if not asked.name:
+def _target(asked: CellOptions, settings: Settings, folder: Path, default_name: str) -> _Target:
+    if asked.is_new and asked.is_same:
+        raise UsageError("--new and --same are both given", hint="keep one of them")
+    name = asked.name or (name_after(_file(asked.file, folder)) if asked.file else default_name)
+    if not name:
         raise UsageError(
             "the job has no name", hint="the first word of the line names it: %%batchai_job resnet …"
         )
     workspace = workspace_id(settings, asked.workspace or "")
     experiment = check_name(asked.experiment or settings.experiment, Kind.EXPERIMENT)
-    job = check_name(asked.name, Kind.JOB)
+    job = check_name(name, Kind.JOB)
     return _Target(workspace, experiment, job, f"{MOUNT_ROOT}/{settings.share_mount}")
 
 
@@ -131,33 +157,38 @@ def _source(asked: CellOptions, body: str, target: _Target, *, folder: Path, acc
             f"--upload {name}: the script itself has that name", hint="rename the file or the job"
         )
     wire = {"properties": script_fields(asked, target.job, target.share_path)}
-    return _Source(wire, {name: check_script(body), **files})
+    return _Source(Description("the cell", wire), {name: check_script(body), **files})
 
 
-def _described(asked: CellOptions, body: str, folder: Path, account: AccountKey) -> dict[str, Any]:
-    """The wire JSON of --spec or --file."""
+def _described(asked: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:
+    """What --spec or --file describes."""
+    if asked.uses:
+        raise UsageError("--use does not go with --spec or --file", hint="it is for a script in the cell")
     if asked.toolkit:
         raise UsageError(
             "--toolkit does not go with --spec or --file", hint="the description says the toolkit"
         )
     if asked.file is None:
-        return load_wire(JobSpec, body, source="the cell", account=account)
+        return load_text(JobSpec, body, source="the cell", account=account)
     if asked.is_spec:
         raise UsageError("--spec and --file are both given", hint="keep one of them")
     if body.strip():
         raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
-    path = folder / Path(asked.file).expanduser()
-    return load_wire(JobSpec, read_file(path), source=asked.file, account=account)
+    return load_file(JobSpec, _file(asked.file, folder), source=asked.file, account=account)
 
 
-def _cluster_in(fields: Mapping[str, Any]) -> str | None:
-    reference = fields.get("cluster")
-    text = reference.get("id") if isinstance(reference, Mapping) else None
-    return text if isinstance(text, str) else None
+def _file(text: str, folder: Path) -> Path:
+    return folder / Path(text).expanduser()
 
 
 def _request(
-    asked: CellOptions, target: _Target, spec: JobSpec, *, cluster: ResourceId, sent: Bundle
+    asked: CellOptions,
+    target: _Target,
+    spec: JobSpec,
+    *,
+    cluster: ResourceId,
+    sent: Bundle,
+    notes: tuple[str, ...],
 ) -> CellRequest:
     return CellRequest(
         name=target.job,
@@ -169,8 +200,10 @@ def _request(
         variable=asked.variable,
         is_waiting=asked.is_waiting,
         is_new=asked.is_new,
+        is_same=asked.is_same,
         is_dry_run=asked.is_dry_run,
         patterns=asked.patterns,
+        notes=notes,
     )
 
 

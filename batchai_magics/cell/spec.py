@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from batchai_magics.cell.option_values import CellOptions
 from batchai_magics.cell.script import Bundle
-from batchai_magics.errors import UsageError
+from batchai_magics.cell.variables import PROGRAM
+from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.models import storage
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.storage import AccountKey
 from batchai_magics.models.toolkits import Toolkit
 
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
+_INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
+_COMMAND_LINES = (Toolkit.CUSTOM, Toolkit.MPI)  # toolkits that take no script
 _SERVER_ARGS = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
 
 # Where --args and --processes go, where that is not commandLineArgs and processCount; empty: nowhere.
@@ -23,14 +31,26 @@ _ARGS_KEYS: dict[Toolkit, tuple[str, ...]] = {
 _PROCESSES_KEY = {Toolkit.TENSORFLOW: "workerCount", Toolkit.CAFFE2: "", Toolkit.CUSTOM: ""}
 
 
+_MOUNT_FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
+_VOLUME_KEYS = {"afs": storage.SHARES, "bfs": storage.CONTAINERS, "nfs": storage.SERVERS}
+
+
 def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, Any]:
     """The fields of a job that runs the cell's script; its logs go to its share."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     return {
         "nodeCount": 1,
-        toolkit.wire_key: _script_settings(toolkit, f"$AZ_BATCHAI_INPUT_{SCRIPT}/{job}.py", asked.args),
+        toolkit.wire_key: _script_settings(toolkit, _started(asked, job), asked.args),
         "stdOutErrPathPrefix": share_path,
     }
+
+
+def with_variables(asked: CellOptions, job: str) -> CellOptions:
+    """The options where the script is started by the program that gives it the notebook's variables."""
+    toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
+    if not asked.uses or toolkit in _COMMAND_LINES:
+        return asked
+    return replace(asked, args=f"{_INPUT}/{job}.py {asked.args or ''}".rstrip())
 
 
 def lay_over(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
@@ -69,8 +89,35 @@ def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -
     return merged
 
 
+def with_mounts(
+    fields: dict[str, Any], texts: Sequence[str], *, account: AccountKey, workspace: ResourceId
+) -> dict[str, Any]:
+    """The fields of a job, with the volumes that the option names beside those of its `mountVolumes`.
+
+    A text is the kind in the words of `az` (afs: file share, the default; bfs: blob container; nfs: file
+    server of the workspace), the name, and the path below `$AZ_BATCHAI_JOB_MOUNT_ROOT`, which is the name
+    where it is left out. Raises UsageError naming the text.
+    """
+    if not texts:
+        return fields
+    volumes = fields.get("mountVolumes")
+    for text in texts:
+        kind, name, path = _mount_parts(text)
+        volume = _volume(kind, name, path, account=account, workspace=workspace)
+        volumes = storage.with_volumes(volumes, {_VOLUME_KEYS[kind]: [volume]})
+    return {**fields, "mountVolumes": volumes}
+
+
+def _started(asked: CellOptions, job: str) -> str:
+    """What Python is given: the script, or the program that runs it with the notebook's variables."""
+    toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
+    if not asked.uses:
+        return f"{_INPUT}/{job}.py"
+    return f"{_INPUT}/{PROGRAM}" + (f" {_INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
+
+
 def _script_settings(toolkit: Toolkit, script: str, args: str | None) -> dict[str, Any]:
-    if toolkit in (Toolkit.CUSTOM, Toolkit.MPI):
+    if toolkit in _COMMAND_LINES:
         return {"commandLine": f"python {script} {args or ''}".rstrip()}
     language = {"languageType": "Python"} if toolkit is Toolkit.CNTK else {}
     return {**language, "pythonScriptFilePath": script}
@@ -121,7 +168,7 @@ def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: s
     present = body.get(key)
     names = {item[by] for item in items}
     kept = (
-        [item for item in present if not (isinstance(item, Mapping) and item.get(by) in names)]
+        [item for item in present if not (isinstance(item, Mapping) and str(item.get(by)) in names)]
         if isinstance(present, list)
         else []
     )
@@ -131,3 +178,23 @@ def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: s
 def _object(body: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = body.get(key)
     return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _mount_parts(text: str) -> tuple[str, str, str]:
+    source, _, path = text.partition("=")
+    kind, sign, name = source.rpartition(":")
+    kind = kind.lower() if sign else "afs"
+    if kind not in _VOLUME_KEYS:
+        hint = did_you_mean(kind, _VOLUME_KEYS) or "afs: file share, bfs: blob container, nfs: file server"
+        raise UsageError(f"--mount {text}: there is no kind {kind!r}", hint=hint)
+    if not name or ("=" in text and not path):
+        raise UsageError(f"--mount {text}: expected {_MOUNT_FORM}", hint="such as --mount data=datasets")
+    return kind, name, path or name
+
+
+def _volume(kind: str, name: str, path: str, *, account: AccountKey, workspace: ResourceId) -> dict[str, Any]:
+    if kind == "nfs":
+        server = workspace.child(Kind.FILE_SERVER, check_name(name, Kind.FILE_SERVER))
+        return storage.file_server(server, path)
+    owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
+    return storage.container(owner, name, path) if kind == "bfs" else storage.share(owner, name, path)

@@ -81,7 +81,8 @@ class Context:
         ids = getattr(arguments, "ids", None)
         if ids:
             return of_kind(ResourceId.parse(ids[0]), kind)
-        name = check_name(getattr(arguments, "name", None) or arguments.job, kind)
+        named = getattr(arguments, "name", None)
+        name = check_name(getattr(arguments, "job", "") if named is None else named, kind)
         if kind is Kind.WORKSPACE:
             settings = self.under(arguments)
             return workspace_id(settings, name)

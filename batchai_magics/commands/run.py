@@ -8,10 +8,10 @@ from typing import Any
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import Operation
-from batchai_magics.commands.output.result import LiveResult, Noted, Result
+from batchai_magics.commands.output.result import LiveResult, Noted, Result, check_query
 from batchai_magics.commands.output.stream import Parts, Said, Stream
 from batchai_magics.commands.parsing.parse import Invocation
-from batchai_magics.errors import BatchAIError, SpecError
+from batchai_magics.errors import BatchAIError, SpecError, naming_files
 from batchai_magics.models.resources import Cluster
 
 CONFIRMATION_MISSING = "Unable to prompt for confirmation as no tty available. Use --yes."
@@ -36,8 +36,10 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | Pending:
     """What the command gives. With several `--ids`, a list with what it gives for each."""
     handler, arguments = invocation.command.load(), invocation.arguments
     notes = invocation.notes(context.settings)
+    check_query(arguments.query)
     try:
-        values = [handler(context, one) for one in _one_by_one(arguments)]
+        with naming_files():
+            values = [handler(context, one) for one in _one_by_one(arguments)]
     except BatchAIError as error:
         error.hint = "\n".join(filter(None, (error.hint, *notes)))
         if isinstance(error, SpecError):

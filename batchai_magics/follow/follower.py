@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from batchai_magics.backends.base import Backend, Chunk, FileRef, Look, Watcher
+from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.record import Record
@@ -37,11 +38,19 @@ class NodesChanged:
 
 @dataclass(frozen=True)
 class LogBytes:
-    """New bytes of a log file. `restarted` says the file was cut: what was read before is void."""
+    """New bytes of a log file, secrets hidden. `restarted`: it was cut, and what was read before is void."""
 
     file: FileRef
     chunk: Chunk
     restarted: bool = False
+
+
+@dataclass(frozen=True)
+class LogFault:
+    """A finished log is not what was written: what is wrong with it. Comes before the final state."""
+
+    file: FileRef
+    fault: str
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class MetricsSeen:
     records: tuple[Record, ...]
 
 
-Event = StateChanged | NodesChanged | LogBytes | MetricsSeen
+Event = StateChanged | NodesChanged | LogBytes | LogFault | MetricsSeen
 
 
 @dataclass
@@ -71,11 +80,13 @@ class Follower:
         self._parser = Parser(self.patterns)
         self._watcher = Watcher(self.backend, [self.id], clock=self.clock)
         self._due_at = 0.0
-        self._positions: dict[FileRef, int] = {}
+        self._marks: dict[FileRef, Bookmark] = {}
+        self._digests: dict[FileRef, hashlib._Hash] = {}
         self._job: JobResource | None = None
         self._counts: NodeStateCounts | None = None
         self._cluster: ResourceId | None = None
         self._last_look = Look({})
+        self._news: list[Event] = []
 
     def poll(self, *, wait_s: float = 0.0) -> list[Event]:
         """What is new: the state, the nodes, the logs; a final state comes after the last byte.
@@ -87,13 +98,20 @@ class Follower:
         self._due_at = self.clock() + self.backend.capabilities.pace.look_s
         look = self._look()
         job = self._job_in(look)
-        news = [*self._state(job), *self._nodes(look)]
+        self._note(self._state(job))
+        self._note(self._nodes(look))
         self.is_behind = False
-        news += self._logs(0.0 if news or job.state.is_final else wait_s)
+        self._note(self._logs(0.0 if self._news or job.state.is_final else wait_s))
         if job.state.is_final and not self.is_behind:
-            news += self._end(job)
-        self._job = job
+            self._note(self._changed())
+            self._note([] if self.is_behind else self._end(job))
+        news, self._news = self._news, []
         return news
+
+    def _note(self, events: Iterable[Event]) -> None:
+        """Keeps what is new until it is told: when a question fails, what others answered is not lost."""
+        for event in events:
+            self._news.append(event)
 
     @property
     def _is_due(self) -> bool:
@@ -116,7 +134,10 @@ class Follower:
         return job
 
     def _state(self, job: JobResource) -> list[Event]:
-        return [StateChanged(job)] if job != self._job and not job.state.is_final else []
+        if job == self._job or job.state.is_final:
+            return []
+        self._job = job
+        return [StateChanged(job)]
 
     def _nodes(self, look: Look) -> list[Event]:
         cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
@@ -131,7 +152,7 @@ class Follower:
                 yield from self._read(file)
             return
         for _ in range(MOST_PIECES):
-            positions = {file.path: position for file, position in self._positions.items()}
+            positions = {file.path: mark.offset for file, mark in self._marks.items()}
             chunks = self.backend.tail(self.id, positions, PIECE_BYTES, wait_s=wait_s)
             for path, chunk in chunks.items():
                 yield from self._take(FileRef(self.id, path), chunk)
@@ -142,22 +163,39 @@ class Follower:
 
     def _read(self, file: FileRef) -> Iterator[Event]:
         for _ in range(MOST_PIECES):
-            position = self._positions.get(file, 0)
-            chunk = self.backend.read(file, position, PIECE_BYTES)
-            if chunk.size < position:
-                chunk = self.backend.read(file, 0, PIECE_BYTES)
+            chunk = self.backend.read(file, self._mark(file).offset, PIECE_BYTES)
             yield from self._take(file, chunk)
             if chunk.end >= chunk.size:
                 return
         self.is_behind = True
 
     def _take(self, file: FileRef, chunk: Chunk) -> Iterator[Event]:
-        """The events of the next chunk of a file; one that begins before what is known starts it again."""
-        restarted = chunk.offset < self._positions.get(file, 0)
-        self._positions[file] = chunk.end
+        """The events of the next chunk of a file; one of another file under its name starts it again."""
+        mark = self._mark(file)
+        if chunk.offset and not mark.is_in(chunk):
+            chunk = self.backend.read(file, 0, PIECE_BYTES)
+        restarted = chunk.offset < mark.offset
+        self._marks[file] = mark.after(chunk)
+        if restarted or file not in self._digests:
+            self._digests[file] = hashlib.sha256()
+        self._digests[file].update(chunk.data)
         if chunk.data or restarted:
-            yield LogBytes(file, chunk, restarted)
-            yield from self._metrics(file, chunk, restarted)
+            yield LogBytes(file, chunk.shown, restarted)
+            yield from self._metrics(file, chunk.shown, restarted)
+
+    def _mark(self, file: FileRef) -> Bookmark:
+        return self._marks.get(file, Bookmark())
+
+    def _changed(self) -> Iterator[Event]:
+        """At the end: the files that became others of just the length that is known, and what is wrong."""
+        for file, mark in list(self._marks.items()):
+            chunk = self.backend.read(file, mark.offset, 0)
+            if chunk.generation and not mark.is_in(chunk):
+                yield from self._read(file)
+            digest = self._digests[file].hexdigest()
+            fault = chunk.seal.fault(self._mark(file).offset, digest) if chunk.seal else ""
+            if fault and not self.is_behind:
+                yield LogFault(file, fault)
 
     def _metrics(self, file: FileRef, chunk: Chunk, restarted: bool) -> Iterator[Event]:
         if file.path != METRICS_FILE or file.directory_id != STDOUTERR:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Backend, FileRef, OutputFile
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
-from batchai_magics.jobs.logs import chunks, records_of, tail_of
+from batchai_magics.jobs.downloads import save
+from batchai_magics.jobs.logs import records_of, steadily, tail_of
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.models.execution import RankExit
@@ -56,6 +57,11 @@ class Job:
         return self.show().state
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody ended the job; its `state` is failed then, as the service has it."""
+        return self.show().is_cancelled
+
+    @property
     def is_done(self) -> bool:
         """Whether the job has ended."""
         return self.state.is_final
@@ -95,7 +101,7 @@ class Job:
 
     def records(self) -> list[Record]:
         """Every number in the job's output so far, in file order."""
-        return list(records_of(self.backend, FileRef(self.id, OUT), self.patterns))
+        return steadily(lambda: list(records_of(self.backend, FileRef(self.id, OUT), self.patterns)))
 
     def metrics(self, *, tidy: bool = False) -> DataFrame:
         """One row a step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
@@ -121,8 +127,13 @@ class Job:
         """What is in one of the job's output directories, one level of it."""
         return self.backend.files(self.id, directory_id, path)
 
-    def download(self, path: str, to: str | Path = ".", *, directory_id: str = STDOUTERR) -> Path:
-        """Copies one output file into the folder `to` and gives its path; a partial copy never stays."""
+    def download(
+        self, path: str, to: str | Path = ".", *, directory_id: str = STDOUTERR, partial: bool = False
+    ) -> Path:
+        """Copies one output file into the folder `to` and gives its path; a partial copy never stays.
+
+        A finished log that lacks bytes is refused, unless it is wanted `partial`.
+        """
         folder = Path(to).expanduser().resolve()
         place = (folder / path).resolve()
         if not place.is_relative_to(folder):
@@ -131,18 +142,14 @@ class Job:
             )
         if not self.backend.read(FileRef(self.id, path, directory_id), 0, 1).size:
             self._check_exists(path, directory_id)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        part = place.with_name(place.name + ".part")
-        with part.open("wb") as file:
-            for chunk in chunks(self.backend, FileRef(self.id, path, directory_id)):
-                file.write(chunk.data)
-        return part.replace(place)
+        save(self.backend, FileRef(self.id, path, directory_id), place, partial=partial)
+        return place
 
     def _check_exists(self, path: str, directory_id: str) -> None:
         parent, _, name = path.rpartition("/")
         names = [file.name for file in self.files(directory_id, parent)]
         if name not in names:
-            hint = f"There are: {', '.join(names)}." if names else "The directory is empty."
+            hint = f"There are: {', '.join(map(visible, names))}." if names else "The directory is empty."
             raise NotFoundError(f"job {self.name} has no file {path!r}", code="FileNotFound", hint=hint)
 
     def cancel(self) -> None:
@@ -155,6 +162,6 @@ class Job:
 
     def __repr__(self) -> str:
         try:
-            return f"<Job {self.name}: {self.state.value}>"
+            return f"<Job {self.name}: {self.show().word}>"
         except NotFoundError:
             return f"<Job {self.name}: deleted>"

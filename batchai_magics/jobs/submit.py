@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import STORAGE, Backend, ExperimentSpec, WorkspaceSpec
@@ -12,39 +13,85 @@ from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings, UserAccountSettings
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resources import JobResource
 
 _RUN = re.compile(r"-(\d+)$")
+_MOST = 50  # runs of a name that a cell is compared with
 
 
 @dataclass(frozen=True)
 class Submitted:
-    """The job of a request, and whether it was started now (or found again)."""
+    """The job of a request, and whether it was started now (or found again).
+
+    `kept` is the latest run of its name where the cell was edited since.
+    """
 
     job: Job
     is_new: bool
+    kept: str = ""
+
+    @property
+    def note(self) -> str:
+        """What people should know of it; empty for the first run of a name."""
+        name = self.job.name
+        if not self.is_new:
+            return f"{name} was submitted before from this very cell: here it is again. --new runs it anew."
+        if self.kept:
+            return (
+                f"The cell is not that of {self.kept}, which is kept: this run is {name}. --same refuses it."
+            )
+        return ""
 
 
 def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
-    """Creates the job, or finds it again when the very same exists; `request.is_new` makes another run."""
+    """Creates the job, or finds it again when a run of its name is the very same.
+
+    A cell that differs from all of them is the next run of the name, as with `request.is_new`; with
+    `request.is_same` it is a ConflictError.
+    """
     workspace = workspace_id(settings, request.workspace)
     ensure_defaults(backend, settings, workspace=request.workspace, experiment=request.experiment)
     if request.cluster == settings.cluster:
         _ensure_cluster(backend, settings, workspace)
-    experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
-    runs = _runs(backend, experiment, request.name)
-    name = _next_run(request.name, runs) if request.is_new else (runs[-1] if runs else request.name)
-    id = experiment.child(Kind.JOB, name)
-    is_known = name in runs
     if request.uploads:
         storage = STORAGE.of(backend)
         storage.make(settings.share)
         storage.upload(settings.share, request.uploads)
+    return _created(backend, request, workspace.child(Kind.EXPERIMENT, request.experiment))
+
+
+def _created(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
+    names = _runs(backend, experiment, request.name)
+    latest = names[-1] if names else request.name
+    name = latest
+    if request.is_new:
+        name = _next_run(request.name, names)
+    elif names:
+        runs = [experiment.child(Kind.JOB, run) for run in names[-_MOST:]]
+        name = _same(backend, runs, request) or latest
+    kept = ""
     try:
-        backend.create(id, request.spec)
+        job = _create(backend, experiment, name, request)
     except ConflictError as error:
-        hint = "Add --new to run this one as another job, or give it another name."
-        raise ConflictError(f"a different job called {name} exists", code=error.code, hint=hint) from None
-    return Submitted(Job(backend, id, patterns=request.patterns), is_new=not is_known)
+        if request.is_same:
+            hint = "Leave out --same, and the cell is the next run of that name."
+            raise ConflictError(f"a different job called {name} exists", code=error.code, hint=hint) from None
+        kept, name = name, _next_run(request.name, [*names, name])
+        job = _create(backend, experiment, name, request)
+    return Submitted(job, is_new=name not in names, kept=kept)
+
+
+def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Job:
+    id = experiment.child(Kind.JOB, name)
+    backend.create(id, request.spec)
+    return Job(backend, id, patterns=request.patterns)
+
+
+def _same(backend: Backend, runs: Sequence[ResourceId], request: CellRequest) -> str:
+    """The latest run that is described as the cell describes it, secrets left out; empty if none is."""
+    look, asked = backend.look(runs), request.spec.to_wire()
+    found = [(id.name, look.of(id)) for id in reversed(runs)]
+    return next((n for n, job in found if isinstance(job, JobResource) and job.spec.to_wire() == asked), "")
 
 
 def find(backend: Backend, name: str, settings: Settings) -> Job:
@@ -54,7 +101,7 @@ def find(backend: Backend, name: str, settings: Settings) -> Job:
     try:
         job.show()
     except NotFoundError as error:
-        names = [item.id.name for item in _jobs(backend, experiment)]
+        names = backend.names(experiment, Kind.JOB)
         raise NotFoundError(
             error.message, code=error.code, hint=did_you_mean(name, names) or error.hint
         ) from None
@@ -94,18 +141,15 @@ def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:
 
 def _runs(backend: Backend, experiment: ResourceId, name: str) -> list[str]:
     """The runs of a named job, oldest first: `resnet`, `resnet-2` and so on."""
-    names = [job.id.name for job in _jobs(backend, experiment)]
-    return sorted((n for n in names if n == name or _RUN.sub("", n) == name), key=_run_number)
+    names = backend.names(experiment, Kind.JOB, name)
+    runs = [n for n in names if n == name or _RUN.sub("", n) == name]
+    return sorted(runs, key=lambda run: _run_number(run, name))
 
 
-def _run_number(name: str) -> int:
-    match = _RUN.search(name)
-    return int(match[1]) if match else 1
+def _run_number(run: str, name: str) -> int:
+    """Which run of `name` that is: `resnet-50` is the first of itself, and the fiftieth of `resnet`."""
+    return 1 if run == name else int(run[len(name) + 1 :])
 
 
 def _next_run(name: str, runs: list[str]) -> str:
-    return f"{name}-{_run_number(runs[-1]) + 1}" if runs else name
-
-
-def _jobs(backend: Backend, experiment: ResourceId) -> list[Job]:
-    return [Job(backend, item.id) for item in backend.list(experiment, Kind.JOB)]
+    return f"{name}-{max(_run_number(run, name) for run in runs) + 1}" if runs else name

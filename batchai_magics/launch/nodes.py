@@ -28,7 +28,8 @@ class NodeShare:
 class JobSite:
     """What all nodes of a job share: folders, interpreters, and free TCP ports (one a process).
 
-    `records` is where its ranks record who wrote what, and when, as `Output` says of both streams.
+    `records` is where its ranks record who wrote what, and when, as `Output` says of both streams. `hidden`
+    is the folder where they record which bytes of each log are a secret's.
     """
 
     stdouterr: str
@@ -43,5 +44,6 @@ class JobSite:
     exits: str = ""
     preparation_exits: str = ""
     records: Output = NO_RECORDS
+    hidden: str = ""
     thread_count: str = ""  # of each process; its share of the node's cores when that is not given
     disk_grace_s: float = 60.0

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-VERSION = 1  # of the file's form: a program reads its own version only
+VERSION = 3  # of the file's form: a program reads its own version only
 
 
 class PlanError(ValueError):
@@ -23,7 +23,14 @@ class Launcher(enum.Enum):
     """How the processes of a plan are started."""
 
     DIRECT = "direct"  # each by itself
-    MPI = "mpi"  # together, by mpiexec
+    MPI = "mpi"  # together, as the ranks of one MPI job
+
+
+class Meeting(enum.Enum):
+    """How the ranks of an MPI job reach their process manager."""
+
+    DESCRIPTOR = "descriptor"  # one that each inherits
+    PORT = "port"  # of this machine alone, from containers that inherit nothing
 
 
 class Role(enum.Enum):
@@ -62,11 +69,15 @@ class Node(NamedTuple):
 
 
 class LogFile(NamedTuple):
-    """A file that output goes to, and which rank wrote what of it, and when; without a path none is kept."""
+    """A file that output goes to, which rank wrote what of it, and when, and where secrets stand in it.
+
+    Without a path none is kept.
+    """
 
     path: str
     spans: str = ""  # only of a file that several ranks share
     times: str = ""
+    hidden: str = ""  # only of a job that has secrets
 
 
 class Output(NamedTuple):
@@ -77,7 +88,10 @@ class Output(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One process: a shell command on the node number `node`, with variables of its own, and maybe logs."""
+    """One process: a shell command on the node number `node`, with variables of its own, and maybe logs.
+
+    `output` is where it writes in place of where all do, `own` where all of it is written besides.
+    """
 
     rank: int
     node: int
@@ -85,6 +99,7 @@ class Process(NamedTuple):
     role: Role = Role.RANK
     env: Mapping[str, str] = MappingProxyType({})
     output: Output | None = None
+    own: Output | None = None
 
 
 class Mount(NamedTuple):
@@ -126,12 +141,13 @@ class ProcessExit(NamedTuple):
     node: str
     exit_code: int | None = None
     ended: float | None = None  # in seconds since 1970
+    peak_bytes: int | None = None  # the most memory that one of its processes had at once
 
 
 class Plan(NamedTuple):
     """What is started together: a node's setup task, a job's preparation, or a job's processes.
 
-    `python` runs the ranks' program, `exits` is the folder for one small file of each process that ended,
+    `python` runs the programs of nodes, `exits` is the folder for one small file of each process that ended,
     `secrets` are the names of the variables whose values only the supervisor's memory holds.
     """
 
@@ -142,7 +158,7 @@ class Plan(NamedTuple):
     exits: str
     python: str
     launcher: Launcher = Launcher.DIRECT
-    mpiexec: str = ""
+    meeting: Meeting = Meeting.DESCRIPTOR
     limits: Limits = Limits()
     mounts: tuple[Mount, ...] = ()
     containers: Containers = Containers()
@@ -184,14 +200,15 @@ class Plan(NamedTuple):
 
     def write(self, path: str) -> None:
         """Writes a file that appears whole or not at all."""
-        with open(path + ".part", "w", encoding="utf-8") as file:  # noqa: PTH123 pathlib slows each rank
+        part = os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(part, "w", encoding="utf-8") as file:
             file.write(self.to_json())
-        os.replace(path + ".part", path)  # noqa: PTH105 as above
+        os.replace(path + ".part", path)  # noqa: PTH105 pathlib slows each rank
 
     @classmethod
     def read(cls, path: str) -> "Plan":
         """The plan in a file."""
-        with open(path, encoding="utf-8") as file:  # noqa: PTH123 as above
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 pathlib slows each rank
             return cls.from_json(file.read())
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from batchai_magics.launch import own_logs
+from batchai_magics.launch.batch_variables import batch_variables
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import (
     Containers,
     Directory,
     Image,
+    Launcher,
     Limits,
     LogFile,
     Mount,
@@ -29,11 +32,12 @@ def plan(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     """What each node of the job starts, in what environment. `nodes` has the job's node count."""
     launcher, processes = TOPOLOGIES[spec.toolkit](spec, nodes, site)
     wall = spec.constraints.max_wall_clock_time
+    output = _output(spec, site, is_shared=len(processes) > 1)
     return Plan(
         guid=site.guid,
-        nodes=tuple(_node(spec, node, site, _threads(nodes, site, len(processes))) for node in nodes),
-        processes=tuple(processes),
-        output=_output(site, is_shared=len(processes) > 1),
+        nodes=tuple(_node(spec, node, nodes, site, len(processes)) for node in nodes),
+        processes=tuple(_with_own_logs(spec, process, output, launcher) for process in processes),
+        output=output,
         exits=site.exits,
         python=site.rank_python,
         launcher=launcher,
@@ -51,10 +55,10 @@ def preparation(spec: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
         return None
     command = spec.job_preparation.command_line
     processes = tuple(
-        Process(index, index, command, output=_preparation_output(plan, site, node))
+        Process(index, index, command, output=_preparation_output(plan, spec, site, node))
         for index, node in enumerate(plan.nodes)
     )
-    return plan._replace(processes=processes, exits=site.preparation_exits)
+    return plan._replace(processes=processes, launcher=Launcher.DIRECT, exits=site.preparation_exits)
 
 
 def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
@@ -81,9 +85,10 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
     )
 
 
-def environment(spec: JobSpec, node: NodeShare, site: JobSite) -> dict[str, str]:
+def environment(spec: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
     """The variables of every process on `node`, secrets left out; later ones may refer to earlier ones."""
     base = {
+        **batch_variables(node, nodes, site),
         **_own(node, site),
         **{directory.variable: directory.path for directory in _directories(spec, node, site)},
     }
@@ -104,8 +109,11 @@ def _image(settings: ContainerSettings) -> Image:
     return Image(source.image, source.server_url or "", username, settings.shm_size or "")
 
 
-def _node(spec: JobSpec, node: NodeShare, site: JobSite, threads: str) -> Node:
-    env = {"OMP_NUM_THREADS": threads, **environment(spec, node, site)}
+def _node(
+    spec: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
+) -> Node:
+    threads = _threads(nodes, site, process_count)
+    env = {"OMP_NUM_THREADS": threads, **environment(spec, node, nodes, site)}
     return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(spec, node, site)))
 
 
@@ -119,21 +127,30 @@ def _directories(spec: JobSpec, node: NodeShare, site: JobSite) -> Iterator[Dire
     return directories(spec, _own(node, site), site.output_segment)
 
 
-def _output(site: JobSite, *, is_shared: bool) -> Output:
+def _output(spec: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
     """Where all processes write; a lone one needs no record of who wrote what."""
+    logs = (_log(f"{name}.txt", spec, site) for name in ("stdout", "stderr"))
     return Output(
         *(
-            LogFile(f"{site.stdouterr}/{name}.txt", record.spans if is_shared else "", record.times)
-            for name, record in zip(("stdout", "stderr"), site.records, strict=True)
+            log._replace(spans=record.spans if is_shared else "", times=record.times)
+            for log, record in zip(logs, site.records, strict=True)
         )
     )
 
 
-def _preparation_output(plan: Plan, site: JobSite, node: Node) -> Output:
+def _with_own_logs(spec: JobSpec, process: Process, output: Output, launcher: Launcher) -> Process:
+    label = own_logs.label(spec, process, launcher)
+    return process._replace(own=own_logs.beside(output, label)) if label else process
+
+
+def _preparation_output(plan: Plan, spec: JobSpec, site: JobSite, node: Node) -> Output:
     suffix = f"-{node.id}" if len(plan.nodes) > 1 else ""
-    return Output(
-        *(LogFile(f"{site.stdouterr}/{name}-job_prep{suffix}.txt") for name in ("stdout", "stderr"))
-    )
+    return Output(*(_log(f"{name}-job_prep{suffix}.txt", spec, site) for name in ("stdout", "stderr")))
+
+
+def _log(name: str, spec: JobSpec, site: JobSite) -> LogFile:
+    hidden = f"{site.hidden}/{name}" if site.hidden and spec.secrets else ""
+    return LogFile(f"{site.stdouterr}/{name}", hidden=hidden)
 
 
 def _execution_logs(site: JobSite, nodes: Sequence[NodeShare]) -> tuple[str, ...]:
@@ -164,9 +181,15 @@ def directories(spec: JobSpec, variables: Mapping[str, str], segment: str) -> It
     """
     known = dict(variables)
     for directory in (*_inputs(spec), *_outputs(spec, segment)):
-        path = expand(directory.path, known)
+        path = _absolute(expand(directory.path, known), known)
         known[directory.variable] = path
         yield directory._replace(path=path)
+
+
+def _absolute(path: str, variables: Mapping[str, str]) -> str:
+    """A relative path is one below the folder that the job's processes start in."""
+    folder = variables.get("AZ_BATCHAI_JOB_TEMP", "")
+    return f"{folder}/{path}" if folder and not path.startswith(("/", "$")) else path
 
 
 def _inputs(spec: JobSpec) -> Iterator[Directory]:

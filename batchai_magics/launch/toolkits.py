@@ -25,6 +25,8 @@ from batchai_magics.models.toolkits import (
     Toolkit,
 )
 
+_TORCH_BACKEND = "gloo"  # where the description names none
+
 Topology = tuple[Launcher, list[Process]]
 
 
@@ -55,7 +57,7 @@ def _under_mpi(command: str, spec: JobSpec, nodes: Sequence[NodeShare]) -> Topol
 
 
 def block_placement(process_count: int, node_count: int) -> list[int]:
-    """The node of each rank: ranks fill a node before the next, as `mpiexec -ppn` places them."""
+    """The node of each rank: ranks fill a node before the next."""
     per_node = math.ceil(process_count / node_count)
     return [rank // per_node for rank in range(process_count)]
 
@@ -125,6 +127,7 @@ def _pytorch(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topolo
     placement = block_placement(process_count(spec, nodes[0].gpu_count), len(nodes))
     meeting = {
         # torch's own rendezvous, and the variable the recipes hand to init_process_group.
+        "AZ_BATCHAI_PYTORCH_BACKEND": backend or _TORCH_BACKEND,
         "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"tcp://{nodes[0].address}:{_port(site, 0)}",
         "MASTER_ADDR": nodes[0].address,
         "MASTER_PORT": str(_port(site, 0)),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.commands.handlers.waiting import waiting
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
-from batchai_magics.errors import BatchAIError, JobFailedError, interrupted
+from batchai_magics.commands.output.terminal import TerminalText
+from batchai_magics.errors import BatchAIError, JobFailedError, interrupted, visible_lines
 from batchai_magics.models.job import ERR, OUT
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _GRACE_S = 3.0  # between the interrupt that detaches and the one that ends the 
 def tell(notes: Iterable[str]) -> None:
     """Says what people should know beside a result."""
     for note in notes:
-        print(note, file=sys.stderr)
+        print(visible_lines(note))  # not to stderr, which a notebook shows as an error
 
 
 def follow(stream: Stream) -> None:
@@ -54,32 +55,40 @@ def wait(job: Job, show: Callable[[Job], None], *, is_told: bool) -> None:
 
 def _printed(parts: Parts) -> Ended | None:
     """Prints what is told, to the end; how it failed, if it did."""
-    new_decoder = codecs.getincrementaldecoder("utf-8")
     failed: Ended | None = None
-    decoders = {False: new_decoder("replace"), True: new_decoder("replace")}
+    texts = {False: _Text(), True: _Text()}
     with closing(parts):
         for part in parts:
             if isinstance(part, Ended):
                 failed = failed or (part if part.exit_code else None)
             else:
-                _print(part, decoders)
+                _print(part, texts)
     return failed
 
 
-def _print(part: Said | Logged, decoders: Mapping[bool, codecs.IncrementalDecoder]) -> None:
+class _Text:
+    """One stream of bytes as the text that an output shows: colours stay, nothing steers what shows it."""
+
+    def __init__(self) -> None:
+        self._terminal = TerminalText()
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> str:
+        return self._decoder.decode(self._terminal.feed(data))
+
+
+def _print(part: Said | Logged, texts: Mapping[bool, _Text]) -> None:
     if isinstance(part, Said):
-        print(part.text, file=sys.stderr)
+        print(visible_lines(part.text))
         return
     target = sys.stderr if part.is_error else sys.stdout
-    target.write(decoders[part.is_error].decode(part.data))
+    target.write(texts[part.is_error].feed(part.data))
 
 
 def _detached(job: Job) -> BatchAIError:
     """What an interrupted wait comes to: detached, or the job ended when a second interrupt follows."""
     back = f"%batchai job show -n {job.name}"
-    print(
-        f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.", file=sys.stderr
-    )
+    print(f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.")
     try:
         threading.Event().wait(_GRACE_S)
     except KeyboardInterrupt:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +27,7 @@ class BatchAIMagics(Magics):
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
+        self._shell = shell
         self._namespace: dict[str, Any] = shell.user_ns
         self._choosing = threading.Lock()
         self._chosen: Context | None = None
@@ -40,13 +40,17 @@ class BatchAIMagics(Magics):
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import parse
         from batchai_magics.cell.options import HelpRequested
+        from batchai_magics.magics.cell_name import name_of_cell
+        from batchai_magics.magics.following import tell
         from batchai_magics.options.help import Text
 
         settings = self.context.settings
         try:
-            request = parse(line, cell, settings=settings, names=self._namespace)
+            name = name_of_cell(self._shell)
+            request = parse(line, cell, settings=settings, names=self._namespace, default_name=name)
         except HelpRequested as asked:
             return Text(asked.message)
+        tell(request.notes)
         if request.is_dry_run:
             from batchai_magics.commands.output.preview import preview
 
@@ -55,9 +59,8 @@ class BatchAIMagics(Magics):
 
         submitted = submit(self.context.backend, request, settings)
         job = submitted.job
-        if not submitted.is_new:
-            note = "was submitted before from this very cell: here it is again. --new runs it anew."
-            print(f"{job.name} {note}")
+        if submitted.note:
+            print(submitted.note)
         self._bind(request.variable, job)
         if not request.is_waiting:
             return job
@@ -125,7 +128,7 @@ class BatchAIMagics(Magics):
         return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
 
     def _words(self, line: str) -> list[str]:
-        from batchai_magics.options.line import split
+        from batchai_magics.options.parsing import split
 
         return split(line, self._namespace, literal=("--query",))
 
@@ -170,7 +173,7 @@ class BatchAIMagics(Magics):
             return
         message = f"{variable} stays as it is: it holds an object of type {type(held).__name__}, not a job."
         hint = f"Use --var to name the job otherwise, or `x = %batchai job show -n {job.name}`."
-        print(message, hint, sep="\n", file=sys.stderr)
+        print(message, hint, sep="\n")
 
     def _wait(self, job: Job) -> None:
         """Shows the job and blocks until it has ended; fails the cell if the job failed."""

@@ -16,12 +16,11 @@ from batchai_magics.metrics.record import (
     ValueRecord,
 )
 from batchai_magics.metrics.runs.comparison import Comparison, compare
-from batchai_magics.metrics.runs.losses import LossTrend
 from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.scalability import Scaling, scaling
 from batchai_magics.metrics.runs.series import by_rank, frame, interval_rates
-from batchai_magics.metrics.runs.steady import Speed
-from batchai_magics.metrics.runs.summary import Summary, summarize
+from batchai_magics.metrics.runs.speeds import Speed
+from batchai_magics.metrics.runs.summary import LossTrend, Summary, summarize
 from batchai_magics.metrics.runs.tidy import tidy
 
 __all__ = [

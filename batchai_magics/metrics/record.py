@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple, cast
 
 
 class StepRecord(NamedTuple):
@@ -97,4 +99,15 @@ class ValueRecord:
     wall_time: float | None = None
 
 
+# As `StepRecord._make`, which is Python and takes half as long again.
+step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__new__, StepRecord))
+"""Makes a step record of its fields, in order."""
+
 Record = StepRecord | TotalRecord | EvalRecord | HeaderRecord | PatternRecord | ValueRecord
+
+
+def at_offset(record: Record, offset: int) -> Record:
+    """The same record, its line ending at this offset of its stream."""
+    if isinstance(record, StepRecord):
+        return step_record((*record[:8], offset, record.wall_time))
+    return replace(record, offset=offset)

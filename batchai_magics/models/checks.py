@@ -7,9 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from batchai_magics.errors import quoted
+
+NO_URL = "Azure File URL cannot absent or be empty"
 _INT32 = 2**31 - 1
 _SUFFIX = re.compile(r"[A-Za-z0-9_]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -38,22 +42,25 @@ def _no_null(text: str) -> str:
 
 def _suffix(text: str) -> str:
     if not _SUFFIX.fullmatch(text):
-        raise ValueError(f"{text!r} cannot end an environment variable's name; use letters, digits and '_'")
+        raise ValueError(
+            f"{quoted(text)} cannot end an environment variable's name; use letters, digits and '_'"
+        )
     return text
 
 
 def _variable(text: str) -> str:
     if not _VARIABLE.fullmatch(text):
-        raise ValueError(f"{text!r} is no name for an environment variable; use letters, digits and '_'")
+        name = quoted(text.partition("=")[0])  # the rest may be a secret's value
+        raise ValueError(f"{name} is no name for an environment variable; use letters, digits and '_'")
     return text
 
 
 def _inside(text: str) -> str:
     path = PurePosixPath(_no_null(text).replace("\\", "/"))
     if path.is_absolute():
-        raise ValueError(f"{text!r} is absolute; give a path relative to the folder it is put in")
+        raise ValueError(f"{quoted(text)} is absolute; give a path relative to the folder it is put in")
     if ".." in path.parts:
-        raise ValueError(f"{text!r} leaves its folder; remove '..'")
+        raise ValueError(f"{quoted(text)} leaves its folder; remove '..'")
     return text
 
 
@@ -65,27 +72,42 @@ def _mount_path(text: str) -> str:
 
 def _file_url(text: str) -> str:
     if not text.strip():
-        raise ValueError("Azure File URL cannot absent or be empty")
+        raise ValueError(NO_URL)
     if not _FILE_URL.fullmatch(text):
-        raise ValueError(f'Ill-formed Azure File URL "{text}"')
+        raise ValueError(ill_formed_url(text))
     return text
+
+
+def ill_formed_url(url: str) -> str:
+    """What `az` says of an address of a share that it can make nothing of."""
+    address = url.partition("?")[0]  # the rest may be a signature
+    return f'Ill-formed Azure File URL "{address}"'
+
+
+def account_in(url: str) -> str:
+    """The storage account that a share's address begins with; empty where it names none."""
+    try:
+        account, dot, _ = (urlsplit(url).hostname or "").partition(".")
+    except ValueError:  # brackets that hold no address
+        return ""
+    return account if dot else ""
 
 
 def _mode(text: str) -> str:
     if not _MODE.fullmatch(text):
-        raise ValueError(f"{text!r} is no file mode; write it as 0777")
+        raise ValueError(f"{quoted(text)} is no file mode; write it as 0777")
     return text
 
 
 def _backend(text: str) -> str:
     if text.lower() not in _BACKENDS:
-        raise ValueError(f"{text!r} is not one of {', '.join(_BACKENDS)}")
+        raise ValueError(f"{quoted(text)} is not one of {', '.join(_BACKENDS)}")
     return text
 
 
 def _language(text: str) -> str:
     if text.lower() not in _LANGUAGES:
-        raise ValueError(f"{text!r} is not one of BrainScript, Python")
+        raise ValueError(f"{quoted(text)} is not one of BrainScript, Python")
     return text
 
 

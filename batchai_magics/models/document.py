@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import SpecError, UsageError, quoted
 from batchai_magics.models.checks import duplicates
+from batchai_magics.models.problems import surrogates_in
 
 
 def read_file(path: Path) -> str:
@@ -40,6 +40,9 @@ def parse(text: str, *, source: str) -> dict[str, Any]:
         raise UsageError(
             f"{source} holds no object", hint='expected a description such as {"properties": {…}}'
         )
+    unwritable = list(surrogates_in(data, ""))
+    if unwritable:
+        raise SpecError(unwritable, what=source)
     return dict(data)
 
 
@@ -55,55 +58,14 @@ def _once(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         twice = duplicates(key for key, _ in pairs)[0]
-        raise UsageError(f"{source} has the key {twice!r} twice in one object")
+        raise UsageError(f"{source} has the key {quoted(twice)} twice in one object")
     return data
 
 
 def _yaml(text: str, source: str) -> Any:
-    import yaml
+    from batchai_magics.models.plain_yaml import YamlError, load
 
     try:
-        return yaml.load(text, Loader=_loader())  # a SafeLoader with fewer types
-    except yaml.MarkedYAMLError as error:
-        # The error's own text quotes the line, which may hold a key; where it is says enough.
-        mark = error.problem_mark or error.context_mark
-        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UsageError(f"{source} is no valid YAML: {error.problem or error.context}{where}") from None
-    except yaml.YAMLError as error:
-        reason = str(getattr(error, "reason", "unknown reason"))
-        raise UsageError(f"{source} is no valid YAML: {reason}") from None
-
-
-def _loader() -> Any:
-    """YAML with JSON's types only: dates, octal numbers and yes/no stay the text that was written."""
-    import yaml
-
-    class Loader(yaml.SafeLoader):
-        """Tells a key that is there twice or is no text."""
-
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if key.tag == "tag:yaml.org,2002:merge":
-                    continue
-                if not isinstance(key, yaml.ScalarNode) or key.value in seen:
-                    is_text = isinstance(key, yaml.ScalarNode)
-                    message = f"{key.value!r} twice" if is_text else "the key is no text"
-                    raise yaml.constructor.ConstructorError(None, None, message, key.start_mark)
-                key.tag = "tag:yaml.org,2002:str"
-                seen.add(key.value)
-            return super().construct_mapping(node, deep=deep)
-
-    Loader.yaml_implicit_resolvers = {}
-    for tag, pattern, first in _JSON_TYPES:
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(f"^(?:{pattern})$"), first)
-    return Loader
-
-
-_JSON_TYPES = (
-    ("null", r"null|~|", ["n", "~", ""]),
-    ("bool", r"true|false|True|False", list("tfTF")),
-    ("int", r"-?(?:0|[1-9][0-9]*)", list("-0123456789")),
-    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+][0-9]+)", list("-0123456789")),
-    ("merge", r"<<", ["<"]),
-)
+        return load(text)
+    except YamlError as error:
+        raise UsageError(f"{source} is no valid YAML: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -77,6 +78,17 @@ class RankExit:
     node: str
     exit_code: int | None
     ended: datetime | None = None
+    peak_bytes: int | None = None  # the most memory that one of its processes had at once
+
+    @property
+    def meaning(self) -> str:
+        """What its exit code stands for, in words; empty when it is the program's own."""
+        words = _MEANINGS.get(self.exit_code or 0, "")
+        if not self.peak_bytes or self.exit_code not in (_KILLED, _SEGMENTATION_FAULT, _ABORTED):
+            return words
+        giga = self.peak_bytes / 1e9
+        peak = f"{giga:.2g} GB" if giga >= 1 else f"{giga * 1000:.0f} MB"
+        return f"{words}; its largest process had {peak} of memory at its peak"
 
     def to_wire(self) -> dict[str, Any]:
         """JSON in the words of the service, which itself said nothing of single processes."""
@@ -85,6 +97,8 @@ class RankExit:
             data["exitCode"] = self.exit_code
         if self.ended:
             data["endTime"] = wire_time(self.ended)
+        if self.peak_bytes is not None:
+            data["peakMemoryInBytes"] = self.peak_bytes
         return data
 
     @classmethod
@@ -96,18 +110,67 @@ class RankExit:
             node=answer.text("nodeId"),
             exit_code=answer.optional_number("exitCode"),
             ended=answer.optional_time("endTime"),
+            peak_bytes=answer.optional_number("peakMemoryInBytes"),
         )
+
+
+_ABORTED, _KILLED, _SEGMENTATION_FAULT = 134, 137, 139
+_MEANINGS = {
+    126: "the command cannot be executed",
+    127: "the command was not found",
+    130: "interrupted (SIGINT)",
+    132: "illegal instruction (SIGILL): built for another processor",
+    _ABORTED: "aborted by itself (SIGABRT)",
+    135: "bus error (SIGBUS): shared memory or a disk was full",
+    136: "arithmetic error (SIGFPE)",
+    _KILLED: "killed (SIGKILL): by somebody, or by the system because memory ran out",
+    _SEGMENTATION_FAULT: "segmentation fault (SIGSEGV): it touched memory that it does not have",
+    143: "told to end (SIGTERM)",
+}
+
+
+class FileKind(enum.Enum):
+    """What lies under a name. Only a regular file has bytes that can be read."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    PIPE = "pipe"  # a named pipe: who reads it takes from its other readers, or waits for a writer
+    SOCKET = "socket"
+    DEVICE = "device"
+    LINK = "link"  # one that is not followed: it leads out of its place, to itself or nowhere
+
+    @property
+    def words(self) -> str:
+        """What people call it, with its article."""
+        return _WORDS.get(self, f"a {self.value}")
+
+
+_WORDS = {
+    FileKind.DIRECTORY: "a folder",
+    FileKind.PIPE: "a named pipe",
+    FileKind.LINK: "a link that leads out of its folder or nowhere",
+}
 
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file or folder that a job wrote; `path` is relative to its output directory, with `/`."""
+    """Something that a job left; `path` is relative to its output directory, with `/`."""
 
     path: str
-    is_directory: bool
+    kind: FileKind
     size_bytes: int
     modified: datetime | None = None
-    download_url: str | None = None  # where a browser or curl gets it; None for a folder
+    download_url: str | None = None  # where a browser or curl gets it; None for all but files
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a folder."""
+        return self.kind is FileKind.DIRECTORY
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it has bytes that can be read."""
+        return self.kind is FileKind.FILE
 
     @property
     def name(self) -> str:
@@ -116,8 +179,8 @@ class OutputFile:
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON, which has of a folder nothing but its name."""
-        if self.is_directory:
-            return {"name": self.name, "fileType": "directory"}
+        if not self.is_file:
+            return {"name": self.name, "fileType": self.kind.value}
         modified = {"lastModified": wire_time(self.modified)} if self.modified else {}
         address = {"downloadUrl": self.download_url} if self.download_url else {}
         properties = {**modified, "contentLength": self.size_bytes}
@@ -130,8 +193,13 @@ class OutputFile:
         properties = answer.object("properties")
         return cls(
             path="/".join(part for part in (folder.strip("/"), answer.text("name")) if part),
-            is_directory=answer.text("fileType", "file").lower() == "directory",
+            kind=_kind_of(answer.text("fileType", "file")),
             size_bytes=properties.number("contentLength", 0),
             modified=properties.optional_time("lastModified"),
             download_url=answer.text("downloadUrl") if answer.has("downloadUrl") else None,
         )
+
+
+def _kind_of(word: str) -> FileKind:
+    known = {kind.value: kind for kind in FileKind}
+    return known.get(word.lower(), FileKind.FILE)

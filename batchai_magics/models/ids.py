@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
-from batchai_magics.errors import Problem, SpecError, UsageError
+from batchai_magics.errors import Problem, SpecError, UsageError, quoted
 
 PROVIDER = "Microsoft.BatchAI"
 NAME = re.compile(r"[-\w]{1,64}", re.ASCII)
+_NO_NAME = re.compile(r"[^-\w]+", re.ASCII)
+_LONGEST_MADE = 56
 _GROUP = re.compile(r"[-\w.()]{1,90}", re.ASCII)
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _SHARE = re.compile(r"(?:[a-z0-9]{3,24}/)?[a-z0-9](?:-?[a-z0-9]){2,62}")
 # An example of the published specification says `workspace` for `workspaces`.
+_PART = r"[^/\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+"
 _ID = re.compile(
-    r"/?subscriptions/(?P<subscription>[^/]+)/resourceGroups/(?P<group>[^/]+)/providers/Microsoft\.BatchAI"
-    r"/workspaces?/(?P<workspace>[^/]+)"
-    r"(?:/experiments/(?P<experiment>[^/]+)(?:/jobs/(?P<job>[^/]+))?"
-    r"|/(?P<kind>clusters|fileservers)/(?P<name>[^/]+))?/?",
+    rf"/?subscriptions/(?P<subscription>{_PART})/resourceGroups/(?P<group>{_PART})/providers/Microsoft\.BatchAI"
+    rf"/workspaces?/(?P<workspace>{_PART})"
+    rf"(?:/experiments/(?P<experiment>{_PART})(?:/jobs/(?P<job>{_PART}))?"
+    rf"|/(?P<kind>clusters|fileservers)/(?P<name>{_PART}))?/?",
     re.IGNORECASE,
 )
 
@@ -133,7 +137,8 @@ class Names(Protocol):
 def workspace_id(names: Names, workspace: str = "") -> ResourceId:
     """The id of a workspace, by default the one of the settings."""
     name = check_name(workspace or names.workspace, Kind.WORKSPACE)
-    return ResourceId(names.subscription, names.resource_group, name, Kind.WORKSPACE, name)
+    group, subscription = check_group_name(names.resource_group), _check_subscription(names.subscription)
+    return ResourceId(subscription, group, name, Kind.WORKSPACE, name)
 
 
 def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
@@ -142,9 +147,20 @@ def cluster_id(text: str, workspace: ResourceId) -> ResourceId:
     An id of 2017, when there were no workspaces, means the cluster of that name in `workspace`.
     """
     *before, name = text.strip("/").split("/")
-    if not before or (before[-1].lower() == Kind.CLUSTER.value and not _names_workspace(before)):
+    is_of_2017 = [part.lower() for part in before[-3:]] == ["providers", PROVIDER.lower(), Kind.CLUSTER.value]
+    if not before or is_of_2017:
         return workspace.child(Kind.CLUSTER, check_name(name, Kind.CLUSTER))
     return of_kind(ResourceId.parse(text), Kind.CLUSTER)
+
+
+def cluster_named_in(properties: Mapping[str, Any]) -> str | None:
+    """The cluster that the JSON of a job names, as it is written there; None where it names none."""
+    reference = properties.get("cluster")
+    text = reference.get("id") if isinstance(reference, Mapping) else None
+    if text is not None and not isinstance(text, str):
+        problem = Problem("properties.cluster.id", f"expected text, got {text!r}", "put it in quotes")
+        raise SpecError([problem], what="the job description")
+    return text
 
 
 def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
@@ -154,8 +170,9 @@ def of_kind(id: ResourceId, kind: Kind) -> ResourceId:
     return id
 
 
-def _names_workspace(parts: list[str]) -> bool:
-    return not {"workspace", "workspaces"}.isdisjoint(part.lower() for part in parts)
+def as_name(text: str) -> str:
+    """The text as a name that leaves room for `-2`: what a name cannot have becomes `-`."""
+    return _NO_NAME.sub("-", text).strip("-")[:_LONGEST_MADE]
 
 
 def check_name(name: str, kind: Kind) -> str:
@@ -163,7 +180,7 @@ def check_name(name: str, kind: Kind) -> str:
     if NAME.fullmatch(name):
         return name
     allowed = "1 to 64 letters, digits, '-' and '_'"
-    problem = Problem("name", f"{name!r} is no valid {kind.noun} name", f"use {allowed}")
+    problem = Problem("name", f"{quoted(name)} is no valid {kind.noun} name", f"use {allowed}")
     raise SpecError([problem], what=f"the {kind.noun} name")
 
 
@@ -172,7 +189,16 @@ def check_group_name(name: str) -> str:
     if _GROUP.fullmatch(name):
         return name
     fix = "use 1 to 90 letters, digits and -_.()"
-    raise SpecError([Problem("name", f"{name!r} is no resource group name", fix)], what="the group")
+    raise SpecError([Problem("name", f"{quoted(name)} is no resource group name", fix)], what="the group")
+
+
+def _check_subscription(subscription: str) -> str:
+    if re.fullmatch(_PART, subscription):
+        return subscription
+    problem = Problem(
+        "subscription", f"{quoted(subscription)} is no subscription", "leave --subscription out"
+    )
+    raise SpecError([problem], what="the subscription")
 
 
 def check_account_name(name: str) -> str:
@@ -180,7 +206,7 @@ def check_account_name(name: str) -> str:
     if _ACCOUNT.fullmatch(name):
         return name
     fix = "use 3 to 24 small letters and digits"
-    raise SpecError([Problem("name", f"{name!r} is no storage account name", fix)], what="the account")
+    raise SpecError([Problem("name", f"{quoted(name)} is no storage account name", fix)], what="the account")
 
 
 def check_share_name(share: str) -> str:
@@ -188,9 +214,11 @@ def check_share_name(share: str) -> str:
     if _SHARE.fullmatch(share):
         return share
     fix = "use 3 to 63 small letters, digits and single '-'"
-    raise SpecError([Problem("share", f"{share!r} is no valid share name", fix)], what="the share")
+    raise SpecError([Problem("share", f"{quoted(share)} is no valid share name", fix)], what="the share")
 
 
 def _ill_formed(text: str) -> SpecError:
     fix = "expected /subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W/…"
-    return SpecError([Problem("id", f"{text!r} is no Batch AI resource id", fix)], what="the resource id")
+    return SpecError(
+        [Problem("id", f"{quoted(text)} is no Batch AI resource id", fix)], what="the resource id"
+    )

@@ -3,36 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.document import parse
+from batchai_magics.models.checks import NO_URL, account_in, ill_formed_url
+from batchai_magics.models.document import parse, read_file
+from batchai_magics.models.ids import as_name
 from batchai_magics.models.problems import join
-from batchai_magics.models.storage import AccountKey
+from batchai_magics.models.storage import CONTAINERS, SHARES, AccountKey
 from batchai_magics.models.wire import WireModel
 
 ACCOUNT = "<AZURE_BATCHAI_STORAGE_ACCOUNT>"
 KEY = "<AZURE_BATCHAI_STORAGE_KEY>"
+_ANY_JOB = ("job", "config", "configuration")  # stems that say nothing
 _MISSING = (
     "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
     "or provide storage_{setting} value in batchai section of your az configuration file."
 )
 
+_NO_ACCOUNT = (
+    "Ill-formed Azure Blob File System reference in the configuration file - no account name provided."
+)
 
-def load_wire(
-    model: type[WireModel], text: str, *, source: str, account: AccountKey | None = None
-) -> dict[str, Any]:
-    """The description as wire JSON in today's spelling, placeholders filled, not checked yet.
+Model = TypeVar("Model", bound=WireModel)
 
-    `source` names the text in errors. What options override is laid over its `properties`;
-    `model.from_wire` checks the whole. Raises UsageError for text that is neither JSON nor YAML, SpecError
-    for a placeholder that there is no value for.
+
+@dataclass(frozen=True)
+class Description:
+    """What a text describes: wire JSON in today's spelling, not checked yet; `unknown` keys are left out.
+
+    What options override is laid over its `body`; `checked` checks the whole.
     """
+
+    source: str  # names the text in messages
+    wire: dict[str, Any] = field(repr=False)
+    unknown: tuple[Problem, ...] = ()
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """The `properties`."""
+        body: dict[str, Any] = self.wire["properties"]
+        return body
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line a key that means nothing here."""
+        return tuple(
+            f"{self.source}: {problem.path} means nothing here and is left out ({problem.fix})"
+            for problem in self.unknown
+        )
+
+    def checked(self, model: type[Model], body: Mapping[str, Any]) -> Model:
+        """The model with these `properties`; a SpecError also names the keys that were left out."""
+        try:
+            return model.from_wire({**self.wire, "properties": body})
+        except SpecError as error:
+            raise SpecError([*error.problems, *self.unknown], what=model.what) from None
+
+
+NOTHING = Description("the line", {"properties": {}})  # where no file is given
+
+
+def load_file(
+    model: type[WireModel], path: Path, *, source: str = "", account: AccountKey | None = None
+) -> Description:
+    """What a job file or a cluster file describes. As the old clients did, it leaves out unknown keys.
+
+    `source` names the file in messages. Raises UsageError for a file that cannot be read or is neither JSON
+    nor YAML, SpecError for a placeholder that there is no value for.
+    """
+    source = source or str(path)
+    wire, unknown = model.known(parse(read_file(path), source=source))
+    return Description(source, _filled(wire, source, account or AccountKey()), tuple(unknown))
+
+
+def load_text(
+    model: type[WireModel], text: str, *, source: str, account: AccountKey | None = None
+) -> Description:
+    """What somebody typed: the same, but an unknown key stays there, for the check to refuse."""
     wire = model.canonical(parse(text, source=source))
-    account = account or AccountKey()
+    return Description(source, _filled(wire, source, account or AccountKey()))
+
+
+def name_after(path: Path) -> str:
+    """The name of what a file describes, after it; after its folder where the file is just `job.json`."""
+    path = path.absolute()
+    name = path.parent.name if path.stem.lower() in _ANY_JOB else path.stem
+    return as_name(name)
+
+
+def _filled(wire: dict[str, Any], source: str, account: AccountKey) -> dict[str, Any]:
+    """`wire` with its storage placeholders replaced."""
     volumes = list(_volumes(wire["properties"]))
-    problems = [problem for path, volume in volumes for problem in _missing(volume, path, account)]
+    problems = [
+        problem
+        for path, volume in volumes
+        for problem in (*_missing(volume, path, account), *_nameless(volume, path))
+    ]
     if problems:
         raise SpecError(problems, what=source)
     for _, volume in volumes:
@@ -45,7 +114,7 @@ def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     setup = _object(body, "nodeSetup")
     owners = {"properties.mountVolumes": body, "properties.nodeSetup.mountVolumes": setup}
     for path, owner in owners.items():
-        for key in ("azureFileShares", "azureBlobFileSystems"):
+        for key in (SHARES, CONTAINERS):
             volumes = _object(owner, "mountVolumes").get(key)
             for index, volume in enumerate(volumes if isinstance(volumes, list) else []):
                 if isinstance(volume, dict):
@@ -61,12 +130,25 @@ def _missing(volume: Mapping[str, Any], path: str, account: AccountKey) -> Itera
         yield Problem(path, _MISSING.format(what="key", part="KEY", setting="key"))
 
 
+def _nameless(volume: Mapping[str, Any], path: str) -> Iterator[Problem]:
+    """A share or container whose account is named nowhere, in the words of `az`."""
+    if volume.get("accountName"):
+        return
+    url = volume.get("azureFileUrl")
+    if path.rpartition(".")[2].startswith(CONTAINERS):
+        yield Problem(path, _NO_ACCOUNT)
+    elif not url:
+        yield Problem(join(path, "azureFileUrl"), NO_URL)
+    elif isinstance(url, str) and ACCOUNT not in url and not account_in(url):
+        yield Problem(join(path, "azureFileUrl"), ill_formed_url(url))
+
+
 def _fill(volume: dict[str, Any], account: AccountKey) -> None:
     """Puts the account's name and key in their places; takes a name that is left out from the URL."""
     url = volume.get("azureFileUrl")
     if isinstance(url, str):
         volume["azureFileUrl"] = url = url.replace(ACCOUNT, account.name)
-        volume.setdefault("accountName", (urlsplit(url).hostname or "").split(".")[0])
+        volume.setdefault("accountName", account_in(url))
     if volume.get("accountName") == ACCOUNT:
         volume["accountName"] = account.name
     is_own = bool(account.key) and volume.get("accountName") == account.name and not volume.get("credentials")

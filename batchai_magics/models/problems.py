@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import enum
+import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from batchai_magics.errors import Problem, did_you_mean
+from batchai_magics.errors import Problem, did_you_mean, quoted
 
-_LONGEST = 60
+UNKNOWN_KEY = "unknown key"
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MESSAGES = {
     "missing": "this field is required",
     "int_type": "expected a whole number",
@@ -35,6 +37,12 @@ def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = ""
     return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)]
 
 
+def unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:
+    """A key that `owner` does not have, with a guess at what was meant."""
+    known = list(wire_fields(owner)) if owner else []
+    return Problem(path, UNKNOWN_KEY, did_you_mean(key, known) or f"known here: {', '.join(known)}")
+
+
 def join(prefix: str, part: str | int) -> str:
     """The path of `part` inside `prefix`: `a.b`, `a[0]`."""
     if isinstance(part, int):
@@ -49,19 +57,14 @@ def _problem(item: dict[str, Any], model: type[BaseModel], prefix: str) -> Probl
         path = join(path, part)
     kind = item["type"]
     if kind == "extra_forbidden":
-        return _unknown_key(path, model_at(model, location[:-1]), str(location[-1]))
+        return unknown_key(path, model_at(model, location[:-1]), str(location[-1]))
     if kind == "value_error":
         return Problem(path, str(item["ctx"]["error"]))
     if kind == "enum":
         return Problem(path, f"{_describe(item['input'])} is not one of {item['ctx']['expected']}")
     message = _MESSAGES.get(kind, item["msg"]).format(**item.get("ctx", {}))
-    is_silent = kind == "missing" or _is_secret(model, location)
+    is_silent = kind == "missing" or _may_hold_secret(model, location)
     return Problem(path, message if is_silent else f"{message}, got {_describe(item['input'])}", _fix(item))
-
-
-def _unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:
-    known = list(wire_fields(owner)) if owner else []
-    return Problem(path, "unknown key", did_you_mean(key, known) or f"known here: {', '.join(known)}")
 
 
 def _fix(item: dict[str, Any]) -> str:
@@ -69,17 +72,40 @@ def _fix(item: dict[str, Any]) -> str:
     return "put it in quotes" if is_bare else ""
 
 
-def _is_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:
-    """Whether the value at `location` must not be repeated in a message."""
-    owner = model_at(model, location[:-1])
-    field = wire_fields(owner).get(str(location[-1])) if owner and location else None
-    return field is not None and holds(field, SecretStr)
+def surrogates_in(value: Any, path: str) -> Iterator[Problem]:
+    """The texts at any depth that hold half of a pair of surrogates, which no file and no wire can take."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from surrogates_in(key, join(path, quoted(key)))
+            yield from surrogates_in(item, join(path, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from surrogates_in(item, join(path, index))
+    elif isinstance(value, str) and _SURROGATE.search(value):
+        yield Problem(path, "this text holds a lone surrogate, which is no character", r"such as \ud800")
+
+
+def _may_hold_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:
+    """Whether a message must not repeat what stands at `location`: a secret, or what may have one inside."""
+    inner: type[BaseModel] | None = model
+    for part in (part for part in location if isinstance(part, str)):
+        field = wire_fields(inner).get(part) if inner else None
+        if field is None or holds(field, SecretStr):
+            return True
+        inner = inner_model(field)
+    return inner is not None and _has_secret(inner)
+
+
+def _has_secret(model: type[BaseModel]) -> bool:
+    fields = wire_fields(model).values()
+    return any(holds(field, SecretStr) for field in fields) or any(
+        _has_secret(inner) for inner in map(inner_model, fields) if inner
+    )
 
 
 def _describe(value: Any) -> str:
     names = {dict: "an object", list: "a list", type(None): "null", bool: str(value).lower()}
-    text = names.get(type(value), repr(value))
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return names.get(type(value)) or quoted(value)
 
 
 def wire_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -18,7 +18,7 @@ from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, head
-from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.models.states import CANCELLED, TERMINATED, AllocationState, ExecutionState, NodeState
 from batchai_magics.models.times import wire_time
 from batchai_magics.models.toolkits import Toolkit
 from batchai_magics.models.wire import WireModel
@@ -28,11 +28,20 @@ NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince" 
 
 
 class WorkspaceSpec(WireModel):
-    """What a workspace is made of (WorkspaceCreateParameters of the 2018-05-01 API, without its tags)."""
+    """What a workspace is made of (WorkspaceCreateParameters of the 2018-05-01 API)."""
 
     what: ClassVar[str] = "the workspace description"
 
     location: str = "local"
+    tags: dict[str, str] | None = None
+
+
+class WorkspacePatch(WireModel):
+    """What a change of a workspace changes: all of its tags (WorkspaceUpdateParameters)."""
+
+    what: ClassVar[str] = "the change of the workspace"
+
+    tags: dict[str, str]
 
 
 class ExperimentSpec(WireModel):
@@ -140,6 +149,22 @@ class JobResource:
     output_path_segment: str
     execution: ExecutionInfo | None = None
     ranks: tuple[RankExit, ...] = ()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody ended it; the service calls that failed."""
+        errors = self.execution.errors if self.execution else ()
+        return self.state is ExecutionState.FAILED and any(error.code == TERMINATED for error in errors)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended badly by itself."""
+        return self.state is ExecutionState.FAILED and not self.is_cancelled
+
+    @property
+    def word(self) -> str:
+        """Where it stands, as people say it: the service's word, or `cancelled`."""
+        return CANCELLED if self.is_cancelled else self.state.value
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON, without any secret; `batchaiRanks` says how each process ended."""

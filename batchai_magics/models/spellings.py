@@ -11,11 +11,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from batchai_magics.errors import Problem, did_you_mean
-from batchai_magics.models.problems import inner_enum, inner_model, join, wire_fields
+from batchai_magics.errors import Problem, did_you_mean, quoted
+from batchai_magics.models.problems import (
+    UNKNOWN_KEY,
+    holds,
+    inner_enum,
+    inner_model,
+    join,
+    unknown_key,
+    wire_fields,
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +43,13 @@ def _priority(value: Any) -> str:
     return "low" if value < 0 else "high" if value > 0 else "normal"
 
 
-# What may stand beside `properties`: in an ARM template, in a 2017 file, in what the service shows.
+def _same(value: Any) -> Any:
+    return value
+
+
+# What may stand beside `properties`: in a job file, in an ARM template, in what the service shows.
 ENVELOPE = (
+    "$schema",
     "apiVersion",
     "comments",
     "dependsOn",
@@ -49,6 +62,7 @@ ENVELOPE = (
     "type",
 )
 
+_CREDENTIALS = {"credentialsinfo": Old("credentials", _same)}  # of the 2017 schema
 _SHOWN_BY_THE_SERVICE = dict.fromkeys(
     ("creationtime", "errors", "provisioningstate", "provisioningstatetransitiontime"), Old()
 )
@@ -73,11 +87,14 @@ OLD: dict[str, dict[str, Old]] = {
         "nodestatecounts": Old(),
         **_SHOWN_BY_THE_SERVICE,
     },
-    "WorkspaceSpec": {"tags": Old()},
     "OutputDirectory": {"type": Old()},
+    "AzureFileShare": _CREDENTIALS,
+    "AzureBlobFileSystem": _CREDENTIALS,
     "ResourceRef": {"resourcegroup": Old()},
 }
 
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_SWITCHES = {"true": True, "false": False}
 _TEMPLATE = re.compile(
     r"\[\s*(?:parameters|variables|concat|resourceId|reference|resourceGroup|subscription|copyIndex|deployment"
     r"|listKeys|uniqueString|format|if|int|string|toLower|toUpper)\s*\(.*\]",
@@ -95,21 +112,22 @@ def respell(
 
 def known_fields(data: Mapping[Any, Any], model: type[BaseModel]) -> dict[str, Any]:
     """`data` in today's spelling, without what the model does not have, at any depth."""
-    return _only_known(respell(data, model, "")[0], model)
+    return without_unknown(respell(data, model, "")[0], model, "")[0]
 
 
-def _only_known(body: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    fields = wire_fields(model)
-    return {key: _only_known_within(value, fields[key]) for key, value in body.items() if key in fields}
+def without_unknown(
+    body: Mapping[str, Any], model: type[BaseModel], path: str
+) -> tuple[dict[str, Any], list[Problem]]:
+    """`body`, in today's spelling, without the keys that no model on their way has, and those keys."""
+    sieve = _Sieve()
+    return sieve.object(body, model, path), sieve.unknown
 
 
-def _only_known_within(value: Any, field: FieldInfo) -> Any:
-    inner = inner_model(field)
-    if inner and isinstance(value, Mapping):
-        return _only_known(value, inner)
-    if inner and isinstance(value, list):
-        return [_only_known_within(item, field) for item in value]
-    return value
+def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
+    """`data` without the keys beside `properties` that nothing knows, and those keys."""
+    unknown = [problem for problem in check_envelope(data, wrapper, "") if problem.message == UNKNOWN_KEY]
+    paths = {problem.path for problem in unknown}
+    return {str(key): value for key, value in data.items() if str(key) not in paths}, unknown
 
 
 def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
@@ -120,15 +138,51 @@ def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Pro
         name = known.get(str(key).lower())
         if name is None:
             fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
-            problems.append(Problem(str(key), "unknown key", fix))
+            problems.append(Problem(str(key), UNKNOWN_KEY, fix))
         elif name == "type" and kind and _noun(value) != kind:
-            problems.append(Problem("type", f"{value!r} is no {kind}", f"give a resource of type {kind}s"))
+            fix = f"give a resource of type {kind}s"
+            problems.append(Problem("type", f"{quoted(value)} is no {kind}", fix))
     return problems
 
 
 def _noun(wire_type: Any) -> str:
     """`job` of `Microsoft.BatchAI/workspaces/experiments/jobs`."""
     return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
+
+
+class _Sieve:
+    """Walks a body and its models together, and collects the keys that a model does not have."""
+
+    def __init__(self) -> None:
+        self.unknown: list[Problem] = []
+
+    def object(self, body: Mapping[str, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
+        """One object with the keys that are known, today's or old ones that could not be respelt."""
+        fields, old = wire_fields(model), OLD.get(model.__name__, {})
+        kept: dict[str, Any] = {}
+        for key, value in body.items():
+            if key in fields:
+                kept[key] = self._value(value, fields[key], join(path, key))
+            elif key.lower() in old:
+                kept[key] = value
+            else:
+                self.unknown.append(unknown_key(join(path, key), model, key))
+        return kept
+
+    def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
+        inner = inner_model(field)
+        if inner and isinstance(value, Mapping):
+            return self.object(value, inner, path)
+        if inner and isinstance(value, list):
+            return [self._value(item, field, join(path, index)) for index, item in enumerate(value)]
+        return _unquoted(value, field) if isinstance(value, str) else value
+
+
+def _unquoted(value: str, field: FieldInfo) -> str | int:
+    """`2` and `True` in quotes, as files have them, as the number or the switch that the field holds."""
+    if holds(field, bool):
+        return _SWITCHES.get(value.lower(), value)
+    return int(value) if holds(field, int) and _NUMBER.fullmatch(value) else value
 
 
 class _Reader:
@@ -151,7 +205,7 @@ class _Reader:
             elif spelling.lower() not in old:
                 body[spelling] = value
         outdated = {key: value for key, value in written.items() if key.lower() in old}
-        self._modernise(body, outdated, old, path=path)
+        self._modernise(body, outdated, model, path=path)
         return body
 
     def _add(self, body: dict[str, Any], spelling: str, key: str, value: Any, *, path: str) -> None:
@@ -161,15 +215,16 @@ class _Reader:
             body[key] = value
 
     def _modernise(
-        self, body: dict[str, Any], outdated: Mapping[str, Any], old: Mapping[str, Old], *, path: str
+        self, body: dict[str, Any], outdated: Mapping[str, Any], model: type[BaseModel], *, path: str
     ) -> None:
         """Puts the values of outdated keys into `body`, unless today's key is there too."""
+        fields = wire_fields(model)
         for key, value in outdated.items():
-            entry = old[key.lower()]
+            entry = OLD[model.__name__][key.lower()]
             if not entry.to or entry.to in body or value is None:
                 continue
             try:
-                body[entry.to] = entry.convert(value)
+                body[entry.to] = self._value(entry.convert(value), fields[entry.to], join(path, entry.to))
             except ValueError as error:
                 body[key] = value
                 self.problems.append(Problem(join(path, key), str(error)))
@@ -185,9 +240,8 @@ class _Reader:
     def _text(self, value: str, field: FieldInfo, path: str) -> str:
         if _TEMPLATE.fullmatch(value):
             fix = "deploy the template, or write the value itself"
-            self.problems.append(
-                Problem(path, f"template expressions are not evaluated here: {value!r}", fix)
-            )
+            shown = "" if holds(field, SecretStr) else f": {quoted(value)}"
+            self.problems.append(Problem(path, f"template expressions are not evaluated here{shown}", fix))
         choices = inner_enum(field)
         known = {str(item.value).lower(): str(item.value) for item in choices} if choices else {}
         return known.get(value.lower(), value)

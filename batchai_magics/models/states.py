@@ -20,6 +20,10 @@ class ExecutionState(enum.Enum):
         return self in (ExecutionState.SUCCEEDED, ExecutionState.FAILED)
 
 
+CANCELLED = "cancelled"  # what people call a job that failed because somebody ended it
+TERMINATED = "JobTerminated"  # the code of the error that such a job has
+
+
 class NodeState(enum.Enum):
     """What a node does."""
 

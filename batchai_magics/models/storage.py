@@ -158,7 +158,12 @@ def with_volumes(volumes: Any, more: Mapping[str, Sequence[Mapping[str, Any]]]) 
     if not more:
         return volumes
     base = dict(volumes) if isinstance(volumes, Mapping) else {}
-    return {**base, **{key: [*(base.get(key) or ()), *items] for key, items in more.items()}}
+    return {**base, **{key: _joined(base.get(key), items) for key, items in more.items()}}
+
+
+def _joined(present: Any, items: Iterable[Any]) -> Any:
+    """Both in one list; what is no list stays as it is, for the check of the whole to refuse."""
+    return present if present and not isinstance(present, list) else [*(present or ()), *items]
 
 
 def share(account: AccountKey, name: str, path: str) -> dict[str, Any]:

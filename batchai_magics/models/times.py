@@ -9,6 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from batchai_magics.errors import quoted
+
 _SPAN = re.compile(
     r"P(?=.)(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?"
     r"(?:T(?=.)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
@@ -27,11 +29,11 @@ def duration(text: str) -> timedelta:
     """A time span as written by the API (`P7D`), old files (`7.00:00:00`) or `az` (`7 days, 0:00:00`)."""
     match = _SPAN.fullmatch(text) or _CLOCK.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is no duration; write it as PT30M, PT2H or P7D")
+        raise ValueError(f"{quoted(text)} is no duration; write it as PT30M, PT2H or P7D")
     try:
         return timedelta(**{unit: float(value) for unit, value in match.groupdict().items() if value})
     except OverflowError:
-        raise ValueError(f"{text!r} is too long a duration") from None
+        raise ValueError(f"{quoted(text)} is too long a duration") from None
 
 
 def wire_time(moment: datetime) -> str:
@@ -44,7 +46,7 @@ def parse_time(text: str) -> datetime:
     """The moment that a wire time stands for, in UTC: any number of digits, `Z`, an offset, or neither."""
     match = _MOMENT.fullmatch(text.strip())
     if not match:
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{quoted(text)} is no time")
     zone = (match["zone"] or "Z").upper().replace("Z", "+00:00")
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     return datetime.fromisoformat(f"{match['second']}.{fraction}{zone}").astimezone(timezone.utc)

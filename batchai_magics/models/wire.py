@@ -18,8 +18,14 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.problems import problems_of
-from batchai_magics.models.spellings import check_envelope, known_fields, respell
+from batchai_magics.models.problems import problems_of, surrogates_in
+from batchai_magics.models.spellings import (
+    check_envelope,
+    known_fields,
+    respell,
+    without_strangers,
+    without_unknown,
+)
 
 # The validation context of descriptions that were checked before they were stored.
 STORED = {"is_stored": True}
@@ -52,6 +58,9 @@ class WireModel(BaseModel):
         Enums and nested values come as JSON has them; unknown keys are refused with a guess.
         """
         inner, beside = cls._unwrap(data)
+        unwritable = list(surrogates_in(inner, cls.wrapper))
+        if unwritable:
+            raise SpecError(unwritable, what=cls.what)
         body, problems = respell(inner, cls, cls.wrapper)
         problems = beside + problems
         try:
@@ -86,6 +95,13 @@ class WireModel(BaseModel):
         body = respell(cls._unwrap(data)[0], cls, cls.wrapper)[0]
         beside = {key: value for key, value in data.items() if str(key).lower() != cls.wrapper}
         return {**beside, cls.wrapper: body} if cls.wrapper else body
+
+    @classmethod
+    def known(cls, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        """`data` as `canonical` gives it, without the keys that mean nothing here, and those keys."""
+        kept, strangers = without_strangers(cls.canonical(data), cls.wrapper)
+        kept[cls.wrapper], unknown = without_unknown(kept[cls.wrapper], cls, cls.wrapper)
+        return kept, strangers + unknown
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

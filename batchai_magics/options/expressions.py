@@ -72,6 +72,17 @@ def compile_expression(source: str, *, option: str, ignores_case: bool = False) 
         ) from error
 
 
+def compile_number(source: str, *, option: str) -> Expression:
+    """An expression whose groups tell a number; UsageError for one that has none."""
+    expression = compile_expression(source, option=option)
+    if not expression.groups:
+        raise UsageError(
+            f"{option}: {source!r} has no group, so it does not say which number is meant",
+            hint=r"Put the number in round brackets, for example loss='loss: (\d+\.\d+)'.",
+        )
+    return expression
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeEncodeError):
         return error.reason

@@ -1,26 +1,61 @@
-"""The words of a line become the values of its options."""
+"""A line is split into words as a shell does, and the words become the values of its options."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Iterable, Sequence
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
 
-from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
+from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, quoted
 from batchai_magics.options.option import Option, Takes
+
+_BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}|[{}]")
+
+_UNWRITABLE = re.compile(r"[\0\ud800-\udfff]")
+
+
+def split(line: str, names: Mapping[str, object], *, literal: Collection[str] = ()) -> list[str]:
+    """The words of the line. A value that is put in never becomes more than one word.
+
+    The values of the options in `literal` keep their braces, as those of a JMESPath query have to.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"the line cannot be split into words: {error}", hint="close the quotes") from None
+    before = [None, *words]
+    return [
+        word if last in literal or word.partition("=")[0] in literal else expand(word, names)
+        for last, word in zip(before, words, strict=False)
+    ]
+
+
+def expand(text: str, names: Mapping[str, object], *, place: str = "on the line") -> str:
+    """The text with `{name}` replaced, `{{` and `}}` as braces; UsageError for a name that is not there."""
+    return _BRACES.sub(lambda match: _replacement(match, names, place), text)
 
 
 def parse_options(
-    options: Sequence[Option], words: Sequence[str], *, refuse: Callable[[str], BatchAIError]
+    options: Sequence[Option],
+    words: Sequence[str],
+    *,
+    refuse: Callable[[str], BatchAIError],
+    has_prefixes: bool = False,
 ) -> tuple[argparse.Namespace, list[str]]:
     """The values by the options' names, and the words that are no option's.
 
     Options that take several values, or may be repeated, give lists, switches booleans, what is not given its
-    default. Raises what `refuse` makes of a complaint: `argument --nodes: expected one argument`.
+    default. With `has_prefixes`, the beginning of an option's name will do that no other has. Raises what
+    `refuse` makes of a complaint: `argument --nodes: expected one argument`.
     """
-    parser = _Parser(refuse)
+    for word in words:
+        if _UNWRITABLE.search(word):
+            raise refuse(f"{quoted(word)} holds a character that no file and no name can have")
+    parser = _Parser(refuse, has_prefixes=has_prefixes)
     for option in options:
         _add(parser, option)
     return parser.parse_known_args(list(words))
@@ -46,9 +81,15 @@ def _long_flags(options: Iterable[Option]) -> set[str]:
 class _Parser(argparse.ArgumentParser):
     """argparse that raises an error of ours in place of ending the process."""
 
-    def __init__(self, refuse: Callable[[str], BatchAIError]) -> None:
-        super().__init__(add_help=False, allow_abbrev=False)
+    def __init__(self, refuse: Callable[[str], BatchAIError], *, has_prefixes: bool) -> None:
+        super().__init__(add_help=False, allow_abbrev=has_prefixes)
         self._refuse = refuse
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """The values of an action. Argparse takes `--` for none, and gives an empty list for a text."""
+        if action.option_strings and "--" in arg_strings:
+            self.error(f"argument {'/'.join(action.option_strings)}: '--' is no value")
+        return super()._get_values(action, arg_strings)
 
     def error(self, message: str) -> NoReturn:
         raise self._refuse(message)
@@ -107,3 +148,19 @@ def relative(path: str, option: str, *, place: str = "output directory") -> str:
         hint = f"Give a path below the {place}, without '..' and not beginning with '/'."
         raise UsageError(f"{option}: {path} leads out of the {place}", hint=hint)
     return "" if str(pure) == "." else str(pure)
+
+
+def _replacement(match: re.Match[str], names: Mapping[str, object], place: str) -> str:
+    text, name = match.group(), match.group("name")
+    if text in ("{{", "}}"):
+        return text[0]
+    if name is None or not name.isidentifier():
+        raise UsageError(f"{text!r} {place} is no variable's name", hint="write {{ and }} for braces")
+    if name not in names:
+        hint = did_you_mean(name, names) or "define it in a cell first, or write {{ and }} for braces"
+        raise UsageError(f"{{{name}}} {place}: there is no variable {name}", hint=hint)
+    value = names[name]
+    if not isinstance(value, (str, int, float)):
+        what = f"{{{name}}} {place} is of type {type(value).__name__}"
+        raise UsageError(f"{what}; only text and numbers can stand there")
+    return str(value)

@@ -41,7 +41,8 @@ def show(job: Job, *, ui: str = "auto") -> None:
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
         showing = JobCard(job, feed)
     else:
-        showing = LiveJob(job, feed, work=_publisher().do, is_kept=ui == "widget")
+        work = _publisher().do
+        showing = LiveJob(job, feed, work=work, is_kept=ui == "widget", open_job=_open_inside)
     showing.open()
     _publisher().add(showing)
 
@@ -131,7 +132,8 @@ def _open_inside(job: Job) -> str:
     from batchai_magics.widgets.job.showing import InnerJob
 
     publisher = _publisher()
-    inner = InnerJob(job, publisher.feed(job.id.key, lambda: _open(job)), work=publisher.do)
+    feed = publisher.feed(job.id.key, lambda: _open(job))
+    inner = InnerJob(job, feed, work=publisher.do, open_job=_open_inside)
     publisher.add(inner)
     return str(inner.view.model_id)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import Capabilities, Look, Pace, PlainAnswers, Watcher
+from batchai_magics.backends.base.looks import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.ids import Kind
@@ -57,7 +58,7 @@ def test_a_look_grows_old(clock):
     backend = Counting()
     first, second = (Watcher(backend, [id], clock=clock) for id in (A, B))
     first.look()
-    clock.now += 0.06
+    clock.now += FRESH_S * 1.1
     assert second.look().of(B) == 2
 
 

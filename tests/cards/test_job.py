@@ -6,8 +6,9 @@ import pytest
 
 from batchai_magics.cards import parts as card_parts
 from batchai_magics.cards.job import MAX_LINE_LENGTH, MAX_LINES, Card, clean, first_failure, to_html, to_text
+from batchai_magics.cards.jobs import JobsCard
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import RankExit
+from batchai_magics.models.execution import ErrorDetail, RankExit
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted import FAILURE, START, resource
@@ -39,8 +40,23 @@ def test_a_failed_card_says_what_failed_first():
     card = Card(resource(ExecutionState.FAILED, **FAILURE), NOW, failure_lines=("boom",))
     for text in (to_html(card), to_text(card)):
         assert "rank 2 on node-1 failed first, with exit code 1" in text
-        assert "JobFailed: Job exited with non-zero exit code." in text
+        assert "non-zero exit code" not in text  # it is said once
         assert "boom" in text
+
+
+CANCELLED = {"exit_code": None, "errors": [ErrorDetail(code="JobTerminated", message="by the user")]}
+
+
+def test_a_cancelled_job_is_no_failure():
+    job = resource(ExecutionState.FAILED, **CANCELLED)
+    card = Card(job, NOW, lines=("last",))
+    assert "[cancelled] resnet" in to_text(card)
+    assert "fail" not in to_text(card) + to_html(card)
+    assert card_parts.JOB_COLOURS["cancelled"] in to_html(card)
+    assert card_parts.JOB_COLOURS["failed"] not in to_html(card)
+    assert job.to_wire()["properties"]["executionState"] == "failed"
+    jobs = JobsCard("e", [job, resource(ExecutionState.FAILED, **FAILURE)], NOW)
+    assert jobs.counts == "1 failed, 1 cancelled"
 
 
 def test_a_card_has_no_script_and_no_image_and_is_well_formed():

@@ -56,6 +56,11 @@ def test_an_output_needs_no_suffix():
     assert values("--output", "A", "--output", "B=x").outputs == {"A": "", "B": "x"}
 
 
+def test_a_metric_without_a_group_is_refused_before_anything_runs():
+    with pytest.raises(UsageError, match=r"--metric loss: .+ has no group"):
+        values("--metric", r"loss=loss: \d+")
+
+
 def test_a_secret_is_taken_from_the_environment_and_not_shown():
     options = values("--secret", "TOKEN", env={"TOKEN": "t0p"})
     assert options.secrets == {"TOKEN": "t0p"}

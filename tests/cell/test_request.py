@@ -393,3 +393,47 @@ def test_a_mount_comes_beside_those_of_a_job_json():
 )
 def test_a_mount_that_is_none_is_refused(text, says):
     assert says in refused(f"r --mount {text}", kind=(UsageError, SpecError))
+
+
+def job_file(folder, **changes):
+    """A job file as recipes have it, with a key that means nothing."""
+    body = {
+        "nodeCount": 2,
+        "customToolkitSettings": {"commandLine": "true", "processCount": 4},
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/external",
+    }
+    schema = "https://raw.githubusercontent.com/Azure/BatchAI/master/schemas/2018-05-01/job.json"
+    folder.mkdir(exist_ok=True)
+    (folder / "job.json").write_text(json.dumps({"$schema": schema, "properties": {**body, **changes}}))
+
+
+def test_a_file_of_a_recipe_is_taken_as_it_stands(tmp_path):
+    job_file(tmp_path / "Horovod-PyTorch")
+    request = cell("--file Horovod-PyTorch/job.json", "", folder=tmp_path)
+    assert request.name == "Horovod-PyTorch"
+    assert request.spec.settings.to_wire() == {"commandLine": "true"}
+    (note,) = request.notes
+    path = "properties.customToolkitSettings.processCount"
+    assert note.startswith(f"Horovod-PyTorch/job.json: {path} means nothing here")
+
+
+def test_the_first_word_names_a_job_from_a_file(tmp_path):
+    job_file(tmp_path / "recipe")
+    assert cell("mine --file recipe/job.json", "", folder=tmp_path).name == "mine"
+
+
+def test_an_unknown_key_that_is_typed_is_refused_with_a_guess():
+    body = JOB_JSON.replace("processCount", "procesCount")
+    message = refused("r --spec", body, kind=SpecError)
+    assert 'properties.chainerSettings.procesCount: unknown key (did you mean "processCount"?)' in message
+
+
+def test_a_description_that_is_typed_may_say_its_schema():
+    assert cell("r --spec", "$schema: https://x/job.json\n" + JOB_JSON).spec.node_count == 1
+
+
+@pytest.mark.parametrize("shares", [True, "data", {"a": 1}])
+def test_a_mount_beside_shares_that_are_no_list_is_refused_with_their_place(shares):
+    body = json.dumps({"properties": {"nodeCount": 1, "mountVolumes": {"azureFileShares": shares}}})
+    with pytest.raises(SpecError, match=r"properties\.mountVolumes\.azureFileShares: expected a list"):
+        cell("job --spec --mount data", body)

@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.backends.base import WorkspaceSpec
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.ids import Kind, ResourceId
-from tests.contract.places import Place
+from tests.contract.places import HOLD, Place
 
 pytestmark = pytest.mark.slow
 
@@ -117,3 +117,22 @@ def test_a_missing_file_server_is_named(place: Place) -> None:
     mount = {"fileServers": [{"fileServer": {"id": str(missing)}, "relativeMountPath": "nfs"}]}
     with pytest.raises(NotFoundError, match="file server nope"):
         place.make_cluster(nodeSetup={"mountVolumes": mount})
+
+
+def test_an_account_whose_shares_a_job_uses_is_not_deleted_under_it(place: Place) -> None:
+    place.backend.accounts.create("used", "g", "eastus")
+    place.backend.accounts.create("unused", "g", "eastus")
+    mount = {
+        "accountName": "used",
+        "azureFileUrl": "https://used.file.core.windows.net/data",
+        "relativeMountPath": "data",
+        "credentials": {"accountKey": place.backend.accounts.keys("used")[0]},
+    }
+    job = place.start(HOLD, mountVolumes={"azureFileShares": [mount]})
+    with pytest.raises(ConflictError, match="Jobs use shares of the account used") as caught:
+        place.backend.accounts.delete("used")
+    assert (caught.value.code, job.name in caught.value.hint) == ("StorageAccountInUse", True)
+    place.backend.accounts.delete("unused")
+    place.backend.terminate(job)
+    place.wait(job)
+    place.backend.accounts.delete("used")

@@ -22,10 +22,44 @@ def test_a_cluster_grows_and_shrinks(place: Place) -> None:
     assert not ids & {node.id for node in place.backend.nodes(place.cluster)}  # a node has a new id each time
 
 
+def test_a_new_cluster_is_resizing_and_then_steady(place: Place) -> None:
+    made = place.make_cluster(scale=manual(2))
+    assert (made.allocation_state.value, made.node_states.idle_node_count) == ("resizing", 0)
+    place.has(made.id, idle=2)
+    assert place.backend.show(made.id).allocation_state.value == "steady"
+
+
+def test_a_new_cluster_without_nodes_is_steady(place: Place) -> None:
+    assert place.make_cluster(scale=manual(0)).allocation_state.value == "steady"
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        (None, ("Canonical", "UbuntuServer", "16.04-LTS", "latest")),
+        (
+            {"publisher": "microsoft-ads", "offer": "linux", "sku": "x"},
+            ("microsoft-ads", "linux", "x", "latest"),
+        ),
+        (
+            {"publisher": "microsoft-ads", "offer": "linux", "sku": "x", "version": "1"},
+            ("microsoft-ads", "linux", "x", "1"),
+        ),
+    ],
+)
+def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place, asked, shown) -> None:
+    image = {"virtualMachineConfiguration": {"imageReference": asked}} if asked else {}
+    place.make_cluster(scale=manual(0), **image)
+    wire = place.backend.show(place.workspace.child(place.cluster.kind, "c")).spec.to_wire()["properties"]
+    assert tuple(wire["virtualMachineConfiguration"]["imageReference"].values()) == shown
+    assert place.make_cluster(scale=manual(0), **image)  # the same again is the same
+
+
 def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
     task = {"setupTask": {"commandLine": "true", "stdOutErrPathPrefix": "/var/log"}}
-    with pytest.raises(SpecError, match=r"setupTask\.stdOutErrPathPrefix"):
+    with pytest.raises(SpecError, match=r"setupTask\.stdOutErrPathPrefix") as caught:
         place.make_cluster(nodeSetup=task)
+    assert caught.value.message.startswith("the cluster description has one problem")
     with pytest.raises(NotFoundError):
         place.backend.show(place.cluster.workspace_id.child(place.cluster.kind, "c"))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.base import ExperimentSpec, FileRef, Page, WorkspaceSpec
+from batchai_magics.backends.base import Bookmark, ExperimentSpec, FileRef, Page, WorkspaceSpec
 from batchai_magics.backends.base.plain import plain_look, plain_tail
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, Place
+from tests.contract.places import HOLD, MOUNTED, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -88,6 +88,30 @@ def test_a_tail_begins_again_for_a_log_that_was_cut(place: Place) -> None:
     job = place.run(COUNTED)
     chunk = place.backend.tail(job.id, {"stdout.txt": 99})["stdout.txt"]
     assert (chunk.offset, chunk.data) == (0, b"0123456789")
+
+
+@pytest.mark.parametrize("change", ["true", "mv log old"], ids=["in its place", "in another one's place"])
+def test_a_log_written_anew_is_told_from_the_one_that_was_read(place: Place, change: str) -> None:
+    waits = f"until [ -e {MOUNTED}/go ]; do sleep 0.02; done"
+    id = place.start(
+        f"cd $AZ_BATCHAI_STDOUTERR_DIR; echo one > log; {waits}; {change}; echo 1 and 2 > log; {HOLD}"
+    )
+    file = FileRef(id, "log")
+    first = until(lambda: place.backend.tail(id, {}).get("log"))
+    mark = Bookmark().after(first)
+    assert mark.is_in(place.backend.read(file, mark.offset))
+    place.backend.storage.upload(place.share, {"go": b""})
+    until(lambda: place.backend.read(file).data == b"1 and 2\n")
+    assert not mark.is_in(place.backend.tail(id, {"log": mark.offset})["log"])
+
+
+def test_pieces_of_a_log_are_known_to_be_of_one_file(place: Place) -> None:
+    id = place.run("seq 200").id
+    mark = Bookmark()
+    while chunk := place.backend.tail(id, {"stdout.txt": mark.offset}, 70).get("stdout.txt"):
+        assert mark.is_in(chunk)
+        mark = mark.after(chunk)
+    assert mark.offset == len(place.log(id))
 
 
 def test_a_tail_has_files_that_the_job_itself_writes_and_no_folders(place: Place) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
-from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base import FileKind, FileRef, Seal
 from batchai_magics.errors import NotFoundError, ServiceError, SpecError, StorageError
-from tests.contract.places import HOLD, MOUNTED, Place
+from tests.contract.places import HOLD, MOUNTED, Place, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow
 MODEL = {"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "files"}
+BIND = 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
+SPECIAL = f"echo aa > a; mkfifo pipe; ln -s me me; python3 -c '{BIND}'"
+NO_FILES = {"me": "a link", "pipe": "a named pipe", "socket": "a socket"}
 ESCAPES = ["../stdout.txt", "/../../x", "a/../../../x"]
 
 
@@ -21,9 +26,35 @@ def test_reading_is_by_offset_and_repeatable(place: Place) -> None:
     assert place.backend.read(file, 3, 4) == chunk
 
 
+def test_the_end_of_the_process_ends_the_job_whatever_writes_on_behind_it(place: Place) -> None:
+    job = place.run("(while true; do echo x; sleep 0.1; done) & seq 20000 | sed s/^/n/; exit 7")
+    lines = place.log(job.id).decode().splitlines()
+    assert job.execution.exit_code == 7
+    assert [line for line in lines if line != "x"] == [f"n{number}" for number in range(1, 20_001)]
+
+
 def test_a_file_of_an_ended_job_is_complete_and_ends_empty(place: Place) -> None:
     chunk = place.backend.read(FileRef(place.run().id, "stdout.txt"), 6)
     assert (chunk.data, chunk.is_complete) == (b"", True)
+
+
+def test_a_finished_log_is_provably_what_was_written(place: Place) -> None:
+    job = place.run("echo out; echo err >&2; printf 'no end'")
+    for name, data in (("stdout.txt", b"out\nno end"), ("stderr.txt", b"err\n")):
+        seal = place.backend.read(FileRef(job.id, name)).seal
+        assert seal == Seal(len(data), hashlib.sha256(data).hexdigest())
+        assert place.log(job.id, name) == data
+
+
+def test_the_log_of_a_cancelled_job_is_provably_complete(place: Place) -> None:
+    id = place.start_ranks("echo up; echo last >&2; exec sleep 1000", count=2)
+    until(lambda: place.log(id).count(b"up") == 2)
+    assert place.backend.read(FileRef(id, "stdout.txt")).seal is None
+    place.backend.terminate(id)
+    place.wait(id)
+    chunk = place.backend.read(FileRef(id, "stdout.txt"))
+    assert chunk.seal
+    assert chunk.seal.fault(chunk.size, hashlib.sha256(chunk.data).hexdigest()) == ""
 
 
 def test_a_file_that_is_not_there_is_empty(place: Place) -> None:
@@ -54,6 +85,81 @@ def test_files_are_listed_by_name_one_level_at_a_time(place: Place) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "$AZ_BATCHAI_JOB_MOUNT_ROOT",
+        "${AZ_BATCHAI_MOUNT_ROOT}/external/logs",
+        "logs",
+        "$AZ_BATCHAI_JOB_TEMP/x",
+    ],
+)
+def test_logs_on_no_mount_are_kept_with_the_job(place: Place, prefix: str) -> None:
+    job = place.run(stdOutErrPathPrefix=prefix)
+    assert place.log(job.id) == b"hello\n"
+    assert f"{prefix} is on no mount" in place.log(job.id, "execution.log").decode()
+    place.backend.delete(job.id)
+
+
+@pytest.mark.parametrize("prefix", ["/tmp/logs", "../logs", "$AZ_BATCHAI_MOUNT_ROOT/../x", "$HOME/logs"])
+def test_logs_anywhere_else_are_refused(place: Place, prefix: str) -> None:
+    with pytest.raises(SpecError, match=r"properties\.stdOutErrPathPrefix"):
+        place.start(stdOutErrPathPrefix=prefix)
+
+
+def test_logs_on_what_a_command_mounts_are_refused(place: Place) -> None:
+    system = {"mountCommand": "mount -t nfs host:/", "relativeMountPath": "mine"}
+    volumes = {"unmanagedFileSystems": [system]}
+    with pytest.raises(SpecError, match="is on no share, container or file server"):
+        place.start(stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/mine/logs", mountVolumes=volumes)
+
+
+def test_an_output_directory_may_be_on_no_mount(place: Place) -> None:
+    outputs = [{"id": "MODEL", "pathPrefix": "models"}]
+    job = place.run(
+        "echo hi > $AZ_BATCHAI_OUTPUT_MODEL/a && cat models/*/*/*/*/*/*/*/*/*/outputs/a",
+        outputDirectories=outputs,
+    )
+    assert place.log(job.id) == b"hi\n", place.log(job.id, "stderr.txt")
+    with pytest.raises(NotFoundError, match="outputDirectoryId MODEL is not present on a mount root"):
+        place.backend.files(job.id, "MODEL")
+
+
+def torch_job(place: Place, script: str) -> dict[str, object]:
+    """The fields of a PyTorch job of two processes on two nodes, each of which runs a shell script."""
+    settings = {
+        "pythonScriptFilePath": "-c",
+        "pythonInterpreterPath": "/bin/bash",
+        "commandLineArgs": f"'{script}'",
+    }
+    cluster = place.make_cluster("two", scale=manual(2))
+    return {
+        **place.on(cluster),
+        "nodeCount": 2,
+        "customToolkitSettings": None,
+        "pyTorchSettings": {**settings, "processCount": 2},
+    }
+
+
+def test_each_process_that_is_no_rank_of_mpi_has_a_log_of_its_own_beside_that_of_all(place: Place) -> None:
+    job = place.run(**torch_job(place, "echo this is $RANK; echo oops >&2"))
+    names = {file.path for file in place.backend.files(job.id)}
+    assert {f"std{name}-{rank}.txt" for name in ("out", "err") for rank in (0, 1)} < names
+    assert [place.log(job.id, f"stdout-{rank}.txt") for rank in (0, 1)] == [b"this is 0\n", b"this is 1\n"]
+    assert sorted(place.log(job.id).splitlines()) == [b"this is 0", b"this is 1"]
+    assert {"stdout.txt", "stderr.txt"} < {*place.backend.tail(job.id, {})}
+    assert not [name for name in place.backend.tail(job.id, {}) if name.endswith(("-0.txt", "-1.txt"))]
+
+
+def test_a_lone_process_of_tensorflow_is_worker_0(place: Place) -> None:
+    settings = {"pythonScriptFilePath": "-c", "pythonInterpreterPath": "/bin/bash"}
+    fields = {"tensorFlowSettings": {**settings, "masterCommandLineArgs": "'echo hello'"}}
+    job = place.run(**fields, customToolkitSettings=None)
+    assert place.log(job.id, "stdout-wk-0.txt") == place.log(job.id) == b"hello\n"
+    sizes = {file.path: file.size_bytes for file in place.backend.files(job.id)}
+    assert sizes["stdout-wk-0.txt"] == 6
+
+
 def test_an_unknown_output_directory_is_named(place: Place) -> None:
     job = place.start()
     with pytest.raises(NotFoundError, match="outputDirectoryId NOPE"):
@@ -73,13 +179,36 @@ def test_no_path_leads_out_of_a_job(place: Place, path: str) -> None:
 
 def test_no_link_that_a_job_makes_leads_out_of_it(place: Place) -> None:
     job = place.run("cd $AZ_BATCHAI_STDOUTERR_DIR; ln -s /etc etc; ln -s /etc/passwd passwd; ln -s no where")
-    names = [file.name for file in place.backend.files(job.id)]
-    assert not {"etc", "passwd", "where"}.intersection(names)
+    files = place.backend.files(job.id)
+    links = [(file.name, file.size_bytes, file.download_url) for file in files if file.kind is FileKind.LINK]
+    assert links == [("etc", 0, None), ("passwd", 0, None), ("where", 0, None)]
     for path in ("passwd", "etc/passwd"):
         with pytest.raises(StorageError):
             place.backend.read(FileRef(job.id, path))
     with pytest.raises(StorageError):
         place.backend.files(job.id, path="etc")
+
+
+def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Place) -> None:
+    job = place.run(f"cd $AZ_BATCHAI_OUTPUT_MODEL; {SPECIAL}; ln -s a b", outputDirectories=[MODEL])
+    files = place.backend.files(job.id, "MODEL")
+    assert [(file.name, file.kind.value, file.size_bytes) for file in files] == [
+        ("a", "file", 3),
+        ("b", "file", 3),
+        ("me", "link", 0),
+        ("pipe", "pipe", 0),
+        ("socket", "socket", 0),
+    ]
+    assert [file.name for file in files if file.download_url] == ["a", "b"]
+    for name, words in NO_FILES.items():
+        with pytest.raises(NotFoundError, match=f"{name} is {words}.*, not a file"):
+            place.backend.read(FileRef(job.id, name, "MODEL"))
+    assert place.backend.read(FileRef(job.id, "b", "MODEL")).data == b"aa\n"
+
+
+def test_the_tail_of_a_job_is_that_of_its_files_alone(place: Place) -> None:
+    job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; echo hello")
+    assert {"a", "execution.log", "stdout.txt"} == set(place.backend.tail(job.id, {}))
 
 
 @pytest.mark.parametrize("prefix", [f"{MOUNTED}/../other", f"{MOUNTED}/a/../../../other", f"{MOUNTED}/.."])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import ExperimentSpec, FileRef, WorkspaceSpec
+from batchai_magics.backends.base import ExperimentSpec, FileRef, WorkspacePatch, WorkspaceSpec
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
@@ -44,6 +45,16 @@ def test_what_a_backend_cannot_do_is_refused_by_name(place: Place) -> None:
     with pytest.raises(CapabilityError, match=r"secrets\[\]"):
         place.backend.create(place.job(), spec)
     assert not place.backend.list(place.experiment, Kind.JOB)
+
+
+def test_a_workspace_has_the_tags_that_it_was_given_last(place: Place) -> None:
+    tagged = replace(place.workspace, workspace="tagged", name="tagged")
+    place.backend.create(tagged, WorkspaceSpec(location="eastus", tags={"team": "a", "cost": "b"}))
+    assert place.backend.show(tagged).tags == {"team": "a", "cost": "b"}
+    assert place.backend.update(tagged, WorkspacePatch(tags={"Team": "c"})).tags == {"Team": "c"}
+    shown = place.backend.show(tagged)
+    assert (shown.tags, shown.location) == ({"Team": "c"}, "eastus")
+    place.backend.delete(tagged)
 
 
 def test_creating_the_same_job_again_returns_it(place: Place) -> None:
@@ -87,6 +98,22 @@ def test_lists_are_in_the_order_of_creation(place: Place) -> None:
     names = [item.id.name for item in place.backend.list(place.workspace, Kind.EXPERIMENT)]
     assert names == [place.experiment.name, "c", "a", "b"]
     assert [item.id for item in place.backend.list(place.workspace, Kind.CLUSTER)] == [place.cluster]
+
+
+# 19: names
+
+
+def test_names_are_those_that_begin_so_in_the_order_of_creation(place: Place) -> None:
+    for name in ("resnet", "other", "resnet-2", "ResNet-10", "resne"):
+        place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
+    place.run(name="resnet-3")  # of another kind, below one of them
+    names = place.backend.names
+    assert names(place.workspace, Kind.EXPERIMENT, "RESNET") == ["resnet", "resnet-2", "ResNet-10"]
+    assert len(names(place.workspace, Kind.EXPERIMENT)) == 6
+    assert names(place.experiment, Kind.JOB) == names(place.experiment, Kind.JOB, "resnet-3") == ["resnet-3"]
+    assert not names(place.workspace, Kind.CLUSTER, "resnet")
+    with pytest.raises(NotFoundError):
+        names(place.workspace.child(Kind.EXPERIMENT, "nope"), Kind.JOB)
 
 
 def test_a_backend_is_what_it_is_offered_as(place: Place, request: pytest.FixtureRequest) -> None:
@@ -189,6 +216,34 @@ def test_secrets_reach_the_process_and_never_come_back(place: Place) -> None:
     assert job.to_wire()["properties"]["secrets"] == [{"name": "KEY"}]
 
 
+def test_what_a_job_prints_of_its_secrets_is_told_and_left_as_it_is(place: Place) -> None:
+    command = "printf 'it is %s.\\n' $KEY; printf %s $KEY >&2"
+    spec = {"secrets": [{"name": "KEY", "value": "hunter2"}]}
+    id = place.start(command, **spec)
+    place.wait(id)
+    chunk = place.backend.read(FileRef(id, "stdout.txt"))
+    assert (chunk.data, chunk.shown.data) == (b"it is hunter2.\n", b"it is *******.\n")
+    assert place.backend.read(FileRef(id, "stdout.txt"), 8, 3).shown.data == b"***"
+    told = place.backend.tail(id, {})
+    assert (told["stdout.txt"].shown.data, told["stderr.txt"].shown.data) == (b"it is *******.\n", b"*******")
+    with place.again() as other:
+        assert other.read(FileRef(id, "stderr.txt")).shown.data == b"*******"
+
+
+def test_a_link_to_a_log_hides_its_secrets_too(place: Place) -> None:
+    command = "echo $KEY; ln -s stdout.txt $AZ_BATCHAI_STDOUTERR_DIR/latest"
+    id = place.start(command, secrets=[{"name": "KEY", "value": "hunter2"}])
+    place.wait(id)
+    assert place.backend.tail(id, {})["latest"].shown.data == b"*******\n"
+
+
+def test_a_preparations_secrets_are_hidden(place: Place) -> None:
+    secrets = [{"name": "KEY", "value": "hunter2"}]
+    id = place.start("true", secrets=secrets, jobPreparation={"commandLine": "echo $KEY"})
+    place.wait(id)
+    assert place.backend.tail(id, {})["stdout-job_prep.txt"].shown.data == b"*******\n"
+
+
 def test_a_password_never_comes_back(place: Place) -> None:
     properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER}
     id = place.workspace.child(Kind.CLUSTER, "other")
@@ -257,3 +312,12 @@ def test_a_job_outlives_its_cluster(place: Place) -> None:
     place.backend.delete(place.cluster)
     assert place.backend.show(job.id).state is ExecutionState.SUCCEEDED
     assert place.log(job.id) == b"hello\n"
+
+
+def test_a_process_that_was_killed_tells_how_much_memory_it_had(place: Place) -> None:
+    big = "import os; kept = b'x' * 200_000_000; os.kill(os.getpid(), 9)"
+    (rank,) = place.run(f'python3 -c "{big}"').ranks
+    assert rank.exit_code == 137
+    assert 200e6 < rank.peak_bytes < 400e6
+    assert rank.meaning.startswith("killed (SIGKILL)")
+    assert f"{rank.peak_bytes / 1e6:.0f} MB" in rank.meaning

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import Storage
-from batchai_magics.errors import NotFoundError, SpecError, StorageError
-from tests.contract.places import Place
+from batchai_magics.backends.base import Copy, FileKind, Storage
+from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
+from batchai_magics.models.ids import Kind
+from tests.contract.places import HOLD, Place
 
 pytestmark = pytest.mark.slow
 DATA = bytes(range(256)) * 100
@@ -42,6 +45,22 @@ def test_a_share_keeps_files_and_lists_them(storage: Storage) -> None:
     assert "data" in storage.shares()
     storage.remove("data")
     assert "data" not in storage.shares()
+
+
+def test_a_share_that_a_job_uses_is_not_deleted_under_it(place: Place) -> None:
+    other = place.backend.storage
+    other.make("unused")
+    job = place.start(HOLD)
+    with pytest.raises(ConflictError, match=f"Jobs use the share {place.share}") as caught:
+        other.remove(place.share)
+    assert (caught.value.code, job.name in caught.value.hint) == ("ShareInUse", True)
+    other.remove("unused")
+    place.backend.terminate(job)
+    place.wait(job)
+    other.remove(place.share)
+    place.backend.show(job)
+    place.backend.list(place.experiment, Kind.JOB)
+    assert place.share not in other.shares()
 
 
 def test_shares_and_containers_of_one_name_are_two_things(place: Place) -> None:
@@ -92,6 +111,50 @@ def test_an_upload_shorter_than_what_came_before_it_starts_anew(storage: Storage
     storage.write("data", "a", 0, b"new")
     storage.finish("data", "a", hashlib.sha256(b"new").hexdigest())
     assert storage.download("data", "a") == b"new"
+
+
+def test_a_file_is_changed_in_its_place_and_gets_another_size(storage: Storage) -> None:
+    storage.resize("data", "a.bin", 6)
+    assert storage.download("data", "a.bin") == bytes(6)
+    storage.change("data", "a.bin", 2, b"xy")
+    assert storage.download("data", "a.bin") == b"\0\0xy\0\0"
+    storage.resize("data", "a.bin", 3)
+    assert storage.download("data", "a.bin") == b"\0\0x"
+
+
+def test_a_folder_is_made_only_where_there_is_one(storage: Storage) -> None:
+    storage.make_folder("data", "a")
+    storage.make_folder("data", "a/b")
+    assert storage.show("data", "a/b").is_directory
+    for path in ("x/y", "x/y/z.bin"):
+        with pytest.raises(NotFoundError):
+            storage.make_folder("data", path)
+        with pytest.raises(NotFoundError):
+            storage.resize("data", path, 1)
+
+
+def test_a_file_takes_the_place_of_the_one_whose_name_it_gets(storage: Storage) -> None:
+    storage.upload("data", {"old": b"old", "new": b"new"})
+    storage.rename("data", "new", "old")
+    assert (names(storage), storage.download("data", "old")) == (["old"], b"new")
+    with pytest.raises(NotFoundError):
+        storage.rename("data", "new", "other")
+    for leads_out in ("../x", "a/../../x"):
+        with pytest.raises(StorageError):
+            storage.rename("data", "old", leads_out)
+
+
+def test_files_of_this_machine_go_up_and_come_down(storage: Storage, tmp_path: Path) -> None:
+    big, small = tmp_path / "big", tmp_path / "small"
+    big.write_bytes(DATA * 20)
+    small.write_bytes(b"1")
+    copies = [Copy(big, "in/big", len(DATA) * 20), Copy(small, ".part-small", 1)]
+    assert sum(storage.send("data", copies)) == len(DATA) * 20 + 1
+    assert names(storage) == [".part-small", "in"]
+    back = [replace(copy, here=tmp_path / "back" / copy.there) for copy in copies]
+    assert sum(storage.fetch("data", back)) == len(DATA) * 20 + 1
+    assert [copy.here.read_bytes() for copy in back] == [DATA * 20, b"1"]
+    assert len([path for path in tmp_path.joinpath("back").rglob("*") if path.is_file()]) == 2
 
 
 def test_a_share_is_not_deleted_as_if_it_were_a_file(storage: Storage) -> None:
@@ -148,7 +211,8 @@ def test_no_link_that_a_job_makes_leads_out_of_a_share(place: Place) -> None:
     )
     storage = place.backend.storage
     assert storage.show(place.share, "b").path == "b"
-    assert not {"etc", "passwd"}.intersection(file.path for file in storage.list(place.share))
+    links = [file.path for file in storage.list(place.share) if file.kind is FileKind.LINK]
+    assert links == ["etc", "passwd"]
     for path in ("passwd", "etc/passwd"):
         with pytest.raises(StorageError):
             storage.download(place.share, path)
@@ -156,11 +220,34 @@ def test_no_link_that_a_job_makes_leads_out_of_a_share(place: Place) -> None:
         storage.upload(place.share, {"etc/x": b""})
 
 
+def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Place) -> None:
+    storage, share = place.backend.storage, place.share
+    place.run("cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; mkfifo pipe; ln -s me me; echo aa > a")
+    listed = [(file.path, file.kind.value) for file in storage.list(share) if not file.is_directory]
+    assert listed == [("a", "file"), ("me", "link"), ("pipe", "pipe")]
+    assert storage.show(share, "pipe").kind is FileKind.PIPE
+    for path in ("me", "pipe"):
+        for verb, arguments in (("download", ()), ("read", (0, 1)), ("digest", ())):
+            with pytest.raises(NotFoundError, match="not a file"):
+                getattr(storage, verb)(share, path, *arguments)
+        storage.delete(share, path)
+    assert [file.path for file in storage.list(share) if not file.is_directory] == ["a"]
+
+
+def test_the_deletion_of_a_link_leaves_what_it_leads_to(place: Place) -> None:
+    place.run("cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; echo aa > a; ln -s a b; mkdir d; ln -s d e; ln -s /etc etc")
+    for link in ("b", "e", "etc"):
+        place.backend.storage.delete(place.share, link)
+    listed = [file.path for file in place.backend.storage.list(place.share)]
+    assert {"a", "d"} <= set(listed)
+    assert not {"b", "e", "etc"}.intersection(listed)
+
+
 def test_what_is_missing_is_said_to_be(storage: Storage) -> None:
     for verb, arguments in (("list", ()), ("remove", ()), ("begin", ("x", 1)), ("digest", ("x",))):
         with pytest.raises(NotFoundError) as caught:
             getattr(storage, verb)("nothere", *arguments)
-        assert caught.value.code == "ShareNotFound"
+        assert caught.value.code in ("ShareNotFound", "ContainerNotFound")
     for verb, arguments in (("show", ()), ("download", ()), ("delete", ()), ("read", (0, 1)), ("digest", ())):
         with pytest.raises(NotFoundError) as caught:
             getattr(storage, verb)("data", "x", *arguments)

@@ -10,8 +10,10 @@ import pytest
 from batchai_magics import cell
 from batchai_magics.cards.gathering import html_of
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
+from batchai_magics.jobs.logs import script_name, with_cell_lines
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.states import ExecutionState
+from tests.patience import PATIENCE_S
 from tests.world import World
 
 pytestmark = pytest.mark.slow
@@ -98,10 +100,12 @@ def test_the_same_cell_again_finds_its_job(world: World) -> None:
     assert (first.is_new, again.is_new, again.job.id) == (True, False, first.job.id)
 
 
-def test_another_cell_under_the_same_name_is_refused(world: World) -> None:
-    world.run("j", "print(1)")
-    with pytest.raises(ConflictError, match="--new"):
-        world.submit("j", "print(2)")
+def test_an_edited_cell_is_the_next_run_and_back_again_the_first(world: World) -> None:
+    lines = [("j", "print(1)"), ("j", "print(2)"), ("j", "print(2)"), ("j", "print(1)"), ("j", "print(3)")]
+    assert [world.run(line, body).name for line, body in lines] == ["j", "j-2", "j-2", "j", "j-3"]
+    with pytest.raises(ConflictError, match="--same"):
+        world.submit("j --same", "print(4)")
+    assert world.submit("j --same", "print(3)").name == "j-3"
 
 
 def test_new_runs_the_cell_again_beside_the_old_one(world: World) -> None:
@@ -132,3 +136,18 @@ def test_a_failure_card_shows_the_failing_ranks_last_words(world: World) -> None
     card = html_of(world.run("j --nodes 2 --processes 2", MPI_ERROR))
     assert "rank 1" in card
     assert "ValueError: boom" in card
+
+
+def test_a_script_finds_the_notebooks_variables_and_its_arguments(world: World) -> None:
+    script = "import sys\nfrom pathlib import Path\nprint(lr, sys.argv[1:], Path(__file__).name, __name__)\n"
+    for line in ("j --use lr --args -v", "k --use lr --args -v --toolkit custom"):
+        request = cell.parse(line, script, settings=world.settings, names={"lr": 0.5})
+        job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
+        assert job.log() == f"0.5 ['-v'] {job.name}.py __main__\n", job.log(file="stderr.txt")
+
+
+def test_a_failure_in_a_script_with_variables_names_its_line(world: World) -> None:
+    request = cell.parse("j --use lr", "\nprint(1 / lr)", settings=world.settings, names={"lr": 0})
+    job = submit(world.backend, request, world.settings).job.wait(PATIENCE_S)
+    lines = with_cell_lines(job.log(file="stderr.txt").splitlines(), script_name(job.show()))
+    assert any("line 2, in <module>  ← line 3 of the cell" in line for line in lines), lines

@@ -1,9 +1,15 @@
 """A job's log files read back whole, from the end, by rank."""
 
+import hashlib
+import re
+from dataclasses import replace
+
 import pytest
 
-from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base import FileRef, Seal
+from batchai_magics.errors import FileChangedError, StorageError
 from batchai_magics.jobs import logs
+from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.logs import chunks, last_lines, records_of, tail_of
 from tests.widgets.scripted import JOB, ScriptedBackend, step_line
 
@@ -72,3 +78,76 @@ def test_chunks_are_the_whole_file_in_order(backend, monkeypatch):
 def test_records_are_read_to_the_unended_last_line(backend):
     backend.write(step_line(1) + step_line(2, rank=1).removesuffix("\n"))
     assert [(r.step, r.rank) for r in records_of(backend, STDOUT, {})] == [(1, 0), (2, 1)]
+
+
+# logs that lack something
+
+
+def sealed(backend, seal):
+    read = backend.read
+    backend.read = lambda *asked: replace(read(*asked), seal=seal)
+
+
+def seal_of(data, lost=0):
+    return Seal(len(data), hashlib.sha256(data).hexdigest(), lost)
+
+
+def test_a_complete_log_is_given_as_it_is(backend):
+    backend.write("all\n")
+    sealed(backend, seal_of(b"all\n"))
+    assert tail_of(backend, STDOUT, None) == "all\n"
+
+
+@pytest.mark.parametrize(
+    ("seal", "fault"),
+    [
+        (seal_of(b"all of it\n"), "6 of its 10 bytes are missing"),
+        (seal_of(b"all\n", 1200), "its last 1,200 bytes are missing: the disk did not take them"),
+        (seal_of(b"ALL\n"), "it was changed after the job had ended"),
+        (Seal(), "its last lines may be missing: what wrote it was killed"),
+    ],
+)
+def test_a_log_that_lacks_something_says_so(backend, tmp_path, seal, fault):
+    backend.write("all\n")
+    sealed(backend, seal)
+    said = f"stdout.txt is not complete: {fault}"
+    assert tail_of(backend, STDOUT, None) == f"all\n\n[{said}]\n"
+    job = Job(backend, JOB)
+    with pytest.raises(StorageError, match=re.escape(said)):
+        job.download("stdout.txt", tmp_path / "to")
+    assert list((tmp_path / "to").iterdir()) == []
+    assert job.download("stdout.txt", tmp_path / "to", partial=True).read_text() == "all\n"
+
+
+# files that become others while they are read
+
+
+@pytest.mark.parametrize("lines", [None, 400])
+def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_path, monkeypatch, lines):
+    monkeypatch.setattr(logs, "PIECE_BYTES", 256)
+    monkeypatch.setattr(logs, "TAIL_BYTES", 256)
+    log = tmp_path / "stdout.txt"
+    log.write_text("old\n" * 300)
+    read, reads = backend.read, []
+
+    def noted(file, offset=0, limit=1 << 20):
+        reads.append(offset)
+        if len(reads) == 3:
+            log.write_text("new\n" * 400)
+        return read(file, offset, limit)
+
+    backend.read = noted
+    assert tail_of(backend, STDOUT, lines) == "new\n" * 400
+
+
+def test_a_log_that_never_stays_the_same_is_said_to_change(backend, tmp_path):
+    read = backend.read
+
+    def fresh(file, offset=0, limit=1 << 20):
+        (tmp_path / "new").write_text("x" * 1000)
+        (tmp_path / "new").replace(tmp_path / "stdout.txt")
+        return read(file, offset, limit)
+
+    backend.read = fresh
+    with pytest.raises(FileChangedError, match=r"stdout\.txt was cut or replaced"):
+        tail_of(backend, STDOUT, None)

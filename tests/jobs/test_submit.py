@@ -95,6 +95,38 @@ def test_a_cell_may_be_named_like_a_run(tmp_path):
     assert (submitted.job.name, submitted.is_new) == ("epoch-2", False)
 
 
+class Taken(Lab):
+    """A place where the jobs that are there stay what they are."""
+
+    def create(self, id, spec):
+        there = list(self.list(id.parent, Kind.JOB)) if id.kind is Kind.JOB else []
+        if any(job.id.name == id.name and job.spec != spec for job in there):
+            raise ConflictError("another")
+        super().create(id, spec)
+
+
+def edited(**changes):
+    return request(spec=JobSpec.from_wire({"properties": {**SPEC["properties"], "nodeCount": 7}}), **changes)
+
+
+def test_an_edited_cell_is_the_next_run_and_the_old_one_is_kept(tmp_path):
+    submitted = submit(Taken(tmp_path, "resnet", "resnet-2"), edited(), SETTINGS)
+    assert (submitted.job.name, submitted.is_new, submitted.kept) == ("resnet-3", True, "resnet-2")
+    assert submitted.note.startswith("The cell is not that of resnet-2, which is kept: this run is resnet-3.")
+
+
+def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):
+    lab = Taken(tmp_path, "resnet")
+    with pytest.raises(ConflictError, match="a different job called resnet exists") as caught:
+        submit(lab, edited(is_same=True), SETTINGS)
+    assert "--same" in caught.value.hint
+    assert Kind.JOB not in lab.kinds()
+
+
+def test_a_name_with_a_number_gets_runs_of_its_own(tmp_path):
+    assert submit(Taken(tmp_path, "resnet-50"), edited(name="resnet-50"), SETTINGS).job.name == "resnet-50-2"
+
+
 # what a cell makes
 
 

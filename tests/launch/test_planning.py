@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from batchai_magics.launch.batch_variables import batch_variables
 from batchai_magics.launch.nodes import JobSite, NodeShare
-from batchai_magics.launch.plan import Directory, Image, Launcher, LogFile, Need, Output, Role
+from batchai_magics.launch.own_logs import is_own
+from batchai_magics.launch.plan import Directory, Image, Launcher, LogFile, Need, Output, Plan, Role
 from batchai_magics.launch.planning import expand, plan, preparation
 from batchai_magics.launch.toolkits import block_placement, port_count, process_count
 from batchai_magics.models.job import JobSpec
 
 SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}
+
+SCRIPT_ALONE = {"pythonScriptFilePath": "t.py"}
 
 
 def spec(nodes: int = 2, **fields: object) -> JobSpec:
@@ -208,7 +212,46 @@ def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
         "AZ_BATCHAI_NUM_GPUS": "2",
         "CUDA_VISIBLE_DEVICES": "3,5",
         "OMP_NUM_THREADS": "1",
+        **batch_variables(node, [node], site()),
     }
+
+
+def test_a_node_tells_of_the_jobs_nodes_as_azure_batch_did() -> None:
+    nodes = [NodeShare(f"n{i}", 2, "/mnt", "/jobmnt", f"/tmp/n{i}", address=f"10.0.0.{i}") for i in (4, 5)]
+    variable = [{"name": "HOSTS", "value": "$AZ_BATCH_HOST_LIST"}]
+    made = plan(spec(2, caffe2Settings=SCRIPT, environmentVariables=variable), nodes, site())
+    second = made.nodes[1].env
+    assert second["HOSTS"] == second["AZ_BATCH_HOST_LIST"] == "10.0.0.4,10.0.0.5"
+    assert second["AZ_BATCH_NODE_LIST"] == "10.0.0.4;10.0.0.5"
+    assert second["CCP_NODES"] == "2 10.0.0.4 1 10.0.0.5 1"
+    assert second["AZ_BATCH_MASTER_NODE"] == "10.0.0.4:6000"
+    assert second["AZ_BATCHAI_JOB_MASTER_NODE_IP"] == "10.0.0.4"
+    assert [node.env["AZ_BATCH_IS_CURRENT_NODE_MASTER"] for node in made.nodes] == ["true", "false"]
+    assert second["AZ_BATCH_TASK_WORKING_DIR"] == "/tmp/n5"
+    assert second["AZ_BATCHAI_NUM_GPUS_PER_NODE"] == "2"
+
+
+@pytest.mark.parametrize(("asked", "told"), [("Gloo", "gloo"), (None, "gloo"), ("tcp", "tcp")])
+def test_pytorch_is_told_its_backend(asked: str | None, told: str) -> None:
+    settings = {**SCRIPT, "communicationBackend": asked}
+    made = plan(spec(pyTorchSettings=settings), shares(), site())
+    assert made.processes[1].env["AZ_BATCHAI_PYTORCH_BACKEND"] == told
+
+
+def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() -> None:
+    made = plan(
+        spec(
+            1,
+            customToolkitSettings={"commandLine": "x"},
+            inputDirectories=[{"id": "IN", "path": "data"}],
+            outputDirectories=[{"id": "OUT", "pathPrefix": "models"}],
+        ),
+        shares(1),
+        site(),
+    )
+    env = made.nodes[0].env
+    assert env["AZ_BATCHAI_INPUT_IN"] == "/tmp/n0/data"
+    assert env["AZ_BATCHAI_OUTPUT_OUT"] == "/tmp/n0/models/sub/job/outputs"
 
 
 @pytest.mark.parametrize(
@@ -323,6 +366,52 @@ def test_only_what_several_ranks_write_has_a_record_of_who_wrote_it() -> None:
     assert lone.output.stdout == LogFile("/out/stdouterr/stdout.txt", "", "/rec/out.times")
     several = plan(spec(2, caffe2Settings=SCRIPT), shares(), site())
     assert several.output.stderr == LogFile("/out/stdouterr/stderr.txt", "/rec/err.spans", "/rec/err.times")
+
+
+def own_logs(made: Plan) -> list[str]:
+    return [process.own.stdout.path.rpartition("/")[2] if process.own else "" for process in made.processes]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields", "names"),
+    [
+        (1, {"tensorFlowSettings": SCRIPT_ALONE}, ["stdout-wk-0.txt"]),
+        (
+            2,
+            {"tensorFlowSettings": {**SCRIPT_ALONE, "workerCount": 2, "parameterServerCount": 2}},
+            ["stdout-wk-0.txt", "stdout-wk-1.txt", "stdout-ps-0.txt", "stdout-ps-1.txt"],
+        ),
+        (2, {"pyTorchSettings": SCRIPT}, ["stdout-0.txt", "stdout-1.txt"]),
+        (2, {"caffe2Settings": SCRIPT}, ["stdout-0.txt", "stdout-1.txt"]),
+        (2, {"pyTorchSettings": {**SCRIPT, "communicationBackend": "mpi"}}, ["", ""]),
+        (2, {"horovodSettings": SCRIPT}, ["", ""]),
+        (1, {"customToolkitSettings": {"commandLine": "x"}}, [""]),
+    ],
+)
+def test_processes_of_their_own_have_logs_as_the_service_called_them(nodes, fields, names) -> None:
+    made = plan(spec(nodes, **fields), shares(nodes), site())
+    assert own_logs(made) == names
+    assert made.output.stdout.path == "/out/stdouterr/stdout.txt"
+
+
+def test_the_secrets_in_a_log_of_ones_own_are_noted_as_those_of_the_jobs() -> None:
+    asked = spec(2, caffe2Settings=SCRIPT, secrets=[{"name": "TOKEN", "value": "x"}])
+    made = plan(asked, shares(), replace(site(), hidden="/hidden"))
+    own = made.processes[1].own
+    assert own
+    assert own.stderr == LogFile("/out/stdouterr/stderr-1.txt", hidden="/hidden/stderr-1.txt")
+
+
+@pytest.mark.parametrize("name", ["stdout-wk-0.txt", "stderr-ps-11.txt", "stdout-0.txt", "stderr-3.txt"])
+def test_the_name_of_a_processs_own_log_is_known(name: str) -> None:
+    assert is_own(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["stdout.txt", "stdout-job_prep.txt", "stdout-tvm-1.txt", "stdout-wk-.txt", "xstdout-0.txt"]
+)
+def test_other_logs_are_nobodys_own(name: str) -> None:
+    assert not is_own(name)
 
 
 def test_processes_meet_at_the_address_of_the_node_that_they_are_on() -> None:

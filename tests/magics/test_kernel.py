@@ -102,3 +102,28 @@ def test_an_interrupt_stops_a_stream_and_not_the_job(kernel):
     assert status == "error"
     assert "To come back: %batchai job file stream -j other" in printed
     assert execute(kernel, "print(job.is_done); job.cancel(); job.wait(); None")[1] == "False\n"
+
+
+def in_cell(client, cell_id, code):
+    """Runs a cell as a front end does that tells which cell it is."""
+    content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}}
+    message = client.session.msg(
+        "execute_request", {**content, "allow_stdin": False}, metadata={"cellId": cell_id}
+    )
+    client.shell_channel.send(message)
+    reply = client._recv_reply(message["header"]["msg_id"], timeout=PATIENCE_S)
+    assert reply["content"]["status"] == "ok", reply["content"]
+
+
+def test_a_cell_without_a_name_is_known_again_by_the_kernel(kernel):
+    names = []
+    for script in ("print(1)", "print(1)", "print(2)"):
+        in_cell(kernel, "ab12cd34", f"%%batchai_job\n{script}")
+        names.append(execute(kernel, "print(job.wait().name)")[1])
+    assert names == ["job-ab12cd\n", "job-ab12cd\n", "job-ab12cd-2\n"]
+
+
+def test_a_job_has_the_variables_that_it_is_to_use(kernel):
+    execute(kernel, "rates = [0.5, 0.25]")
+    execute(kernel, "%%batchai_job used --use rates --template\nprint(rates, {{}})")
+    assert execute(kernel, "print(job.wait().log())")[1] == "[0.5, 0.25] {}\n\n"

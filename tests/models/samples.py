@@ -2,7 +2,7 @@
 
 import json
 
-from batchai_magics.models.load import load_wire
+from batchai_magics.models.load import load_text
 
 CLUSTER_ID = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/clusters/nc6"
 
@@ -62,7 +62,8 @@ def cluster_body(**changes):
 
 def load(model, text, *, source, account=None):
     """The description that a text holds."""
-    return model.from_wire(load_wire(model, text, source=source, account=account))
+    description = load_text(model, text, source=source, account=account)
+    return description.checked(model, description.body)
 
 
 def dumps(spec, *, secrets=False):

@@ -82,6 +82,41 @@ def test_yaml_that_is_more_than_data_is_refused(text):
     assert "no valid YAML" in refused(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["!!binary aGk=", "!!set {x}", "!!timestamp 2001-01-01", "!!bool x", "!!int y"]
+)
+def test_yaml_has_no_types_that_json_does_not_have(text):
+    assert refused(f"a: {text}") == (
+        "job.json is no valid YAML: a type that JSON does not have at line 1, column 4"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["key: *hunter2", "key: !hunter2 x", "key: !<hunter2> x", "key: !h!unter2 x",
+     "a: &hunter2 1\nb: &hunter2 2", 'key: {"hunter2', "key: 'hunter2", "key: @hunter2", "key: %hunter2",
+     "key: [hunter2: x: y]"],
+)  # fmt: skip
+def test_a_mistake_in_yaml_repeats_no_value(text):
+    assert "unter2" not in refused(text)
+
+
+def laughs(line):
+    """Ten levels, each with nine times what the one before it holds."""
+    lines = [line.format(at=level, above=", ".join([f"*m{level - 1}"] * 9)) for level in range(1, 10)]
+    return "\n".join(["m0: &m0 {a: 1}", *lines])
+
+
+@pytest.mark.parametrize("line", ["m{at}: &m{at} [{above}]", "m{at}: &m{at} {{<<: [{above}]}}"])
+def test_aliases_that_make_much_of_little_are_refused(line):
+    assert "aliases stand for more than" in refused(laughs(line))
+
+
+def test_a_long_text_that_is_repeated_often_counts_too():
+    assert "aliases stand for more than" in refused(f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 101)}]")
+    assert len(parse(f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 99)}]", source="x")["b"]) == 99
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UsageError, match=r"there is no file .*nope\.json"):
         read_file(tmp_path / "nope.json")

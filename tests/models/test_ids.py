@@ -3,7 +3,15 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.errors import SpecError, UsageError
-from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
+from batchai_magics.models.ids import (
+    Kind,
+    ResourceId,
+    check_name,
+    cluster_id,
+    cluster_named_in,
+    of_kind,
+    workspace_id,
+)
 
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")
 JOB = WORKSPACE.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j")
@@ -61,6 +69,21 @@ def test_what_is_no_id_is_refused(text):
         ResourceId.parse(text)
 
 
+def test_a_group_called_workspaces_is_no_workspace():
+    old = "/subscriptions/s/resourceGroups/workspaces/providers/Microsoft.BatchAI/clusters/nc6"
+    assert cluster_id(old, WORKSPACE) == WORKSPACE.child(Kind.CLUSTER, "nc6")
+    new = ResourceId("s", "workspaces", "workspaces", Kind.CLUSTER, "nc6")
+    assert cluster_id(str(new), WORKSPACE) == new == ResourceId.parse(str(new))
+
+
+@pytest.mark.parametrize("sign", ["\n", "\0", "\x1b", "\x9b", "\u2028", "\ud800"])
+@pytest.mark.parametrize("part", ["w", "g", "s"])
+def test_no_id_holds_what_ends_a_line_or_steers_a_terminal(part, sign):
+    text = str(WORKSPACE).replace(f"/{part}", f"/{part}{sign}x", 1)
+    with pytest.raises(SpecError, match="is no Batch AI resource id"):
+        ResourceId.parse(text + "/clusters/c")
+
+
 @pytest.mark.parametrize("name", ["a", "A-b_9", "x" * 64])
 def test_good_names_are_taken(name):
     assert check_name(name, Kind.JOB) == name
@@ -107,6 +130,18 @@ def test_a_cluster_is_a_name_or_an_id_of_either_year(text, cluster):
 def test_what_names_no_cluster_is_refused(text):
     with pytest.raises(UsageError):
         cluster_id(text, WORKSPACE)
+
+
+@pytest.mark.parametrize(
+    ("properties", "named"), [({}, None), ({"cluster": {}}, None), ({"cluster": {"id": "nc6"}}, "nc6")]
+)
+def test_a_jobs_json_names_its_cluster_or_none(properties, named):
+    assert cluster_named_in(properties) == named
+
+
+def test_a_cluster_that_is_no_text_is_refused_by_its_path():
+    with pytest.raises(SpecError, match=r"properties\.cluster\.id: expected text, got 5"):
+        cluster_named_in({"cluster": {"id": 5}})
 
 
 def test_an_id_of_another_kind_is_refused_with_both_kinds():

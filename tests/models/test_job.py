@@ -298,6 +298,32 @@ def test_a_time_keeps_its_spelling(time):
     assert spec.constraints.max_wall_clock_time == time
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"secrets": ["hunter2"]},
+        {"secrets": "TOKEN=hunter2"},
+        {"secrets": [{"name": "TOKEN=hunter2", "value": "x"}]},
+        {"secrets": [{"name": "A", "value": {"hunter2": 1}}]},
+        {"secrets": [{"name": "A", "value": "[concat('hunter2', 'x')]", "nope": 1}]},
+        {"mountVolumes": {"azureFileShares": [{**SHARE, "credentials": "hunter2"}]}},
+        {"mountVolumes": {"azureFileShares": ["hunter2"]}},
+        {"mountVolumes": {"azureFileShares": [{**SHARE, "azureFileUrl": "a.windows.net/s?sig=hunter2"}]}},
+        {"mountVolumes": "hunter2"},
+        {"secrets": [{"name": "A", "value": "hunter2"}], "nodeCount": "\ud800"},
+        {"secrets": [{"name": "A", "value": "hunter2\ud800"}]},
+    ],
+)
+def test_no_problem_repeats_what_may_hold_a_secret(changes):
+    assert "hunter2" not in json.dumps(problems(**changes))
+
+
+def test_a_lone_surrogate_is_named_by_its_place():
+    found = problems(environmentVariables=[{"name": "A", "value": "x\udc80"}])
+    assert list(found) == ["properties.environmentVariables[0].value"]
+    assert "lone surrogate" in found["properties.environmentVariables[0].value"]
+
+
 def test_a_secret_of_the_wrong_type_is_not_repeated():
     found = problems(secrets=[{"name": "A", "value": 987654}])
     assert "987654" not in found["properties.secrets[0].value"]

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, UserAccountSettings
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, OutputFile, RankExit
+from batchai_magics.models.execution import (
+    ErrorDetail,
+    ExecutionInfo,
+    FileKind,
+    NameValue,
+    OutputFile,
+    RankExit,
+)
 from batchai_magics.models.file_server import (
     CachingType,
     DataDisks,
@@ -111,9 +118,10 @@ servers = st.builds(
 
 file_name = text.filter(lambda value: "/" not in value)
 address = st.none() | text
+other_kinds = st.sampled_from([kind for kind in FileKind if kind is not FileKind.FILE])
 files = st.one_of(
-    st.builds(OutputFile, file_name, st.just(False), count, st.none() | moment, address),
-    st.builds(OutputFile, file_name, st.just(True), st.just(0)),
+    st.builds(OutputFile, file_name, st.just(FileKind.FILE), count, st.none() | moment, address),
+    st.builds(OutputFile, file_name, other_kinds, st.just(0)),
 )
 groups = st.builds(ResourceGroup, name, name, text, st.dictionaries(text, text, max_size=3))
 accounts = st.builds(StorageAccount, name, name, name, text, text, text)

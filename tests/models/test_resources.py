@@ -9,7 +9,14 @@ import pytest
 
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, OutputFile, RankExit
+from batchai_magics.models.execution import (
+    ErrorDetail,
+    ExecutionInfo,
+    FileKind,
+    NameValue,
+    OutputFile,
+    RankExit,
+)
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
@@ -262,8 +269,10 @@ def test_a_file_and_a_folder_of_the_service_are_read():
         "properties": {"lastModified": "2018-06-06T20:59:39Z", "contentLength": 6},
     }
     read = OutputFile.from_wire(file, folder="logs/")
-    assert read == OutputFile("logs/stdout.txt", False, 6, CHANGED, file["downloadUrl"])
-    assert OutputFile.from_wire({"name": "afs", "fileType": "directory"}) == OutputFile("afs", True, 0)
+    assert read == OutputFile("logs/stdout.txt", FileKind.FILE, 6, CHANGED, file["downloadUrl"])
+    assert OutputFile.from_wire({"name": "afs", "fileType": "directory"}) == OutputFile(
+        "afs", FileKind.DIRECTORY, 0
+    )
 
 
 def test_a_usage_of_the_service_is_read():
@@ -320,3 +329,24 @@ def test_an_answer_with_a_wrong_id_is_named():
 def test_what_is_no_object_is_no_resource(data):
     with pytest.raises(ServiceError, match="the workspace: expected an object"):
         Workspace.from_wire(data)
+
+
+@pytest.mark.parametrize(
+    ("code", "peak", "meaning"),
+    [
+        (0, 10**9, ""),
+        (1, 10**9, ""),
+        (None, None, ""),
+        (127, 10**9, "the command was not found"),
+        (137, None, "killed (SIGKILL): by somebody, or by the system because memory ran out"),
+        (
+            139,
+            12_300_000_000,
+            "segmentation fault (SIGSEGV): it touched memory that it does not have; "
+            "its largest process had 12 GB of memory at its peak",
+        ),
+        (134, 15_400_000, "aborted by itself (SIGABRT); its largest process had 15 MB of memory at its peak"),
+    ],
+)
+def test_an_exit_code_that_is_no_programs_own_is_said_in_words(code, peak, meaning):
+    assert RankExit(0, "node-0", code, None, peak).meaning == meaning

@@ -127,6 +127,6 @@ def test_what_a_description_does_not_have_is_refused(kind, field):
         kind.from_wire({field: "eastus"})
 
 
-def test_a_workspace_is_read_in_any_spelling_and_without_its_tags():
+def test_a_workspace_is_read_in_any_spelling_and_with_its_tags():
     wire = {"Location": "eastus", "tags": {"team": "a"}}
-    assert WorkspaceSpec.from_wire(wire) == WorkspaceSpec(location="eastus")
+    assert WorkspaceSpec.from_wire(wire) == WorkspaceSpec(location="eastus", tags={"team": "a"})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.widgets.core import frontend
+from batchai_magics.widgets.core import pages
 from tests.widgets import lab as jupyter
 from tests.widgets import steady
 from tests.world import world  # noqa: F401  # a fixture
@@ -15,7 +15,7 @@ VIEWPORT = {"width": 1300, "height": 1000}
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """A running JupyterLab with settings and a root folder of its own."""
-    if not (frontend.STATIC / "job_view.js").exists():
+    if not (pages.STATIC / "job_view.js").exists():
         pytest.skip("the front end has not been built")
     with jupyter.server(tmp_path_factory.mktemp("lab")) as running:
         yield running

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, OutputFile, PlainAnswers
+from batchai_magics.backends.base import Capabilities, Chunk, FileKind, OutputFile, PlainAnswers
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ExecutionInfo
@@ -120,7 +120,7 @@ class Place(PlainAnswers):
 
     def files(self, job, directory_id="stdouterr", path=""):
         folder = self.folder / job.name
-        return [OutputFile(f.name, False, f.stat().st_size) for f in sorted(folder.iterdir())]
+        return [OutputFile(f.name, FileKind.FILE, f.stat().st_size) for f in sorted(folder.iterdir())]
 
     def read(self, file, offset=0, limit=1 << 20):
         path = self.folder / file.job.name / file.path

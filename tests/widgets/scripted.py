@@ -1,10 +1,12 @@
 """A job whose state and log a test writes itself: a backend of one job over one folder."""
 
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, OutputFile, PlainAnswers, Span
+from batchai_magics.backends.base import Capabilities, PlainAnswers, Span
+from batchai_magics.backends.local.folders import outputs
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
@@ -87,20 +89,14 @@ class ScriptedBackend(PlainAnswers):
         )
 
     def files(self, job, directory_id="stdouterr", path=""):
-        return [OutputFile(f.name, False, f.stat().st_size) for f in sorted(self.folder.iterdir())]
+        return outputs.listing(self.folder, "")
 
     def read(self, file, offset=0, limit=1 << 20):
-        path = self.folder / file.path
-        size = path.stat().st_size if path.exists() else 0
-        data = b""
-        if size:
-            with path.open("rb") as source:
-                source.seek(offset)
-                data = source.read(max(0, min(limit, size - offset)))
-        end = offset + len(data)
+        is_complete = self.job.state.is_final
+        chunk = outputs.read(self.folder / file.path, offset, limit, is_complete=is_complete)
         spans = [
-            Span(max(span.start, offset), min(span.end, end), span.rank)
+            Span(max(span.start, offset), min(span.end, chunk.end), span.rank)
             for span in self.spans.get(file.path, ())
-            if span.start < end and span.end > offset
+            if span.start < chunk.end and span.end > offset
         ]
-        return Chunk(data, offset, size, self.job.state.is_final, tuple(spans))
+        return replace(chunk, spans=tuple(spans))

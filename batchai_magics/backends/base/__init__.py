@@ -7,7 +7,7 @@ Promises, each with a contract test in tests/contract:
  3. A status read never lies: after any crash the next `show` tells what is really so.
  4. `read` is by byte offset, repeatable, never past what is whole, and says when a file cannot grow any more.
  5. Two processes may use one backend at once.
- 6. Credentials and secrets go in and never come back out.
+ 6. Credentials and secrets go in and never come back out; where a job prints one, a chunk of its log says so.
  7. Every error is one of errors.py, with the service's code where it has one.
  8. No verb blocks for a job's duration; waiting is `follow`'s alone.
  9. `terminate` ends every process of the job; `delete` of a job does that first; a command on a node ends
@@ -21,6 +21,11 @@ Promises, each with a contract test in tests/contract:
     came and went meanwhile.
 15. When a job has ended, every rank's exit code, node and time are told, and the first that failed is first.
 16. A facet that a backend has not is None, and who asks for it is told its name.
+17. Only regular files are read, and nothing is waited for: a pipe, a socket, a device or a link that leads
+    nowhere is listed as what it is, and who reads it is told so.
+18. A chunk tells a file that was replaced, or cut and written anew, from the one that was read before.
+19. Names are told in the order of the list, those that begin so; letter case is nothing there.
+20. A finished log has a seal: how many bytes were written, their digest, and how many no disk has taken.
 """
 
 from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
@@ -43,26 +48,33 @@ from batchai_magics.backends.base.facets import (
 from batchai_magics.backends.base.looks import Watcher
 from batchai_magics.backends.base.plain import BackendBase, PlainAnswers
 from batchai_magics.backends.base.protocol import Backend
-from batchai_magics.backends.base.storage import Accounts, Groups, ShareFile, Storage
+from batchai_magics.backends.base.storage import Accounts, Copy, Groups, ShareFile, Storage
+from batchai_magics.backends.base.transfers import PlainTransfers
 from batchai_magics.backends.base.values import (
+    BEFORE_BYTES,
+    Bookmark,
     Chunk,
     CommandBytes,
     CommandEnd,
     CommandOutput,
     FileRef,
+    Hidden,
     Listing,
     Look,
     Page,
+    Patch,
+    Seal,
     Span,
     Spec,
     Written,
 )
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
+from batchai_magics.models.execution import FileKind, OutputFile
+from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 __all__ = [
     "ACCOUNTS",
+    "BEFORE_BYTES",
     "CONTAINERS",
     "FACETS",
     "GROUPS",
@@ -74,24 +86,31 @@ __all__ = [
     "Accounts",
     "Backend",
     "BackendBase",
+    "Bookmark",
     "Capabilities",
     "Chunk",
     "CommandBytes",
     "CommandEnd",
     "CommandOutput",
+    "Copy",
     "ExperimentSpec",
     "Facet",
+    "FileKind",
     "FileRef",
     "Groups",
+    "Hidden",
     "Listing",
     "Look",
     "NodeCommands",
     "OutputFile",
     "Pace",
     "Page",
+    "Patch",
     "PlainAnswers",
+    "PlainTransfers",
     "Preemption",
     "ResourceGroup",
+    "Seal",
     "SetupLogs",
     "ShareFile",
     "Span",
@@ -101,6 +120,7 @@ __all__ = [
     "Usage",
     "Usages",
     "Watcher",
+    "WorkspacePatch",
     "WorkspaceSpec",
     "Written",
     "refuse_beyond",

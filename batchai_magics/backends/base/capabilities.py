@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.backends.base.values import Spec
+from batchai_magics.backends.base.values import Patch, Spec
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,9 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def refuse_beyond(capabilities: Capabilities, spec: Spec | ClusterPatch) -> None:
+def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
     """Raises a CapabilityError that names the first field that the backend cannot honour."""
-    if isinstance(spec, WorkspaceSpec | ExperimentSpec):
+    if isinstance(spec, WorkspaceSpec | ExperimentSpec | WorkspacePatch):
         return
     if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
         raise _refusal("a file server", capabilities.name)

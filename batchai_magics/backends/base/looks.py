@@ -12,7 +12,7 @@ from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.values import Look
 from batchai_magics.models.ids import ResourceId
 
-FRESH_S = 0.05  # a look that another watcher has just taken is as good as a new one
+FRESH_S = 0.2  # a look that another has just taken is as good as a new one; a busy machine takes its time
 
 
 class Watcher:

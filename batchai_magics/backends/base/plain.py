@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
 from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import Chunk, FileRef, Look, Spec
+from batchai_magics.backends.base.values import Chunk, FileRef, Look, Patch, Spec
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource
 
@@ -45,6 +45,11 @@ class PlainAnswers:
         """The new bytes of all of a job's logs; one question to list them and one for each."""
         return plain_tail(self, job, positions, limit)
 
+    def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` that begin so; all are listed for it."""
+        names = [item.id.name for item in self.list(parent, kind)]
+        return [name for name in names if name.lower().startswith(prefix.lower())]
+
     def close(self) -> None:
         """Lets go of what is held open: nothing."""
 
@@ -59,8 +64,8 @@ class BackendBase(PlainAnswers, ABC):
         refuse_beyond(self.capabilities, spec)
         return self._create(id, spec)
 
-    def update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
-        """Changes a cluster's scale; CapabilityError as for `create`."""
+    def update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Changes a resource; CapabilityError as for `create`."""
         refuse_beyond(self.capabilities, patch)
         return self._update(id, patch)
 
@@ -69,8 +74,8 @@ class BackendBase(PlainAnswers, ABC):
         """Makes a resource that this backend can make."""
 
     @abstractmethod
-    def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
-        """Changes a cluster in a way that this backend can."""
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Changes a resource in a way that this backend can."""
 
 
 def plain_look(backend: Backend, ids: Collection[ResourceId]) -> Look:
@@ -99,7 +104,7 @@ def plain_tail(
     chunks: dict[str, Chunk] = {}
     for listed in backend.files(job):
         position = positions.get(listed.path, 0)
-        if listed.is_directory or listed.size_bytes == position:
+        if not listed.is_file or listed.size_bytes == position or is_own(listed.path):
             continue
         file = FileRef(job, listed.path)
         chunk = backend.read(file, position, limit)

@@ -8,8 +8,7 @@ from typing import Protocol
 from batchai_magics.backends.base.capabilities import Capabilities
 from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Spec
-from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Patch, Spec
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
@@ -70,8 +69,14 @@ class Backend(Protocol):
         Workspaces: those of the group that `parent` names, whether it exists or not.
         """
 
-    def update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
-        """Changes a cluster's scale."""
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names of the resources of a kind directly inside `parent` that begin so, oldest first.
+
+        Letter case is nothing. What the resources are like is not looked at, however many there are.
+        """
+
+    def update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Changes a cluster's scale or a workspace's tags; the kind of `id` and the patch belong together."""
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and all inside it; NotFoundError when there is none."""
@@ -91,7 +96,7 @@ class Backend(Protocol):
         """
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
-        """At most `limit` bytes of a file from `offset`."""
+        """At most `limit` bytes of a file from `offset`; NotFoundError for what is no regular file."""
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as `show` gives them, in one question; those that are not there are left out.
@@ -111,8 +116,9 @@ class Backend(Protocol):
         """The new bytes of a job's logs, by path in its directory `stdouterr`, in one question.
 
         `positions` says how far each is known; a log that it does not name is not known at all. Of each log
-        at most `limit` bytes are given, and logs without any new byte are left out. One that is shorter than
-        is known was cut: its chunk begins at 0. With `wait_s` it may wait so long, if the pace allows it,
+        at most `limit` bytes are given, and logs without any new byte are left out, as are those of one
+        process (`stdout-wk-0.txt`), which another log holds too. One that is shorter than is known was cut:
+        its chunk begins at 0. With `wait_s` it may wait so long, if the pace allows it,
         for new bytes or the job's end.
         """
 

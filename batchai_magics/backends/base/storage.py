@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
 
 @dataclass(frozen=True)
 class ShareFile:
-    """A file or folder on a share; `path` is relative to the share's root, with `/`."""
+    """A file, a folder or something else on a share; `path` is relative to the share's root, with `/`."""
 
     path: str
-    is_directory: bool
+    kind: FileKind
     size_bytes: int
     modified: datetime | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a folder."""
+        return self.kind is FileKind.DIRECTORY
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it has bytes that can be read."""
+        return self.kind is FileKind.FILE
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A file of this machine and its path on a share; one of them is to become a copy of the other."""
+
+    here: Path
+    there: str
+    size_bytes: int
 
 
 class Storage(Protocol):
@@ -42,10 +63,10 @@ class Storage(Protocol):
         """A file or folder as it is now; NotFoundError when there is none."""
 
     def download(self, share: str, path: str) -> bytes:
-        """A file's content; NotFoundError when there is none."""
+        """A file's content; NotFoundError when there is none, or when it is something else."""
 
     def delete(self, share: str, path: str) -> None:
-        """Deletes a file, or a folder with all in it."""
+        """Deletes a file, a folder with all in it, or what else lies there; a link, not what it leads to."""
 
     def remove(self, share: str) -> None:
         """Deletes a share with all in it; NotFoundError when there is none."""
@@ -56,6 +77,18 @@ class Storage(Protocol):
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file as it lies there; empty where the place cannot tell."""
 
+    def make_folder(self, share: str, path: str) -> None:
+        """Makes a folder unless it is there; NotFoundError (ParentNotFound) where it would have no parent."""
+
+    def resize(self, share: str, path: str, size_bytes: int) -> None:
+        """Gives a file that size: cut at its end, or with zeros there. Makes the file if there is none."""
+
+    def change(self, share: str, path: str, offset: int, data: bytes) -> None:
+        """Writes into a file that is there, at that place and at once."""
+
+    def rename(self, share: str, path: str, new_path: str) -> None:
+        """Gives a file or a folder another name on its share, in place of a file that had that name."""
+
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
 
@@ -64,6 +97,18 @@ class Storage(Protocol):
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Puts the uploaded file in its place if its digest (hex) is right; StorageError otherwise."""
+
+    def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
+        """Uploads files; each appears on the share when all of it is there and its digest is right.
+
+        Gives how many bytes are done as it goes, and at last the files. What was interrupted goes on.
+        """
+
+    def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
+        """Downloads files; each appears when all of it is there and its digest is right.
+
+        Gives how many bytes are done as it goes. What was interrupted goes on.
+        """
 
 
 class Groups(Protocol):

@@ -1,1 +1,1 @@
-"""Jobs on this machine: nodes are folders and process groups, MPI jobs start under a real mpiexec."""
+"""Jobs on this machine: nodes are folders and process groups."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from batchai_magics.backends.base import (
@@ -11,34 +13,40 @@ from batchai_magics.backends.base import (
     Capabilities,
     Chunk,
     FileRef,
+    Hidden,
     Listing,
     Look,
     OutputFile,
     Page,
+    Patch,
     Span,
     Spec,
+    WorkspacePatch,
     Written,
 )
 from batchai_magics.backends.local import creation, deletion, devices
 from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
-from batchai_magics.backends.local.folders import mounts, outputs
+from batchai_magics.backends.local.folders import entries, mounts, outputs
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.folders.shares import LocalStorage
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.share_use import GuardedAccounts, GuardedStorage
 from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
-from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import scaling, stopping
+from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.node import records
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.models.cluster import ClusterPatch
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, Node, Resource
 
 CAPABILITIES = Capabilities(name="local", key_vault=False, logins=False, known_sizes=True)
+FRESH_S = 0.1  # who looks again and again has what was found out so lately
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 
 
@@ -54,10 +62,10 @@ class LocalBackend(BackendBase):
     def __init__(self, settings: LocalSettings) -> None:
         self.settings = settings
         self.layout = Layout(Path(settings.home).expanduser().absolute())
-        self.store = Store(self.layout.database)
-        self.storage = LocalStorage(self.layout.home / "shares")
-        self.containers = LocalStorage(self.layout.home / "containers")
-        self.accounts = LocalAccounts(self.store, self.layout)
+        self.store = SharedStore(self.layout.database)
+        self.storage = self._storage("shares", "share")
+        self.containers = self._storage("containers", "container")
+        self.accounts = GuardedAccounts(self.store, self.layout)
         self._upkeep = Upkeep(self.store, self.layout)
         self.groups = Groups(self._upkeep, self.accounts)
         self.node_commands = NodeCommands(self._upkeep)
@@ -69,15 +77,19 @@ class LocalBackend(BackendBase):
         """Makes a resource, or returns it if the very same is there already."""
         draft = creation.check(self.layout, id, spec, container_command=self.settings.container_command)
         is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
+        written = self._written(id) if is_new else None
         self._upkeep.settle(is_due=is_new, secrets=draft.secrets if is_new else None)
-        resource = self.show(id)
-        if is_new and isinstance(resource, Cluster):
-            return replace(resource, notes=devices.told(resource.spec, devices.machine()))
-        return resource
+        if isinstance(written, Cluster):  # as the service answered: its nodes are yet to come
+            return replace(written, notes=devices.told(written.spec, devices.machine()))
+        return self.show(id)
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""
         self._upkeep.settle()
+        return self._written(id)
+
+    def _written(self, id: ResourceId) -> Resource:
+        """The resource as it is written down."""
         with self.store.read() as db:
             return showing.resource(db, resources.get(db, id))
 
@@ -93,15 +105,24 @@ class LocalBackend(BackendBase):
             after = None if len(found) == len(shown) else Page(page.size, str(shown[-1].seq))
             return Listing(showing.resources(db, shown), after)
 
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` that begin so; nothing but names is read."""
+        with self.store.read() as db:
+            resources.get(db, parent)
+            return resources.names(db, parent, kind, prefix)
+
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand, all read in one transaction."""
-        self._upkeep.settle()
+        self._upkeep.settle(max_age_s=FRESH_S)
         with self.store.read() as db:
             found = showing.resources(db, resources.some(db, ids))
         return Look({resource.id.key: resource for resource in found})
 
-    def _update(self, id: ResourceId, patch: ClusterPatch) -> Resource:
-        """Resizes a cluster; nodes that have jobs go as the deallocation option says."""
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
+        if isinstance(patch, WorkspacePatch):
+            creation.change_tags(self.store, id, patch.tags)
+            return self.show(id)
         stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.settings.core_quota))
         self._upkeep.settle(is_due=True)
         return self.show(id)
@@ -114,8 +135,8 @@ class LocalBackend(BackendBase):
         """Asks a job to end; nothing happens to one that has ended."""
         with self.store.read() as db:
             resources.get(db, job)
-        stopping.wake(self.store, stopping.ask(self.store, job.key))
-        self._upkeep.settle(is_due=True)
+        stopping.wake(self.store, stopping.ask(self.store, [job.key]))
+        self._upkeep.settle_if_room()
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
@@ -134,8 +155,11 @@ class LocalBackend(BackendBase):
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         self._upkeep.settle()
         folder, run = self._directory(file.job, file.directory_id)
-        stream = _STREAMS.get(file.path) if file.directory_id == STDOUTERR else None
-        return self._chunk(outputs.inside(folder, file.path), stream, run, offset, limit)
+        path = entries.inside(folder, file.path)
+        if file.directory_id.lower() != STDOUTERR:
+            return outputs.read(path, offset, limit, is_complete=not run.is_open)
+        name = path.relative_to(entries.inside(folder, ""))
+        return self._log(folder, str(name), run, offset=offset, limit=limit)
 
     def tail(
         self,
@@ -146,24 +170,33 @@ class LocalBackend(BackendBase):
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs; the store is asked once."""
-        self._upkeep.settle()
+        self._upkeep.settle(max_age_s=FRESH_S)
         folder, run = self._directory(job, STDOUTERR)
         chunks: dict[str, Chunk] = {}
         for name, size in outputs.sizes(folder):
             position = positions.get(name, 0)
-            if size != position:
+            if size != position and not is_own(name):
                 start = position if size > position else 0
-                chunks[name] = self._chunk(folder / name, _STREAMS.get(name), run, start, limit)
+                with contextlib.suppress(NotFoundError, StorageError):  # it became something else meanwhile
+                    chunks[name] = self._log(folder, name, run, offset=start, limit=limit)
         return chunks
 
-    def _chunk(self, path: Path, stream: str | None, run: JobRow, offset: int, limit: int) -> Chunk:
-        is_complete = not run.is_open  # looked at before the size
-        chunk = outputs.read(path, offset, limit, is_complete=is_complete)
-        if not stream or not chunk.data:
+    def _log(self, folder: Path, name: str, run: JobRow, *, offset: int, limit: int) -> Chunk:
+        """A piece of a log, with what its ranks recorded of it."""
+        path = entries.inside(folder, name)
+        chunk = outputs.read(path, offset, limit, is_complete=not run.is_open)  # looked at before the size
+        job, end = self.layout.job(run.guid), chunk.end
+        if chunk.is_complete:
+            chunk = replace(chunk, seal=outputs.seal(job.seals, path.name))
+        if not chunk.data:
             return chunk
-        job = self.layout.job(run.guid)
-        spans = [Span(*record) for record in records.writers(job.spans(stream), offset, chunk.end)]
-        times = [Written(*record) for record in records.times(job.times(stream), offset, chunk.end)]
+        hidden = records.secrets(job.hidden / path.name, offset, end)  # a link shows them too
+        chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
+        stream = _STREAMS.get(name)
+        if not stream:
+            return chunk
+        spans = [Span(*record) for record in records.writers(job.spans(stream), offset, end)]
+        times = [Written(*record) for record in records.times(job.times(stream), offset, end)]
         return replace(chunk, spans=tuple(spans), times=tuple(times))
 
     def reap(self) -> int:
@@ -174,14 +207,31 @@ class LocalBackend(BackendBase):
         """Lets go of the store's file; jobs run on."""
         self.store.close()
 
+    def _storage(self, kind: str, noun: str) -> LocalStorage:
+        root, unfinished = self.layout.home / kind, self.layout.unfinished(kind)
+        return GuardedStorage(root, unfinished, noun, store=self.store, layout=self.layout)
+
     def _directory(self, job: ResourceId, directory_id: str) -> tuple[Path, JobRow]:
+        if directory_id.lower() == STDOUTERR:
+            return self._logs(job)
         with self.store.read() as db:
             row, run = resources.get(db, job), jobs.get(db, job.key)
-        segment = output_segment(row.id, run.guid)
-        if directory_id.lower() == STDOUTERR:
-            return Path(run.output_root) / segment / STDOUTERR, run
-        spec = showing.job_spec(row.spec)
-        with self.store.read() as db:
+            spec = showing.job_spec(row.spec)
             cluster = resources.find(db, ResourceId.parse(spec.cluster.id))
         cluster_spec = showing.cluster_spec(cluster.spec) if cluster else None
+        segment = output_segment(row.id, run.guid)
         return mounts.output_folder(self.layout, spec, cluster_spec, directory_id, segment), run
+
+    def _logs(self, job: ResourceId) -> tuple[Path, JobRow]:
+        with self.store.read() as db:
+            found = jobs.find_with_id(db, job.key)
+            if found is None:
+                raise resources.not_found(db, job)
+        id, run = found
+        return _logs_folder(id, run.guid, run.output_root), run
+
+
+@lru_cache(maxsize=1024)
+def _logs_folder(id: str, guid: str, output_root: str) -> Path:
+    """Where a run's logs are; the same one each time, since who follows a job asks again and again."""
+    return Path(output_root) / output_segment(ResourceId.parse(id), guid) / STDOUTERR

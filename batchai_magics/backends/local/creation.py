@@ -5,24 +5,36 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
-from batchai_magics.backends.local import refusals as unsupported
-from batchai_magics.backends.local.folders import mounts
+from batchai_magics.backends.local.folders import mounts, trees
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import accounts, clusters, jobs, nodes, resources, showing
+from batchai_magics.backends.local.state import (
+    accounts,
+    clusters,
+    complaints,
+    jobs,
+    nodes,
+    resources,
+    salvage,
+    showing,
+)
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.job_secrets import Secrets
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import descriptions, quotas, refusals
+from batchai_magics.errors import CapabilityError, Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobPriority, JobSpec
 from batchai_magics.models.states import DeallocationOption
+from batchai_magics.models.vm_sizes import lookup
 
+_CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
 _PRIORITY = {JobPriority.LOW: 0, JobPriority.NORMAL: 1, JobPriority.HIGH: 2}
 
 
@@ -40,11 +52,11 @@ class Draft:
 def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str) -> Draft:
     """Raises what is wrong with a description; writes nothing and reads nothing of the store."""
     check_name(id.name, id.kind)
-    unsupported.check(spec)
+    _check_supported(spec)
     guid = str(uuid.uuid4())
     if isinstance(spec, JobSpec):
         engine = containers.engine(container_command) if spec.container_settings else ()
-        unsupported.check_engine(spec, engine)
+        _check_engine(spec, engine)
         return Draft(id, spec, guid, engine, Secrets.of_job(guid, spec))
     if isinstance(spec, ClusterSpec) and spec.node_setup and spec.node_setup.setup_task:
         spec = descriptions.with_setup_suffix(spec, id, guid)
@@ -56,15 +68,74 @@ def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str)
 def insert(store: Store, layout: Layout, draft: Draft, *, settings: LocalSettings) -> bool:
     """Writes a resource down, wholly or not at all; False when the very same is there."""
     store.make_reserve()
-    with store.write() as db:
-        if not _insert_resource(db, draft):
-            return False
-        _check_servers(db, draft.spec)
-        if isinstance(draft.spec, ClusterSpec):
-            _insert_cluster(db, draft, draft.spec, settings)
-        elif isinstance(draft.spec, JobSpec):
-            _insert_job(db, layout, draft, draft.spec)
+    try:
+        with store.write() as db:
+            return _insert(db, layout, draft, settings)
+    except BaseException:
+        if isinstance(draft.spec, JobSpec):
+            trees.remove(layout.job(draft.guid).root)
+        raise
+
+
+def _insert(db: Database, layout: Layout, draft: Draft, settings: LocalSettings) -> bool:
+    if not _insert_resource(db, draft):
+        return False
+    _check_servers(db, draft.spec)
+    if isinstance(draft.spec, ClusterSpec):
+        _insert_cluster(db, draft, draft.spec, settings)
+    elif isinstance(draft.spec, JobSpec):
+        _insert_job(db, layout, draft, draft.spec)
+        _keep(db, layout, draft, draft.spec)
     return True
+
+
+def _keep(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> None:
+    folder = layout.job(draft.guid)
+    try:
+        salvage.keep(db, draft.id, ResourceId.parse(spec.cluster.id), folder)
+    except OSError as error:
+        raise complaints.no_room(folder.root, error) from error
+
+
+def _check_supported(spec: Spec) -> None:
+    """Raises an error that names what this machine cannot do with a description."""
+    if isinstance(spec, ClusterSpec):
+        lookup(spec.vm_size)
+    elif isinstance(spec, JobSpec):
+        _check_credentials(spec)
+
+
+def _check_credentials(spec: JobSpec) -> None:
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    credentials = source.credentials if source else None
+    if credentials and not credentials.password:
+        path = f"properties.{_CREDENTIALS}.password"
+        problem = Problem(path, "this field is required", "it is kept nowhere: give it each time")
+        raise SpecError([problem], what=JobSpec.what)
+
+
+def _check_engine(spec: JobSpec, engine: Sequence[str]) -> None:
+    """Raises a CapabilityError for a private image where what runs containers cannot be signed in."""
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    if source and engine and containers.is_apptainer(engine):
+        _refuse(_CREDENTIALS, source.credentials, "Docker and podman can pull private images.")
+
+
+def _refuse(path: str, value: object, hint: str = "Leave it out; nothing was written.") -> None:
+    if value:
+        raise CapabilityError(
+            f"properties.{path} is not supported by the local backend",
+            code="NotSupported",
+            hint=hint,
+        )
+
+
+def change_tags(store: Store, workspace: ResourceId, tags: Mapping[str, str]) -> None:
+    """Gives a workspace these tags, and no others."""
+    with store.write() as db:
+        old = WorkspaceSpec.from_stored(resources.get(db, workspace).spec)
+        spec = old.model_copy(update={"tags": dict(tags)})
+        resources.change_spec(db, workspace, descriptions.kept_text(spec))
 
 
 def _insert_resource(db: Database, draft: Draft) -> bool:
@@ -119,7 +190,7 @@ def _insert_job(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> No
             cluster=cluster.key,
             node_count=spec.node_count,
             priority=_PRIORITY[spec.scheduling_priority],
-            output_root=str(mounts.output_root(layout, spec, cluster_spec)),
+            output_root=str(mounts.output_root(layout, spec, cluster_spec, draft.guid)),
             python=scheduler.python_of_this_process(),
             needs_secrets=bool(draft.secrets.jobs),
             engine=draft.engine,

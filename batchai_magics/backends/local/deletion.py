@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.state import clusters, jobs, nodes, resources
-from batchai_magics.backends.local.state.store import Database, Store
+from batchai_magics.backends.local.state.store import Database
 from batchai_magics.backends.local.watch import stopping
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.local.watch.verdict import record
@@ -21,27 +21,30 @@ def delete(upkeep: Upkeep, id: ResourceId) -> None:
         resources.get(db, id)
         inner = resources.inside(db, id)
     ending = [item for item in inner if item.kind is Kind.JOB]
-    for job in ending:
-        stopping.wake(store, stopping.ask(store, job.key))
-        upkeep.settle(is_due=True)
+    stopping.wake(store, stopping.ask(store, [job.key for job in ending]))
     stopping.wait_for_end(store, ending, settle=upkeep.settle)
-    for guid in forget(store, inner):
-        unmanaged.remove_job(layout, guid)
+    job_guids, cluster_guids = store.insist(lambda db: forget(db, inner))
+    unmanaged.remove_jobs(layout, job_guids)
+    for guid in cluster_guids:
         unmanaged.remove_cluster(layout, guid)
-    upkeep.settle(is_due=True)
+    upkeep.settle_if_room()
 
 
-def forget(store: Store, ids: Sequence[ResourceId]) -> list[str]:
-    """Deletes resources from the store; gives the guids whose folders can go. Jobs outlive their cluster."""
-    guids = []
-    with store.write() as db:
-        for id in ids:
-            if id.kind is Kind.CLUSTER:
-                _end_jobs_on(db, id)
-            guids += jobs.delete(db, id.key) + clusters.delete(db, id.key)
+def forget(db: Database, ids: Sequence[ResourceId]) -> tuple[list[str], list[str]]:
+    """Deletes resources from the store; gives the guids of jobs and of clusters whose folders can go.
+
+    Jobs outlive their cluster.
+    """
+    job_guids, cluster_guids = [], []
+    for id in ids:
+        if id.kind is Kind.JOB:
+            job_guids += jobs.delete(db, id.key)
+        elif id.kind is Kind.CLUSTER:
+            _end_jobs_on(db, id)
+            cluster_guids += clusters.delete(db, id.key)
             nodes.delete_of(db, id.key)
-            resources.delete(db, id.key)
-    return guids
+        resources.delete(db, id.key)
+    return job_guids, cluster_guids
 
 
 def _end_jobs_on(db: Database, cluster: ResourceId) -> None:
@@ -49,5 +52,6 @@ def _end_jobs_on(db: Database, cluster: ResourceId) -> None:
     for job in jobs.open_on(db, cluster.key):
         if job.is_assigned:
             jobs.ask_to_stop(db, job.key, text)
+            jobs.note_terminating(db, job.key)
         else:
             record(db, job.key, job.guid, failed_with("ClusterNotFound", text))

@@ -1,4 +1,4 @@
-"""The settings that only the local backend has, below what it opens: all of it needs them."""
+"""The settings that only the local backend has: all of it needs them, and they need neither models nor it."""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.node import registry
-from batchai_magics.launch.plan import Image, Launcher, Plan, Process
+from batchai_magics.launch.plan import Image, Launcher, Meeting, Plan, Process
 
 ENGINES = ("docker", "podman", "apptainer")
 PROBE_S = 10.0
 # What the launcher and this backend tell each process; passed on by name: no value is on a command line.
 PASSED_ON = (
     *("BATCHAI_JOB_GUID", "TMPDIR", "OMP_NUM_THREADS", "PYTHONUNBUFFERED"),
-    *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "PMI_HOSTNAME", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    *("PMI_RANK", "PMI_SIZE", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     *("MPIR_CVAR_CH4_NETMOD", "FI_PROVIDER", "FI_TCP_IFACE"),
 )
 
@@ -68,7 +68,9 @@ def boxed(plan: Plan, folders: Sequence[Path]) -> Plan:
         for process, box in zip(plan.processes, boxes, strict=True)
     )
     removals = tuple(removal for box in boxes for removal in box.removals)
-    return plan._replace(processes=processes, containers=plan.containers._replace(removals=removals))
+    meeting = Meeting.DESCRIPTOR if passes_descriptors(engine) else Meeting.PORT
+    used = plan.containers._replace(removals=removals)
+    return plan._replace(processes=processes, containers=used, meeting=meeting)
 
 
 def _box(plan: Plan, image: Image, process: Process, folders: Sequence[Path]) -> Box:
@@ -89,6 +91,16 @@ def _env(plan: Plan, process: Process) -> Mapping[str, str]:
 def is_apptainer(engine: Sequence[str]) -> bool:
     """Whether apptainer runs the containers: processes of its own, with no daemon behind them."""
     return "apptainer" in Path(engine[0]).name
+
+
+def is_podman(engine: Sequence[str]) -> bool:
+    """Whether podman runs the containers, which hands on descriptors from the third on."""
+    return Path(engine[0]).name == "podman" and "--remote" not in engine
+
+
+def passes_descriptors(engine: Sequence[str]) -> bool:
+    """Whether what runs in a container can have descriptors of who starts it; docker's daemon has none."""
+    return is_podman(engine) or is_apptainer(engine)
 
 
 @dataclass(frozen=True)
@@ -117,13 +129,21 @@ class Box:
         passed = [f"--env={name}" for name in sorted({*self.variables, *PASSED_ON})]
         where = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
         inside = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
-        return f'exec {shlex.join([*self.engine, "run", *where])} --workdir="$PWD" {inside}'
+        line = (
+            f'exec {shlex.join([*self.engine, "run", *where, *self._descriptors])} --workdir="$PWD" {inside}'
+        )
+        return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
 
     @property
     def _memory(self) -> list[str]:
         if self.is_rank:
             return ["--ipc=host"]
         return [f"--shm-size={self.image.shm_size}"] if self.image.shm_size else []
+
+    @property
+    def _descriptors(self) -> list[str]:
+        """How a rank's connection to its process manager comes into a container of podman: as the third."""
+        return ["--preserve-fds=1", "--env=PMI_FD=3"] if self.is_rank and is_podman(self.engine) else []
 
     @property
     def removals(self) -> list[tuple[str, ...]]:

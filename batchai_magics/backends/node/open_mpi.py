@@ -12,13 +12,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from batchai_magics.backends.node import mpi
 from batchai_magics.launch.plan import Plan
 
 # Options that Open MPI's mpirun has and MPICH's has not.
 _OPTIONS = re.compile(
     r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
 )
-_STARTS_MPI = re.compile(r"(?:^|[\s;&|(])(?:\S*/)?mpi(?:run|exec)\s")
 # What the recipes' machines set, and what running as root in a container needs.
 ENV = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -30,7 +30,7 @@ ENV = {
 
 def is_meant(command: str) -> bool:
     """Whether a command line starts `mpirun` with options that only Open MPI has."""
-    return bool(_STARTS_MPI.search(command) and _OPTIONS.search(command))
+    return bool(mpi.starts_launcher(command) and _OPTIONS.search(command))
 
 
 def find() -> str:
@@ -76,7 +76,7 @@ def environment(programs: Path, python: str) -> dict[str, str]:
 
 def prefer(mpirun: str, folder: Path) -> None:
     """Makes a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("mpirun", "mpiexec"):
         link = folder / name
         link.unlink(missing_ok=True)

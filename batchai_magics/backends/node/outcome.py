@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Collection, Sequence
+import errno
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from batchai_magics.launch.plan import Plan, ProcessExit, Role
+from batchai_magics.backends.node.pmi import Abort
+from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
-FULL_BYTES = 1 << 20  # less free space than this: the disk is full
+HELP = "docs/horovod.md"  # in the repository
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_CODE = 255  # of a job whose processes have left none
 
 Ranks = tuple[ProcessExit, ...]  # first failure first
 
 
+class Trouble(NamedTuple):
+    """Why processes were ended although none of them had failed.
+
+    A rank has called MPI_Abort, ranks have ended that others wait for, or output cannot be written.
+    """
+
+    abort: Abort | None = None
+    missed: tuple[int, ...] = ()
+    unwritable: OSError | None = None
+
+
+NO_TROUBLE = Trouble()
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a job. `errors` is JSON of the service's error details; a stopped job has no exit code."""
+    """The end of a job. `errors` is JSON of the service's error details; a stopped job has no exit code.
+
+    `warnings` are of the same form: they make no failure of a success.
+    """
 
     exit_code: int | None
     errors: tuple[dict[str, Any], ...] = ()
     ranks: Ranks = ()
     is_requeued: bool = False
+    warnings: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_success(self) -> bool:
@@ -38,26 +57,60 @@ class Outcome:
             return "the job was stopped and queued again"
         code = "none" if self.exit_code is None else self.exit_code
         reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
-        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "")
+        said = "".join(f"; {warning['message']}" for warning in self.warnings)
+        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + said
 
-    def with_ranks(self, exits: Path, plan: Plan) -> Outcome:
+    def without_mpi(self, size: int) -> Outcome:
+        """The same with the warning that none of so many ranks has joined the job's MPI."""
+        text = (
+            f"Warning: none of the {size} processes joined the MPI of this job. Unless they found each other"
+            " in another way, each computed alone, as rank 0 of 1: the program is linked to another MPI than"
+            f" MPICH, or to none. See {HELP}"
+        )
+        return replace(self, warnings=(*self.warnings, _error("MpiNotUsed", text)))
+
+    def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
         """The same, with what became of each process."""
-        return replace(self, ranks=_ranks(exits, plan))
+        return replace(self, ranks=_ranks(ends, plan))
 
 
-def of_ranks(exits: Path, plan: Plan, by_themselves: Collection[int], *, launcher_code: int) -> Outcome:
+def of_ranks(
+    ends: Iterable[ProcessExit], plan: Plan, by_themselves: Collection[int], trouble: Trouble = NO_TROUBLE
+) -> Outcome:
     """The outcome of a job's processes: the first failure of one that ended by itself decides."""
-    ranks = _ranks(exits, plan)
-    workers = _workers(ranks, plan)
-    if all(rank.exit_code == 0 for rank in workers):
-        return Outcome(0, ranks=ranks)
-    if ranks[0].exit_code and ranks[0].rank in by_themselves:
-        return replace(_failed(ranks[0], plan.notes), ranks=ranks)
-    if _is_full(plan.output.stdout.path):
-        error = _error("DiskFull", "The disk that holds the job's output is full")
-        return Outcome(None, (error,), ranks)
+    ranks = _ranks(ends, plan)
+    first, workers = ranks[0], _workers(ranks, plan)
+    is_well = all(rank.exit_code == 0 for rank in workers)
+    if first.exit_code and first.rank in by_themselves and not is_well:
+        return replace(_failed(first, plan.notes), ranks=ranks)
     silent = [rank.rank for rank in workers if rank.rank not in by_themselves]
-    return replace(_disappeared(silent, launcher_code), ranks=ranks)
+    return replace(_of_trouble(trouble, plan, silent, is_well=is_well), ranks=ranks)
+
+
+def _of_trouble(trouble: Trouble, plan: Plan, silent: Sequence[int], *, is_well: bool) -> Outcome:
+    """The outcome of a job of which no rank failed by itself."""
+    if trouble.abort:
+        return _failed(_aborted(trouble.abort, plan), plan.notes)
+    if trouble.unwritable:
+        return unwritable(trouble.unwritable, code=0 if is_well else None)
+    if is_well:
+        return Outcome(0)
+    return _missed(trouble.missed) if trouble.missed else _disappeared(silent)
+
+
+def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
+    """The outcome of a job whose output could not be kept to the end."""
+    if problem.errno in _FULL:
+        return Outcome(code, (_error("DiskFull", "The disk that holds the job's output is full"),))
+    text = f"The job's output could not be written: {problem.strerror}"
+    return Outcome(code, (_error("OutputLost", text),))
+
+
+def not_run(error: Exception) -> Outcome:
+    """The outcome of a job that its supervisor could not run, whatever it was."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return unwritable(error)
+    return failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
 
 
 def _workers(ranks: Ranks, plan: Plan) -> Ranks:
@@ -65,16 +118,22 @@ def _workers(ranks: Ranks, plan: Plan) -> Ranks:
     return tuple(rank for rank in ranks if plan.processes[rank.rank].role is not Role.PARAMETER_SERVER)
 
 
-def _disappeared(silent: Sequence[int], launcher_code: int) -> Outcome:
-    """Processes left no exit code: they, or their launcher, were killed from outside."""
-    how = (
-        f"The launcher (mpiexec) ended with code {launcher_code}"
-        if launcher_code
-        else "Processes disappeared"
-    )
+def _aborted(abort: Abort, plan: Plan) -> ProcessExit:
+    """The end of a rank that has called MPI_Abort, as its process would have told it."""
+    return ProcessExit(abort.rank, plan.node_of(plan.processes[abort.rank]).id, abort.code & 255 or 1)
+
+
+def _missed(ranks: Sequence[int]) -> Outcome:
+    """Ranks have ended in the middle of MPI: whatever their exit code, the others would wait for ever."""
+    named = ", ".join(map(str, ranks))
+    text = f"Rank {named} ended without MPI_Finalize while other ranks were waiting for it"
+    return Outcome(NO_CODE, (_error("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
+
+
+def _disappeared(silent: Sequence[int]) -> Outcome:
+    """Processes left no exit code."""
     details = _details(processes=",".join(map(str, silent)))
-    code = 128 - launcher_code if launcher_code < 0 else launcher_code or 255
-    return Outcome(code, (_error("JobFailed", f"{how} before the job was done", details),))
+    return Outcome(NO_CODE, (_error("JobFailed", "Processes disappeared before the job was done", details),))
 
 
 def of_preparation(codes: Sequence[int]) -> Outcome | None:
@@ -96,6 +155,20 @@ def stopped(reason: str) -> Outcome:
     return failed_with("JobTerminated", reason)
 
 
+def too_long(limits: Limits) -> Outcome:
+    """The outcome of a job that reached its maxWallClockTime."""
+    return failed_with("JobMaxWallClockTimeReached", f"The job ran longer than {_span(limits.wall_s)}")
+
+
+def _span(seconds: float) -> str:
+    """A span of time as people write it: `5s`, `2h 30m`, `7d`."""
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        count, seconds = divmod(seconds, size)
+        parts += [f"{count:.0f}{unit}"] * bool(count)
+    return " ".join([*parts, *[f"{seconds:g}s"] * bool(seconds or not parts)])
+
+
 def failed_with(code: str, message: str, **details: object) -> Outcome:
     """A failure that no process caused."""
     return Outcome(None, (_error(code, message, _details(**details)),))
@@ -108,18 +181,12 @@ def _failed(rank: ProcessExit, notes: Sequence[str]) -> Outcome:
     return Outcome(code, (_error("JobFailed", "Job failed with non-zero exit code", details),))
 
 
-def _ranks(exits: Path, plan: Plan) -> Ranks:
+def _ranks(ends: Iterable[ProcessExit], plan: Plan) -> Ranks:
     """Every process, failures first and in the order in which they happened."""
-    ranks = {ended.rank: ended for ended in exits_in(exits)}
+    ranks = {end.rank: end for end in ends}
     for process in plan.processes:
         ranks.setdefault(process.rank, ProcessExit(process.rank, plan.node_of(process).id))
     return tuple(sorted(ranks.values(), key=_failure_order))
-
-
-def exits_in(folder: Path) -> list[ProcessExit]:
-    """What each process that has ended left in the folder for their exits."""
-    files = [file for file in folder.iterdir() if file.suffix != ".part"]
-    return [ProcessExit(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
 
 
 def _failure_order(rank: ProcessExit) -> tuple[bool, float, int]:
@@ -135,8 +202,3 @@ def _error(code: str, message: str, details: list[dict[str, str]] | None = None)
 
 def _details(**values: object) -> list[dict[str, str]]:
     return [{"name": name, "value": str(value)} for name, value in values.items()]
-
-
-def _is_full(path: str) -> bool:
-    room = os.statvfs(Path(path).parent)
-    return room.f_bavail * room.f_frsize < FULL_BYTES

@@ -7,12 +7,19 @@ from pathlib import Path
 
 from batchai_magics.launch import plan
 
-RANK = str(Path(__file__).with_name("rank.py"))
-RUN_SCRIPT = str(Path(__file__).with_name("run_script.py"))
+_HERE = Path(__file__).parent
+RUN_RANKS = str(_HERE / "run_ranks.py")
+RUN_SCRIPT = str(_HERE / "run_script.py")
+# What they import; each imports the standard library and its neighbours alone.
+NEIGHBOURS = (
+    *("bell", "connections", "exits", "guard", "log_seals", "pmi", "printed_secrets", "rank", "ranks"),
+    *("strays", "streams"),
+)
 
 
 def copy_to(folder: Path) -> None:
-    """Copies the programs, and the file of the Plan that they read, to a folder."""
+    """Copies the programs with all that they import to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for file in (RANK, RUN_SCRIPT, plan.__file__):
+    neighbours = [_HERE / f"{name}.py" for name in NEIGHBOURS]
+    for file in (Path(RUN_RANKS), Path(RUN_SCRIPT), Path(plan.__file__), *neighbours):
         shutil.copy(file, folder)

@@ -1,4 +1,4 @@
-"""What ranks recorded of their output: which rank wrote which bytes of a file, and when."""
+"""What ranks recorded of their output: which rank wrote which bytes of a file, when, and what is secret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.node.rank import SPAN, STAMP
+from batchai_magics.backends.node.printed_secrets import PLACE
+from batchai_magics.backends.node.streams import SPAN, STAMP
 
 
 class WrittenBy(NamedTuple):
@@ -27,6 +28,13 @@ class WrittenAt(NamedTuple):
 
     start: int
     time: float
+
+
+class SecretAt(NamedTuple):
+    """The bytes from `start` to `end` are the value of a secret."""
+
+    start: int
+    end: int
 
 
 def writers(file: Path, start: int, end: int) -> list[WrittenBy]:
@@ -55,6 +63,17 @@ def times(file: Path, start: int, end: int) -> list[WrittenAt]:
         first = bisect_right(records, start, key=lambda record: record[0])
         last = bisect_left(records, end, key=lambda record: record[0])
         return [WrittenAt._make(record) for record in records.between(max(0, first - 1), last)]
+
+
+def secrets(file: Path, start: int, end: int) -> list[SecretAt]:
+    """Which of the bytes from `start` to `end` are a secret's."""
+    if start >= end or not file.exists():
+        return []
+    with _Records.of(file, PLACE) as records:
+        first = bisect_right(records, start, key=lambda record: record[1])
+        last = bisect_left(records, end, key=lambda record: record[0])
+        found = map(SecretAt._make, records.between(first, last))
+        return [SecretAt(max(place.start, start), min(place.end, end)) for place in found]
 
 
 @dataclass(frozen=True)

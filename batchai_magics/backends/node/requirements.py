@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node import mounting, registry
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.node.rank import MARK
+from batchai_magics.backends.node.strays import MARK
 from batchai_magics.launch.plan import Directory, Need, Plan
 
 PREPARATION_FAILED = "JobPreparationFailed"
@@ -47,7 +47,7 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
         path = mounts / mount.path
         if mounting.is_mounted(path):  # by a run of this job that was cut off
             continue
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
         env = {"AZ_BATCHAI_JOB_MOUNT_ROOT": str(mounts), MARK: mounting.mark(plan.guid)}
         line = mounting.mount_line(mount.command, path)
         yield Tool(line, env, PREPARATION_FAILED, partial(mounting.problem, path))

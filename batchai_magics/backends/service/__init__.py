@@ -1,1 +1,1 @@
-"""What every backend of ours answers alike, in the words of the service: pure, and over any store."""
+"""What every backend of ours answers alike, in the words of the service, and how it keeps files private."""

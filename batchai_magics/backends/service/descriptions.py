@@ -6,8 +6,10 @@ import hashlib
 import json
 
 from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
-from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.cluster import ClusterSpec, ImageReference, VirtualMachineConfiguration
 from batchai_magics.models.ids import ResourceId
+
+_IMAGE = ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 
 
 def kept_text(spec: Spec) -> str:
@@ -30,6 +32,16 @@ def fingerprint(spec: Spec) -> str:
 def output_segment(job: ResourceId, guid: str) -> str:
     """The path below the output prefix that belongs to one run of a job, as the service wrote it."""
     return f"{_scope(job)}/experiments/{job.experiment}/jobs/{job.name}/{guid}"
+
+
+def with_image(spec: ClusterSpec) -> ClusterSpec:
+    """The description with the nodes' image that the service chose where none is named, or no version."""
+    asked = spec.virtual_machine_configuration
+    image = asked.image_reference if asked and asked.image_reference else _IMAGE
+    is_whole = image.version or image.virtual_machine_image_id
+    named = image if is_whole else image.model_copy(update={"version": _IMAGE.version})
+    machine = VirtualMachineConfiguration(image_reference=named)
+    return spec.model_copy(update={"virtual_machine_configuration": machine})
 
 
 def with_setup_suffix(spec: ClusterSpec, cluster: ResourceId, guid: str) -> ClusterSpec:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from batchai_magics.errors import ConflictError, NotFoundError, Problem, ServiceError, SpecError, StorageError
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.job import STDOUTERR, JobSpec
 
 
 def not_found(id: ResourceId, names: Sequence[str] = ()) -> NotFoundError:
@@ -45,9 +45,28 @@ def account_not_found(name: str, names: Sequence[str] = ()) -> NotFoundError:
     return NotFoundError(text, code="StorageAccountNotFound", hint=_known(names) or "There is none yet.")
 
 
-def share_not_found(share: str) -> NotFoundError:
-    """There is no such share or container."""
-    return NotFoundError(f"The specified share {share} does not exist", code="ShareNotFound")
+def share_not_found(share: str, noun: str = "share") -> NotFoundError:
+    """There is no such share, or container."""
+    code = f"{noun.capitalize()}NotFound"
+    return NotFoundError(f"The specified {noun} {share} does not exist", code=code)
+
+
+def share_in_use(share: str, jobs: Sequence[str]) -> ConflictError:
+    """Jobs that have not ended use the share or container."""
+    return ConflictError(
+        f"Jobs use the share {share}: it is not deleted", code="ShareInUse", hint=_wait(jobs)
+    )
+
+
+def account_in_use(account: str, jobs: Sequence[str]) -> ConflictError:
+    """Jobs that have not ended use shares or containers of the storage account."""
+    text = f"Jobs use shares of the account {account}: it is not deleted"
+    return ConflictError(text, code="StorageAccountInUse", hint=_wait(jobs))
+
+
+def _wait(jobs: Sequence[str]) -> str:
+    others = " and others" if len(jobs) > 3 else ""
+    return f"Wait for the end of {', '.join(jobs[:3])}{others}, or terminate what runs."
 
 
 def not_on_share(share: str, path: str) -> NotFoundError:
@@ -110,7 +129,7 @@ def too_many_nodes(count: int, cluster: ResourceId, most: int) -> SpecError:
     """A job asks for more nodes than its cluster will ever have."""
     fix = f"ask for at most {most}, or run `%batchai cluster resize -n {cluster.name} -t {count}`"
     text = f"{count} nodes are asked for, and cluster {cluster.name} has {most}"
-    return SpecError([Problem("properties.nodeCount", text, fix)])
+    return SpecError([Problem("properties.nodeCount", text, fix)], what=JobSpec.what)
 
 
 def _no_directory(directory_id: str, hint: str) -> NotFoundError:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure import selection
-from batchai_magics.commands.azure.bucket import Bucket, container
+from batchai_magics.commands.azure.bucket import Address, Bucket, container
 from batchai_magics.commands.azure.file import checked_file, dropping, going_down, going_up
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.output.listed_files import Blob
+from batchai_magics.commands.output.columns import Blob
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.options.parsing import relative
 
@@ -26,10 +26,13 @@ def upload(context: Context, arguments: Namespace) -> Operation:
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
-    copies = selection.all_up(arguments.source, arguments.destination_path, arguments.pattern)
+    place = Address.of(arguments.destination)
+    below = place.below(arguments.destination_path)
+    copies = selection.all_up(arguments.source, below, arguments.pattern, place="container")
     if arguments.dryrun:
         return [copy.there for copy in copies]
-    return _as_blobs(going_up(container(context, arguments, arguments.destination), copies, arguments))
+    bucket = container(context, arguments, place.name, account=place.account)
+    return _as_blobs(going_up(bucket, copies, arguments))
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
@@ -41,8 +44,10 @@ def download(context: Context, arguments: Namespace) -> Operation:
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the blobs of a container."""
-    bucket = container(context, arguments, arguments.source)
-    copies = selection.all_down(bucket, arguments.destination, below="", pattern=arguments.pattern)
+    place = Address.of(arguments.source)
+    bucket = container(context, arguments, place.name, account=place.account)
+    below = relative(place.path, "--source", place="container")
+    copies = selection.all_down(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
     return going_down(bucket, copies, arguments)

@@ -17,6 +17,27 @@ _DEPTH = 64  # deeper than that, a folder is linked in itself
 
 
 @dataclass(frozen=True)
+class Address:
+    """What `--destination` or `--source` of a batch says: a bucket, a path in it, and maybe the account."""
+
+    name: str
+    path: str = ""
+    account: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Address:
+        """`data`, `data/logs`, or the URL of either."""
+        scheme, sign, rest = text.partition("://")
+        host, _, place = rest.partition("/") if sign and scheme in ("http", "https") else ("", "", text)
+        name, _, path = place.partition("?")[0].strip("/").partition("/")
+        return cls(name, path, host.partition(".")[0])
+
+    def below(self, path: str | None) -> str:
+        """The path in the bucket, with another one below it."""
+        return "/".join(part for part in (self.path, path) if part)
+
+
+@dataclass(frozen=True)
 class Bucket:
     """A share or a container: the storage that has it, and its name with its account."""
 
@@ -45,10 +66,13 @@ class Bucket:
             return None
 
     def files(self, path: str = "", *, depth: int = 0) -> list[ShareFile]:
-        """All files below a folder, however deep, by path."""
+        """All regular files below a folder, however deep, by path."""
         files: list[ShareFile] = []
         for item in self.storage.list(self.name, path) if depth < _DEPTH else ():
-            files += self.files(item.path, depth=depth + 1) if item.is_directory else [item]
+            if item.is_directory:
+                files += self.files(item.path, depth=depth + 1)
+            elif item.is_file:
+                files.append(item)
         return files
 
     def create(self) -> dict[str, bool]:
@@ -77,14 +101,14 @@ class Bucket:
         return {"deleted": True}
 
 
-def share(context: Context, arguments: Namespace, name: str) -> Bucket:
-    """The file share of that name, in the account that the line is about."""
-    return Bucket(context.storage, _full_name(context, arguments, name))
+def share(context: Context, arguments: Namespace, name: str, *, account: str = "") -> Bucket:
+    """The file share of that name, in the account, or else in that which the line is about."""
+    return Bucket(context.storage, _full_name(context, arguments, name, account))
 
 
-def container(context: Context, arguments: Namespace, name: str) -> Bucket:
-    """The container of that name, in the account that the line is about."""
-    return Bucket(context.containers, _full_name(context, arguments, name))
+def container(context: Context, arguments: Namespace, name: str, *, account: str = "") -> Bucket:
+    """The container of that name, in the account, or else in that which the line is about."""
+    return Bucket(context.containers, _full_name(context, arguments, name, account))
 
 
 def names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
@@ -102,8 +126,8 @@ def account_of(context: Context, arguments: Namespace, env: Mapping[str, str]) -
     return name or context.settings.storage_account or DEFAULT_ACCOUNT
 
 
-def _full_name(context: Context, arguments: Namespace, name: str) -> str:
-    account = account_of(context, arguments, os.environ)
+def _full_name(context: Context, arguments: Namespace, name: str, account: str) -> str:
+    account = account or account_of(context, arguments, os.environ)
     if account == DEFAULT_ACCOUNT:
         return name
     context.accounts.show(account)

@@ -6,10 +6,9 @@ from argparse import Namespace
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from batchai_magics.backends.base import ShareFile
+from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.commands.azure import selection, transfer
-from batchai_magics.commands.azure.bucket import Bucket, share
-from batchai_magics.commands.azure.transfer import Copy
+from batchai_magics.commands.azure.bucket import Address, Bucket, share
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import BYTES, Operation
 from batchai_magics.commands.output.result import Noted
@@ -31,10 +30,12 @@ def upload(context: Context, arguments: Namespace) -> Operation:
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
-    copies = selection.all_up(arguments.source, arguments.destination_path, arguments.pattern)
+    place = Address.of(arguments.destination)
+    copies = selection.all_up(arguments.source, place.below(arguments.destination_path), arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
-    return going_up(share(context, arguments, arguments.destination), copies, arguments)
+    bucket = share(context, arguments, place.name, account=place.account)
+    return going_up(bucket, copies, arguments)
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
@@ -46,8 +47,9 @@ def download(context: Context, arguments: Namespace) -> Operation:
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the files of a share, or of a folder of it."""
-    bucket = share(context, arguments, arguments.source)
-    below = relative(arguments.source_path or "", "--source-path", place="share")
+    place = Address.of(arguments.source)
+    bucket = share(context, arguments, place.name, account=place.account)
+    below = relative(place.below(arguments.source_path), "--source-path", place="share")
     copies = selection.all_down(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
@@ -106,6 +108,8 @@ def checked_file(bucket: Bucket, path: str) -> ShareFile:
         raise UsageError(
             f"{path} is a folder, not a file", hint="The commands ending in -batch take folders."
         )
+    if not item.is_file:
+        raise UsageError(f"{path} is {item.kind.words}, not a file", hint="It has no content to copy.")
     return item
 
 

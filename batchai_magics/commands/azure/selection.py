@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from batchai_magics.backends.base import ShareFile
+from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.commands.azure.bucket import Bucket
-from batchai_magics.commands.azure.transfer import Copy, inside
+from batchai_magics.commands.azure.transfer import Folder
 from batchai_magics.errors import UsageError
 from batchai_magics.options.parsing import relative
 
@@ -24,7 +24,7 @@ def one_up(source: str, there: str) -> Copy:
     return Copy(here, there, here.stat().st_size)
 
 
-def all_up(source: str, below: str | None, pattern: str | None) -> list[Copy]:
+def all_up(source: str, below: str, pattern: str | None, *, place: str = "share") -> list[Copy]:
     """The files of a folder, to upload below a path.
 
     As in `az`, a link to a file stands for the file and a link to a folder is not followed. Unlike `az`, a
@@ -33,29 +33,35 @@ def all_up(source: str, below: str | None, pattern: str | None) -> list[Copy]:
     root = Path(source).expanduser()
     if not root.is_dir():
         raise UsageError(f"--source: there is no folder {root.absolute()}")
-    base = relative(below or "", "--destination-path", place="share")
+    base = relative(below, "--destination-path", place=place)
     return [
-        Copy(path, f"{base}/{name}".lstrip("/"), path.stat().st_size)
-        for name, path in _all_below(root).items()
-        if _fits(name, pattern) and _is_own_file(path, root)
+        Copy(Path(entry.path), f"{base}/{name}".lstrip("/"), entry.stat().st_size)
+        for name, entry in sorted(_all_below(root, ""))
+        if _fits(name, pattern) and _is_own_file(entry, root)
     ]
 
 
-def _all_below(root: Path) -> dict[str, Path]:
-    paths = sorted(Path(folder) / name for folder, _, names in os.walk(root) for name in names)
-    return {path.relative_to(root).as_posix(): path for path in paths}
+def _all_below(folder: Path | os.DirEntry[str], above: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """All but folders, however deep, by path below the first folder."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _all_below(entry, f"{above}{entry.name}/")
+            elif not entry.is_dir():
+                yield f"{above}{entry.name}", entry
 
 
-def _is_own_file(path: Path, root: Path) -> bool:
+def _is_own_file(entry: os.DirEntry[str], root: Path) -> bool:
     """Whether it is a file (no pipe or socket); a UsageError for a link that leads elsewhere."""
-    if path.is_symlink():
+    if entry.is_symlink():
+        path = Path(entry.path)
         target = path.resolve()
         if not target.is_relative_to(root.resolve()):
             hint = "Put the file itself there, upload it alone, or leave it out with --pattern."
             raise UsageError(f"--source: the link {path} leads out of {root}, to {target}", hint=hint)
         if not target.exists():
             raise UsageError(f"--source: the link {path} leads nowhere: there is no {target}")
-    return path.is_file()
+    return entry.is_file()
 
 
 def one_down(file: ShareFile, destination: str | None) -> Copy:
@@ -68,9 +74,9 @@ def one_down(file: ShareFile, destination: str | None) -> Copy:
 
 def all_down(bucket: Bucket, destination: str, *, below: str, pattern: str | None) -> list[Copy]:
     """The files below a path of the share, to download into a folder."""
-    root = Path(destination).expanduser()
+    folder = Folder(Path(destination))
     return [
-        Copy(inside(root, file.path), file.path, file.size_bytes)
+        Copy(folder.inside(file.path), file.path, file.size_bytes)
         for file in bucket.files(below)
         if _fits(file.path, pattern)
     ]

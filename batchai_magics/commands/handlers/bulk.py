@@ -16,7 +16,8 @@ from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.models.checks import duplicates
 from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.load import name_after
+from batchai_magics.models.resources import JobResource
 
 
 def job_files(texts: Sequence[str]) -> list[Path]:
@@ -32,12 +33,25 @@ def is_bulk(texts: Sequence[str]) -> bool:
 
 def create(context: Context, arguments: Namespace) -> Operation:
     """Creates a job from each file. All are read and checked before the first is made."""
-    files = job_files(arguments.config_file)
     experiment = context.experiment(arguments)
-    ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in _names(files, arguments.name)]
-    submissions = [submission.read(context, arguments, id, file) for id, file in zip(ids, files, strict=True)]
+    submissions = [submission.read(context, arguments, *one) for one in named(context, arguments)]
     back = f"What was made runs on: batchai job list -e {experiment.name} -w {experiment.workspace}"
     return Operation("Submitting", len(submissions), "job", _creating(context, submissions), back)
+
+
+def named(context: Context, arguments: Namespace) -> list[tuple[ResourceId, Path]]:
+    """The id that each file's job gets, and the file."""
+    files = job_files(arguments.config_file)
+    is_one = not is_bulk(arguments.config_file)
+    names = [arguments.name] if is_one and arguments.name else _names(files, arguments.name)
+    experiment = context.experiment(arguments)
+    ids = [experiment.child(Kind.JOB, check_name(name, Kind.JOB)) for name in names]
+    return list(zip(ids, files, strict=True))
+
+
+def naming(arguments: Namespace, id: ResourceId) -> tuple[str, ...]:
+    """What to say of a name that nobody gave."""
+    return () if arguments.name else (f"The job is called {id.name}, after its file; -n names it otherwise.",)
 
 
 def in_state(context: Context, arguments: Namespace) -> list[ResourceId]:
@@ -64,7 +78,7 @@ def check_one_way(arguments: Namespace) -> None:
         )
 
 
-def _creating(context: Context, submissions: Sequence[Submission]) -> Generator[int, None, list[Resource]]:
+def _creating(context: Context, submissions: Sequence[Submission]) -> Generator[int, None, Noted]:
     jobs = []
     for one in submissions:
         try:
@@ -73,7 +87,8 @@ def _creating(context: Context, submissions: Sequence[Submission]) -> Generator[
             error.hint = f"{error.hint} {len(jobs)} of {len(submissions)} jobs were made before it.".lstrip()
             raise
         yield 1
-    return [job.show() for job in jobs]
+    notes = tuple(note for one in submissions for note in one.notes)
+    return Noted([job.show() for job in jobs], notes)
 
 
 def _deleting(context: Context, ids: Sequence[ResourceId], state: str) -> Generator[int, None, Any]:
@@ -85,10 +100,10 @@ def _deleting(context: Context, ids: Sequence[ResourceId], state: str) -> Genera
 
 
 def _names(files: Sequence[Path], name: str | None) -> list[str]:
-    """NAME-1, NAME-2 and so on, or the names of the files."""
+    """NAME-1, NAME-2 and so on, or what the files are called."""
     if name:
         return [f"{name}-{number}" for number, _ in enumerate(files, start=1)]
-    names = [file.stem for file in files]
+    names = [name_after(file.expanduser()) for file in files]
     twice = duplicates(name.lower() for name in names)
     if twice:
         raise UsageError(

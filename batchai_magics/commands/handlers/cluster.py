@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ from batchai_magics.commands.handlers.mounts import auto_storage
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import refusal
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.document import read_file
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import load_wire
+from batchai_magics.models.load import NOTHING, Description, load_file
 from batchai_magics.models.resources import Cluster, Resource
-from batchai_magics.models.storage import AccountKey, with_volumes
+from batchai_magics.models.storage import with_volumes
 
 _LESS = "Maximum nodes count must be greater or equal to minimum nodes count"
 
@@ -26,15 +25,16 @@ def create(context: Context, arguments: Namespace) -> Noted:
     """Makes a cluster from its file and options; what the line says wins."""
     id = context.target(arguments, Kind.CLUSTER)
     resources.refuse_second(context, id)
-    body = _body(context, arguments, id)
-    notes = machines.notes(arguments)
-    checked = ClusterSpec.from_wire({"properties": body})  # before anything is made
+    described = _described(context, arguments)
+    body = _body(context, arguments, id, described.body)
+    notes = (*described.notes, *machines.notes(arguments))
+    checked = described.checked(ClusterSpec, body)  # before anything is made
     workspace.check_size(context, checked.vm_size)
     if arguments.use_auto_storage:
         storage = auto_storage(context.backend, workspace.location(context, id))
         body = _with_volumes(body, with_volumes(_volumes(body), storage.volumes()))
         notes = (*notes, *storage.notes)
-    spec = ClusterSpec.from_wire({"properties": body})
+    spec = described.checked(ClusterSpec, body)
     workspace.ensure(context, id)
     made = context.backend.create(id, spec)
     return Noted(made, (*notes, *made.notes) if isinstance(made, Cluster) else notes)
@@ -72,10 +72,20 @@ def delete(context: Context, arguments: Namespace) -> None:
     resources.delete(context, arguments, Kind.CLUSTER)
 
 
-def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, Any]:
+def _described(context: Context, arguments: Namespace) -> Description:
+    """What the cluster's file says."""
+    if not arguments.config_file:
+        return NOTHING
+    account = credentials.account_of(context, arguments)
+    return load_file(ClusterSpec, Path(arguments.config_file).expanduser(), account=account)
+
+
+def _body(
+    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any]
+) -> dict[str, Any]:
     """The cluster's `properties`: the file's, and what the options put in their place."""
     account = credentials.account_of(context, arguments)
-    body = _of_file(arguments.config_file, account)
+    body = dict(of_file)
     image = machines.image_reference(arguments.image, arguments.custom_image)
     chosen = {
         "vmSize": arguments.vm_size,
@@ -100,15 +110,6 @@ def _body(context: Context, arguments: Namespace, id: ResourceId) -> dict[str, A
     body = _with_volumes(body, credentials.with_keys(_volumes(body), context.backend))
     subnet = mounts.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
     return {**body, "subnet": subnet} if subnet else body
-
-
-def _of_file(file: str | None, account: AccountKey) -> dict[str, Any]:
-    if not file:
-        return {}
-    path = Path(file).expanduser()
-    body = dict(load_wire(ClusterSpec, read_file(path), source=str(path), account=account)["properties"])
-    credentials.check_volumes(_volumes(body))
-    return body
 
 
 def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, Any]:

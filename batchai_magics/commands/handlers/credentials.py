@@ -6,7 +6,6 @@ import os
 from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from batchai_magics.backends.base import ACCOUNTS, Backend
 from batchai_magics.commands.context import Context
@@ -46,22 +45,6 @@ def key_of(backend: Backend, name: str) -> str:
     if not any(keys):
         raise refusal(f'Cannot find a key for "{name}" storage account.')
     return next(key for key in keys if key)
-
-
-def check_volumes(volumes: Any) -> None:
-    """Refuses shares without an address and containers without an account, as `az` does."""
-    for share in _items(volumes, "azureFileShares"):
-        url = share.get("azureFileUrl")
-        if not url:
-            raise refusal("Azure File URL cannot absent or be empty")
-        if not urlsplit(str(url)).hostname:
-            raise refusal(f'Ill-formed Azure File URL "{url}"')
-    for container in _items(volumes, "azureBlobFileSystems"):
-        if not container.get("accountName"):
-            raise refusal(
-                "Ill-formed Azure Blob File System reference in the configuration file - "
-                "no account name provided."
-            )
 
 
 def with_keys(volumes: Any, backend: Backend) -> Any:

@@ -13,7 +13,6 @@ from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Resource
-from batchai_magics.models.states import ExecutionState
 
 
 def create(context: Context, arguments: Namespace) -> Resource:
@@ -54,17 +53,18 @@ def _waiting(
         yield len(ended)
     waited_for = {job.id.key for job in jobs}
     left = [job for job in resources.inside(context, id, Kind.JOB) if job.id.key in waited_for]
-    failed = _failed(left)
-    if failed:
+    ill = _without_success(left)
+    if ill:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
-        message = f"{len(failed)} of {len(left)} jobs failed: {', '.join(failed)}"
+        message = f"{len(ill)} of {len(left)} jobs did not succeed: {', '.join(ill)}"
         raise JobFailedError(message, exit_code=1, hint=hint)
     return left
 
 
-def _failed(resources: Sequence[Resource]) -> list[str]:
+def _without_success(resources: Sequence[Resource]) -> list[str]:
+    """The names of jobs that failed or were cancelled, with the word for it."""
     jobs = (resource for resource in resources if isinstance(resource, JobResource))
-    return [job.id.name for job in jobs if job.state is ExecutionState.FAILED]
+    return [f"{job.id.name} ({job.word})" for job in jobs if job.has_failed or job.is_cancelled]
 
 
 def ensure(context: Context, id: ResourceId) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import machines, resources, workspace
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import refusal
-from batchai_magics.models.document import read_file
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.load import load_wire
+from batchai_magics.models.load import NOTHING, Description, load_file
 from batchai_magics.models.resources import Resource
 
 _DISKS = {  # the option, its field, and what `az` says when there is none
@@ -28,9 +27,10 @@ def create(context: Context, arguments: Namespace) -> Noted:
     """Makes a file server from its file and options; what the line says wins."""
     id = context.target(arguments, Kind.FILE_SERVER)
     resources.refuse_second(context, id)
-    spec = FileServerSpec.from_wire({"properties": _body(context, arguments)})
+    described = _described(arguments)
+    spec = described.checked(FileServerSpec, _body(context, arguments, described.body))
     workspace.ensure(context, id)
-    return Noted(context.backend.create(id, spec), machines.notes(arguments))
+    return Noted(context.backend.create(id, spec), (*described.notes, *machines.notes(arguments)))
 
 
 def show(context: Context, arguments: Namespace) -> Resource:
@@ -48,11 +48,15 @@ def delete(context: Context, arguments: Namespace) -> None:
     resources.delete(context, arguments, Kind.FILE_SERVER)
 
 
-def _body(context: Context, arguments: Namespace) -> dict[str, Any]:
-    body: dict[str, Any] = {}
-    if arguments.config_file:
-        path = Path(arguments.config_file).expanduser()
-        body = dict(load_wire(FileServerSpec, read_file(path), source=str(path))["properties"])
+def _described(arguments: Namespace) -> Description:
+    if not arguments.config_file:
+        return NOTHING
+    return load_file(FileServerSpec, Path(arguments.config_file).expanduser())
+
+
+def _body(context: Context, arguments: Namespace, of_file: Mapping[str, Any]) -> dict[str, Any]:
+    """The server's `properties`: the file's, and what the options put in their place."""
+    body = dict(of_file)
     chosen = {"vmSize": arguments.vm_size, "subnet": machines.subnet_reference(arguments.subnet)}
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):

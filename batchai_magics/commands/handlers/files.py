@@ -5,17 +5,18 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef, OutputFile
+from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileKind, FileRef, OutputFile
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
-from batchai_magics.commands.output.listed_files import SetupFile
+from batchai_magics.commands.handlers.waiting import ending
+from batchai_magics.commands.output.columns import SetupFile
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
-from batchai_magics.errors import NotFoundError, refusal
-from batchai_magics.follow import LogBytes, events
+from batchai_magics.errors import NotFoundError, refusal, visible
+from batchai_magics.follow import LogBytes, LogFault, events
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.resources import Cluster
+from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.options.parsing import relative
 
 _UNSTORED = (
@@ -44,34 +45,53 @@ def _streaming(backend: Backend, file: FileRef) -> Parts:
     listed = _find(backend, file)
     missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
     yield Said(_found_line(listed) if listed else missing)
-    for chunk in _chunks(backend, file):
+    for part in _parts(backend, file):
+        if isinstance(part, LogFault):
+            yield Said(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
+            continue
         if not listed:
-            listed = _find(backend, file) or OutputFile(file.path, False, chunk.size)
+            listed = _find(backend, file) or OutputFile(file.path, FileKind.FILE, part.size)
             yield Said(_found_line(listed))
-        yield Logged(chunk.data)
-    if not (listed or _find(backend, file)):
-        yield Said(f'The file "{file.path}" not found for the completed job.')
-    yield Ended(0)
+        yield Logged(part.data)
+    if listed or _find(backend, file):
+        yield Ended(0)
+    else:
+        yield from _never_came(backend, file)
 
 
-def _chunks(backend: Backend, file: FileRef) -> Iterator[Chunk]:
-    """The pieces of the file that hold something, as they come."""
+def _never_came(backend: Backend, file: FileRef) -> Parts:
+    """A job ended without the file: what there is in its folder, and how the job failed if it did."""
+    yield Said(f'The file "{file.path}" not found for the completed job.')
+    names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _neighbours(backend, file))
+    yield Said(f"There is: {names}." if names else "There is nothing beside it.")
+    job = backend.show(file.job)
+    assert isinstance(job, JobResource)
+    yield ending(job)
+
+
+def _parts(backend: Backend, file: FileRef) -> Iterator[Chunk | LogFault]:
+    """The pieces of the file that hold something, as they come; at last what is wrong with it."""
     for event in events(backend, file.job, files=(file,)):
-        if isinstance(event, LogBytes) and event.file == file and event.chunk.data:
+        if isinstance(event, LogBytes) and event.chunk.data:
             yield event.chunk
+        elif isinstance(event, LogFault):
+            yield event
 
 
 def _find(backend: Backend, file: FileRef) -> OutputFile | None:
-    folder = file.path.rpartition("/")[0]
+    return next((item for item in _neighbours(backend, file) if item.path == file.path), None)
+
+
+def _neighbours(backend: Backend, file: FileRef) -> Sequence[OutputFile]:
+    """What is in the folder of the file."""
     try:
-        listed = backend.files(file.job, file.directory_id, folder)
+        return backend.files(file.job, file.directory_id, file.path.rpartition("/")[0])
     except NotFoundError:
-        return None
-    return next((item for item in listed if item.path == file.path), None)
+        return ()
 
 
 def _found_line(file: OutputFile) -> str:
-    return f'File found with URL "{file.download_url or file.path}". Start streaming'
+    return f'File found with URL "{visible(file.download_url or file.path)}". Start streaming'
 
 
 def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[SetupFile]:

@@ -4,27 +4,43 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import bulk, resources, submission
 from batchai_magics.commands.handlers.waiting import waiting
 from batchai_magics.commands.output.operation import Operation
-from batchai_magics.commands.output.stream import Stream, watching
-from batchai_magics.errors import UsageError
+from batchai_magics.commands.output.result import Noted
+from batchai_magics.commands.output.stream import Logged, Parts, Said, Stream, watching
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Resource
 
 
-def create(context: Context, arguments: Namespace) -> Job | Operation:
+def create(context: Context, arguments: Namespace) -> Noted | Operation | Stream:
     """Makes a job from its file; the handle shows it live in a notebook. Of several files, a job each."""
+    if arguments.dry_run:
+        return Stream(_told(_previews(context, arguments)), "Nothing was written or submitted.")
     if bulk.is_bulk(arguments.config_file):
         return bulk.create(context, arguments)
-    if arguments.name is None:
-        raise UsageError("batchai job create: the following arguments are required: --name/-n")
-    id, (file,) = context.target(arguments, Kind.JOB), arguments.config_file
-    return submission.submit(context, submission.read(context, arguments, id, Path(file)))
+    ((id, file),) = bulk.named(context, arguments)
+    asked = submission.read(context, arguments, id, file)
+    return Noted(submission.submit(context, asked), (*bulk.naming(arguments, id), *asked.notes))
+
+
+def _previews(context: Context, arguments: Namespace) -> list[Said | Logged]:
+    """What each file describes and would start, with no look at what is there."""
+    from batchai_magics.commands.output.preview import preview
+
+    parts: list[Said | Logged] = []
+    for id, file in bulk.named(context, arguments):
+        asked = submission.described(context, arguments, id, file)
+        text = preview(submission.request(asked), context.settings)
+        parts += [*map(Said, asked.notes), Logged(f"{text}\n".encode())]
+    return parts
+
+
+def _told(parts: list[Said | Logged]) -> Parts:
+    yield from parts
 
 
 def show(context: Context, arguments: Namespace) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from batchai_magics.cell.option_values import patterns_of
 from batchai_magics.commands.output.picture import Picture
 from batchai_magics.commands.output.table import Table
 from batchai_magics.metrics.charts.figure import picture_path
+from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.record import StepRecord, TotalRecord
 from batchai_magics.metrics.runs.compared import names_of
 from batchai_magics.metrics.runs.comparison import compare
@@ -59,6 +60,12 @@ class Readings:
             return self._data(self.logs[0][1])
         return [{"file": name, **self._data(log)} for name, log in self.logs]
 
+    def json_pieces(self) -> Iterator[str]:
+        """The text of `to_data` as JSON; that of one log is made piece by piece."""
+        if len(self.logs) == 1 and not self.is_tidy:
+            return self.logs[0][1].json_pieces()
+        return iter([json.dumps(self.to_data(), indent=2, ensure_ascii=False)])
+
     def to_table(self) -> Table:
         """Steps and totals in file order, then the summary; one row a number if tidy."""
         rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
@@ -76,7 +83,7 @@ class Readings:
     def _data(self, log: LogMetrics) -> dict[str, Any]:
         if not self.is_tidy:
             return log.to_dict()
-        records = [{name: _cell(value) for name, value in row.items()} for row in _tidy_rows(log)]
+        records = [json_value(row) for row in _tidy_rows(log)]
         return {**log.to_dict(), "records": records}
 
 
@@ -106,7 +113,7 @@ def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _cells(row: Mapping[str, Any], titles: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(_cell(row.get(title)) for title in titles)
+    return tuple(json_value(row.get(title)) for title in titles)
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
@@ -133,8 +140,3 @@ def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
     return (number.to_dict() for number in numbers(log.records))
-
-
-def _cell(value: Any) -> Any:
-    """The value; None for a number that is not finite, which JSON has not."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from batchai_magics.backends.base import Backend
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import bulk, credentials, resources
 from batchai_magics.commands.handlers.submission import Submission, submit
@@ -29,9 +30,18 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
         return submit(context, _again(context, _job(context, arguments), secrets))
     jobs = [_shown(context, id) for id in bulk.in_state(context, arguments)]
     for job in jobs:
-        _spec(context, job, secrets)  # before anything is made
+        _spec(context.backend, job, secrets)  # before anything is made
     back = "What was made runs on; see it with `batchai job list`."
     return Operation("Submitting", len(jobs), "job", _going(context, jobs, secrets), back)
+
+
+def again(backend: Backend, job: JobResource, env: Mapping[str, str]) -> Job:
+    """Runs a job once more, its secrets taken from `env`. Raises UsageError that names those not there."""
+    names = [item.name for item in job.spec.secrets or () if item.name in env]
+    spec = _spec(backend, job, {name: env[name] for name in names})
+    id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
+    backend.create(id, spec)
+    return Job(backend, id)
 
 
 def _going(
@@ -46,10 +56,10 @@ def _going(
 
 def _again(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Submission:
     name = next_run(context.backend, job.id.parent, job.id.name)
-    return Submission(job.id.parent.child(Kind.JOB, name), _spec(context, job, secrets))
+    return Submission(job.id.parent.child(Kind.JOB, name), _spec(context.backend, job, secrets))
 
 
-def _spec(context: Context, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:
+def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:
     """The job's description, with what never comes back out put in again: keys and secrets."""
     missing = [item.name for item in job.spec.secrets or () if item.name not in secrets]
     if missing:
@@ -59,7 +69,7 @@ def _spec(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Job
         )
     wire = _wire_with(job.spec, secrets)
     body = wire["properties"]
-    volumes = _keyed(context, body.get("mountVolumes"))
+    volumes = _keyed(backend, body.get("mountVolumes"))
     return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)
 
 
@@ -70,10 +80,10 @@ def _wire_with(spec: JobSpec, secrets: Mapping[str, str]) -> dict[str, Any]:
     return spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
 
 
-def _keyed(context: Context, volumes: Any) -> Any:
+def _keyed(backend: Backend, volumes: Any) -> Any:
     """The volumes with their keys; without, where an account is not ours: the backend tells if it matters."""
     try:
-        return credentials.with_keys(volumes, context.backend)
+        return credentials.with_keys(volumes, backend)
     except UsageError:
         return volumes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.table import Table
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics.charts.figure import picture_path
+from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.runs import comparison, scalability
 from batchai_magics.metrics.runs.compared import Comparable
 from batchai_magics.metrics.runs.comparison import Comparison
@@ -25,7 +25,7 @@ class SideBySide:
     in_notebook: Comparison | Scaling
 
     def to_data(self) -> Any:
-        """One object a row; a number that is not finite is None."""
+        """One object a row; a number that is not finite is a word."""
         return [{name: _plain(value) for name, value in row.items()} for row in self.in_notebook.rows()]
 
     def to_table(self) -> Table:
@@ -74,7 +74,7 @@ def _source(context: Context, arguments: Namespace, word: str) -> Comparable:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return ", ".join(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json_value(value)
 
 
 def _rounded(value: Any) -> Any:

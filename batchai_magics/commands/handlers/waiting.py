@@ -14,6 +14,7 @@ from batchai_magics.models.job import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
+CANCELLED_CODE = 143  # as of a process that was ended by SIGTERM; 130 is the watching that was interrupted
 _NO_EXIT_CODE = 255
 
 
@@ -27,7 +28,7 @@ def waiting(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> 
             yield from (Said(line) for line in _news(last, event.job))
             last = event.job
     if last is not None:
-        yield _ending(last)
+        yield ending(last)
 
 
 def _news(last: JobResource | None, job: JobResource) -> Iterator[str]:
@@ -37,7 +38,7 @@ def _news(last: JobResource | None, job: JobResource) -> Iterator[str]:
     if job.execution and not (last and last.execution):
         yield f"Job started execution at {_moment(job.execution.started)}"
     if last is None or job.state is not last.state:
-        yield f"Job state: {job.state.value}"
+        yield f"Job state: {job.word}"
         if job.state.is_final:
             yield from _outcome(job)
 
@@ -49,6 +50,9 @@ def _outcome(job: JobResource) -> Iterator[str]:
     )
     if job.state is ExecutionState.SUCCEEDED:
         yield f"Job completed at {took}"
+        return
+    if job.is_cancelled:
+        yield f"Job was cancelled at {took}"
         return
     yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
     if info is None:
@@ -66,9 +70,12 @@ def _error(error: ErrorDetail) -> str:
     return f"Error message: {error.message}\nDetails:\n {details}"
 
 
-def _ending(job: JobResource) -> Ended:
+def ending(job: JobResource) -> Ended:
+    """The exit code of a job that has ended, and how it ended if not well."""
     if job.state is ExecutionState.SUCCEEDED:
         return Ended(0)
+    if job.is_cancelled:
+        return Ended(CANCELLED_CODE, f'the job "{job.id.name}" was cancelled')
     code = job.execution.exit_code if job.execution else None
     how = "without an exit code" if code is None else f"with exit code {code}"
     return Ended(_NO_EXIT_CODE if code is None else code, f'the job "{job.id.name}" failed {how}')

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
-from batchai_magics.commands.output.listed_files import Blob, SetupFile
+from batchai_magics.commands.output.columns import Blob, SetupFile
 from batchai_magics.commands.output.table import Tabular
 from batchai_magics.models.execution import ErrorDetail
 from batchai_magics.models.file_server import FileServer
@@ -98,25 +98,25 @@ def _provisioning(provisioning: Provisioning) -> dict[str, Any]:
 def _file(file: OutputFile) -> dict[str, Any]:
     return {
         "name": file.name,
-        "fileType": "directory" if file.is_directory else "file",
-        "contentLength": None if file.is_directory else file.size_bytes,
+        "fileType": file.kind.value,
+        "contentLength": file.size_bytes if file.is_file else None,
         "lastModified": file.modified,
         "downloadUrl": file.download_url,
     }
 
 
 def _setup_file(file: SetupFile) -> dict[str, Any]:
-    size = None if file.is_directory else file.size_bytes
+    size = file.size_bytes if file.is_file else None
     url = file.download_url
     return {"name": file.name, "isDirectory": file.is_directory, "size": size, "downloadUrl": url}
 
 
 def _share_file(file: ShareFile) -> dict[str, Any]:
-    length = None if file.is_directory else file.size_bytes
+    length = file.size_bytes if file.is_file else None
     return {
         "name": file.path if isinstance(file, Blob) else file.path.rpartition("/")[2],
         "properties": {"contentLength": length, "lastModified": file.modified},
-        "type": "dir" if file.is_directory else "file",
+        "type": "dir" if file.is_directory else file.kind.value,
     }
 
 

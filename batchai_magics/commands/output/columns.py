@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
-from batchai_magics.commands.output.listed_files import Blob, SetupFile
 from batchai_magics.commands.output.table import Table
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
@@ -14,6 +14,16 @@ from batchai_magics.models.provisioning import ProvisioningState
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 
 Column = tuple[str, Callable[[Any], object]]
+
+
+@dataclass(frozen=True)
+class Blob(ShareFile):
+    """A blob; it has columns of its own."""
+
+
+@dataclass(frozen=True)
+class SetupFile(OutputFile):
+    """A file or folder that a setup task wrote; it has columns of its own."""
 
 
 def columns_of(value: Any) -> Sequence[Column]:
@@ -30,7 +40,7 @@ def table_of(items: Sequence[Any], columns: Sequence[Column]) -> Table:
 def _state(resource: Cluster | JobResource) -> str:
     if resource.provisioning.state is ProvisioningState.DELETING:
         return "deleting"
-    return resource.allocation_state.value if isinstance(resource, Cluster) else resource.state.value
+    return resource.allocation_state.value if isinstance(resource, Cluster) else resource.word
 
 
 def _cluster_of(job: JobResource) -> ResourceId:
@@ -48,7 +58,7 @@ def _disks(server: FileServer) -> str:
 
 
 def _size(file: OutputFile | ShareFile) -> int | str:
-    return "" if file.is_directory else file.size_bytes
+    return file.size_bytes if file.is_file else ""
 
 
 def _modified(file: OutputFile | ShareFile) -> str:
@@ -111,7 +121,7 @@ _COLUMNS: dict[type, Sequence[Column]] = {
     ),
     OutputFile: (
         ("Name", lambda file: file.name),
-        ("Type", lambda file: "directory" if file.is_directory else "file"),
+        ("Type", lambda file: file.kind.value),
         ("Size", _size),
         ("Modified", _modified),
     ),
@@ -124,7 +134,7 @@ _COLUMNS: dict[type, Sequence[Column]] = {
     ShareFile: (
         ("Name", lambda file: file.path.rpartition("/")[2]),
         ("Content Length", _size),
-        ("Type", lambda file: "dir" if file.is_directory else "file"),
+        ("Type", lambda file: "dir" if file.is_directory else file.kind.value),
         ("Last Modified", _modified),
     ),
     ResourceGroup: (

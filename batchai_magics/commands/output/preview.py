@@ -50,7 +50,7 @@ def _plan(request: CellRequest, gpus: int) -> Plan:
 
 
 def _starts(plan: Plan, preparation: str) -> Iterator[str]:
-    how = "under mpiexec" if plan.launcher is Launcher.MPI else "each by itself"
+    how = "as the ranks of one MPI job" if plan.launcher is Launcher.MPI else "each by itself"
     yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
     for node in range(len(plan.nodes)):
         here = [process for process in plan.processes if process.node == node]

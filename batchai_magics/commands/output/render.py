@@ -10,7 +10,10 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from batchai_magics.commands.output.table import Table
+from batchai_magics.errors import visible
 
+# What JSON may hold as it is, and a terminal would not show.
+_HIDDEN_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(
     rf"(?P<name>{_STRING}(?=\s*:))|(?P<text>{_STRING})|(?P<value>\b(?:true|false|null)\b|-?\d[\d.eE+-]*)"
@@ -39,7 +42,10 @@ class Result(Protocol):
 
 
 def _json(result: Result) -> str:
-    return "" if result.value is None else json.dumps(result.data, indent=2, ensure_ascii=False)
+    if result.value is None:
+        return ""
+    text = json.dumps(result.data, indent=2, ensure_ascii=False)
+    return _HIDDEN_IN_JSON.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
 def _table(result: Result) -> str:
@@ -64,7 +70,7 @@ def _tsv_cell(value: Any) -> str:
         return str(len(value))
     if isinstance(value, dict):
         return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else visible(str(value))
 
 
 def _yaml(result: Result) -> str:
@@ -72,15 +78,18 @@ def _yaml(result: Result) -> str:
 
     if result.value is None:
         return ""
-    text: str = yaml.safe_dump(result.data, default_flow_style=False, allow_unicode=True, sort_keys=False)
+    is_plain = not _HIDDEN_IN_JSON.search(json.dumps(result.data, ensure_ascii=False))
+    text: str = yaml.safe_dump(result.data, default_flow_style=False, allow_unicode=is_plain, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
 def _csv(result: Result) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(result.table.titles)
-    writer.writerows(result.table.rows)
+    writer.writerow(map(visible, result.table.titles))
+    writer.writerows(
+        [visible(cell) if isinstance(cell, str) else cell for cell in row] for row in result.table.rows
+    )
     return text.getvalue().removesuffix("\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,14 @@ class Handle(Protocol):
 
     def show(self) -> Any:
         """The resource as it stands."""
+
+
+@runtime_checkable
+class Written(Protocol):
+    """A value that may be too big for a text in one piece."""
+
+    def json_pieces(self) -> Iterator[str]:
+        """Its text as `-o json` prints it."""
 
 
 @runtime_checkable
@@ -72,6 +81,13 @@ class Result:
         columns = columns_of(items[0]) if items else ()
         return table_of(items, columns) if columns else of_data(self.data)
 
+    def pieces(self, output: str) -> Iterator[str]:
+        """The text of `to_text` in pieces, made one after the other where the value can do that."""
+        if output == "json" and not self.query and isinstance(self.value, Written):
+            yield from self.value.json_pieces()
+        else:
+            yield self.to_text(output)
+
     def to_text(self, output: str) -> Text:
         """The result in one of the formats of `-o`, without a newline at the end."""
         from batchai_magics.commands.output.render import RENDERERS
@@ -97,12 +113,27 @@ class Result:
         return self.table.to_text() or "(nothing)"
 
 
+def check_query(query: str | None) -> None:
+    """Raises UsageError for what is no JMESPath, before anything is done."""
+    if query is not None:
+        import jmespath
+
+        with _in_our_words(jmespath):
+            jmespath.compile(query)
+
+
 def _search(query: str, data: Any) -> Any:
     import jmespath
 
-    try:
+    with _in_our_words(jmespath):
         return jmespath.search(query, data)
-    except jmespath.exceptions.JMESPathError as error:
+
+
+@contextlib.contextmanager
+def _in_our_words(jmespath: Any) -> Iterator[None]:
+    try:
+        yield
+    except (jmespath.exceptions.JMESPathError, ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"--query: {error}", hint="It is written in JMESPath, such as [].name.") from None
 
 

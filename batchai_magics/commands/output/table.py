@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from batchai_magics.errors import visible
+
 _SKIPPED = ("id", "type", "etag")  # as az does where a command has no table of its own
 
 
@@ -99,4 +101,4 @@ def _is_number_or_none(value: Any) -> bool:
 
 
 def _cell(value: Any) -> str:
-    return "" if value is None else str(value)
+    return "" if value is None else visible(str(value))

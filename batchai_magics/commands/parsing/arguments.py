@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""The options that several commands share, and the commands that every kind of resource has."""
 
 from __future__ import annotations
 
@@ -131,9 +131,43 @@ def named(noun: str, live: Live, *, is_required: bool = True) -> Option:
     return Option(("--name", "-n"), f"Name of the {noun}.", is_required=is_required, completes=live)
 
 
+def share(*flags: str) -> Option:
+    """An option that names a file share."""
+    return Option(flags, "Name of the file share.", is_required=True, completes=Live.SHARE)
+
+
+def container(*flags: str) -> Option:
+    """An option that names a blob container."""
+    return Option(flags, "Name of the container.", is_required=True, completes=Live.CONTAINER)
+
+
+def here(flags: tuple[str, ...], help: str, *, is_required: bool = True) -> Option:
+    """An option that names a file or folder of this machine."""
+    return Option(flags, help, is_required=is_required, completes=Live.PATH)
+
+
+def text(flags: tuple[str, ...], help: str, *, is_required: bool = False) -> Option:
+    """An option that takes any text."""
+    return Option(flags, help, is_required=is_required)
+
+
 def required(option: Option) -> Option:
     """The same option where a command needs it."""
     return replace(option, is_required=True)
+
+
+def usual(words: str, *, one: tuple[Option, ...], several: tuple[Option, ...]) -> tuple[Command, ...]:
+    """`show`, `list` and `delete` of a kind of resource; `one` and `several` say which."""
+    noun, module = words.replace("-", " "), words.replace("-", "_")
+    a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+    ending = (*one, IDS, NO_WAIT, YES)
+    return (
+        Command(f"{words} show", f"Show {a_noun}.", f"handlers.{module}:show", (*one, IDS)),
+        Command(f"{words} list", f"List {noun}s.", f"handlers.{module}:list_all", several),
+        Command(
+            f"{words} delete", f"Delete {a_noun}.", f"handlers.{module}:delete", ending, is_confirmed=True
+        ),
+    )
 
 
 def options_of(command: Command) -> tuple[Option, ...]:

@@ -13,6 +13,7 @@ from batchai_magics.commands.parsing.arguments import options_of
 from batchai_magics.commands.parsing.catalog import COMMANDS
 from batchai_magics.commands.parsing.dialect import modern, old_flags, old_words
 from batchai_magics.commands.parsing.tree import below, leading
+from batchai_magics.errors import visible
 from batchai_magics.models.ids import Kind
 from batchai_magics.options.completion import Expected, expected_after
 from batchai_magics.options.option import Live
@@ -49,7 +50,8 @@ def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> 
     """What TAB offers: all that fits and begins with what is written."""
     old = expected.old if fragment.strip("-") else ()
     words = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ()), *old]
-    return [word for word in dict.fromkeys(words) if word.startswith(fragment)]
+    fit = (word for word in dict.fromkeys(words) if word.startswith(fragment))
+    return [word for word in fit if visible(word) == word]  # nobody could type what steers a terminal
 
 
 def names(context: Context, live: Live, arguments: Namespace) -> Sequence[str]:

@@ -19,6 +19,8 @@ from batchai_magics.options.option import Option
 from batchai_magics.options.parsing import parse_options
 
 _HELP = frozenset(o.HELP.flags)
+_AZ = "az"
+_PROGRAMS = (_AZ, PROGRAM)
 _NAMING = ("name", "job", "cluster")  # the options that say what a command is about
 _BESIDE_BATCHAI = (*azure.COMMANDS, *storage.COMMANDS, *files.COMMANDS)
 AZ_WORDS = (PROGRAM, *below((), _BESIDE_BATCHAI))  # the first words that `%az` knows
@@ -47,7 +49,13 @@ class Invocation:
 
 
 def parse(words: Sequence[str]) -> Invocation | Text:
-    """What the words ask for; `-h` and a group without a command give help."""
+    """What the words ask for; `-h` and a group without a command give help.
+
+    A line that was pasted with its program is taken too: `az batchai job list`, `batchai job list`.
+    """
+    if words and words[0] in _PROGRAMS:
+        pasted = of_az(words[1:]) if words[0] == _AZ else words[1:]
+        return pasted if isinstance(pasted, Text) else parse(pasted)
     reading = modern(words)
     words = reading.words
     path = leading(words, COMMANDS)
@@ -65,7 +73,9 @@ def parse(words: Sequence[str]) -> Invocation | Text:
 def arguments_of(command: Command, words: Sequence[str]) -> Namespace:
     """The values of a command's options."""
     program, options = f"{PROGRAM} {command.words}", o.options_of(command)
-    arguments, extra = parse_options(options, words, refuse=lambda message: _wrong(program, message))
+    arguments, extra = parse_options(
+        options, words, refuse=lambda message: _wrong(program, message), has_prefixes=True
+    )
     if extra:
         raise _unknown_option(program, extra[0], options)
     missing = [

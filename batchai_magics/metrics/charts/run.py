@@ -10,7 +10,7 @@ from batchai_magics.metrics.charts.figure import PALETTE, REFERENCE, decorate, n
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.series import by_rank, rates_together, runs
-from batchai_magics.metrics.runs.steady import common_warm_up
+from batchai_magics.metrics.runs.speeds import Course, common_warm_up
 from batchai_magics.metrics.runs.tidy import other_series
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _records(source: Any) -> Iterable[Record]:
 
 def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
     decorate(ax, "images/sec")
-    _shade_warm_up(ax, common_warm_up(series))
+    _shade_warm_up(ax, common_warm_up({rank: Course.of(steps) for rank, steps in series.items()}))
     if not is_global:
         _draw_ranks(ax, series)
     if len(series) > 1 or is_global:

@@ -47,8 +47,8 @@ def _unit(curves: Sequence[Curve]) -> str:
 def _legend(ax: Axes, curves: Sequence[Curve], *, is_outside: bool) -> None:
     """Which colour is which model, above the figure; what all curves have in common is the title."""
     handles, labels = ax.get_legend_handles_labels()
-    title, told = _words(curves)
-    names = [told.get(label, label) for label in labels]
+    title, short_labels = _words(curves)
+    names = [short_labels.get(label, label) for label in labels]
     style: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small", "frameon": False}
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:

@@ -111,16 +111,16 @@ def _labelled(key: str, value: bytes) -> Iterator[Entry]:
     text = _END_OF_BLOCK.split(value, maxsplit=1)[0].rstrip(b"\r\n")
     value = LABEL.sub(b"", text).strip()  # of the next line, glued
     shape = _NUMBERS.get(key)
-    found = shape.match(value) if shape else None
-    if shape is None or found:
-        yield Entry(key, _text(found[0] if found else value))
+    number = shape.match(value) if shape else None
+    if shape is None or number:
+        yield Entry(key, _text(number[0] if number else value))
 
 
 def _unlabelled(text: bytes) -> Iterator[Entry]:
     for key, pattern in _UNLABELLED:
-        found = pattern.match(text) or (pattern.search(text) if key == "batch_size_per_device" else None)
-        if found:
-            yield Entry(key, _text(found[1].strip()))
+        match = pattern.match(text) or (pattern.search(text) if key == "batch_size_per_device" else None)
+        if match:
+            yield Entry(key, _text(match[1].strip()))
 
 
 def _text(value: bytes) -> str:

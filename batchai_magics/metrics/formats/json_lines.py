@@ -41,7 +41,8 @@ def parsed(text: bytes) -> Mapping[str, Any]:
 
 def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     values = parsed(match["object"])
-    step = next((found for key in JSON_STEP_KEYS if (found := _count(values.get(key))) is not None), None)
+    counts = (_count(values.get(key)) for key in JSON_STEP_KEYS)
+    step = next((count for count in counts if count is not None), None)
     epoch = _count(values.get("epoch"))
     if step is None and epoch is None:
         return

@@ -94,10 +94,10 @@ def _stamp(prefix: bytes, lead: bytes, memory: Memory) -> Stamp | None:
 
 def read_line(view: View, start: int, rows: Sequence[LineFormat]) -> list[Record]:
     """The records of the line that begins here, read by the first row that fits; if any, the line is done."""
-    found = line_at(view, start)
-    if found is None:
+    line_and_end = line_at(view, start)
+    if line_and_end is None:
         return []
-    line, has_ended = found
+    line, has_ended = line_and_end
     records = _read_whole(line, rows, has_ended=has_ended)
     if not records and len(parts := _unglued(line.text)) > 1:
         *ended, last = (_part(view, line, text) for text in parts)

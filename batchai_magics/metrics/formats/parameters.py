@@ -34,9 +34,9 @@ _COUNTS = (_BATCH_SIZE, _PER_DEVICE, _GLOBAL, _DEVICE_COUNT)
 _COUNT = re.compile(r"\d{1,18}")
 
 
-def parameters(line: Line, found: Iterable[tuple[str, object]]) -> Iterator[HeaderRecord]:
+def parameters(line: Line, named_values: Iterable[tuple[str, object]]) -> Iterator[HeaderRecord]:
     """The header entries among these names and values of a line; all others tell nothing about speed."""
-    for name, value in found:
+    for name, value in named_values:
         key, text = _NAMES.get(name.lower()), str(value).strip()
         if key and text and (key not in _COUNTS or _COUNT.fullmatch(text)):
             yield HeaderRecord(key, text, line.rank, line.offset)

@@ -68,20 +68,20 @@ class GluedFormat(Format):
 class Line:
     """A whole line, without tag and prefix, while it is read; `offset` is that of its end.
 
-    `stamp` is the time that it tells, `told` the one that is known otherwise.
+    `stamp` is the time that it tells, `clock_time` the one that is known otherwise.
     """
 
     text: bytes
     rank: int | None
     offset: int
     memory: Memory
-    told: float | None = None
+    clock_time: float | None = None
     stamp: Stamp | None = None
 
     @property
     def wall_time(self) -> float | None:
         """When the line was printed."""
-        return wall_time(self.stamp, self.told)
+        return wall_time(self.stamp, self.clock_time)
 
     def value(
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: int | None = None

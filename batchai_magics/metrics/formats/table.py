@@ -14,9 +14,9 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress, repeat
+from itertools import repeat
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from batchai_magics.metrics.formats.caffe import CAFFE
 from batchai_magics.metrics.formats.chainer import CHAINER, TABLE_OPENINGS
@@ -32,8 +32,7 @@ from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.formats.torch import PYTORCH
-from batchai_magics.metrics.reading.gate import Gate
-from batchai_magics.metrics.reading.literals import SHORTEST, spelled_out, stem
+from batchai_magics.metrics.reading.literals import Gate, spelled_out, stem
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import Record
 
@@ -58,17 +57,16 @@ _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal
 _LINE_STEMS = tuple(stem(literal) for literal in _LINE_LITERALS)
 _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
 _RATE, _EVALUATION = TENSORFLOW_BENCHMARKS[0], TENSORFLOW_BENCHMARKS[1:]
-_OPENINGS_END = len(_EVALUATION) + len(_OPENINGS)
 _SOUGHT = (*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS)
-_HINTS_BEGIN = len(_SOUGHT)
-_GATE = Gate(_SOUGHT)
-_HEADER_GATE = Gate((*_SOUGHT, *(b"^" * (len(hint) < SHORTEST) + hint for hint in HINTS)))
+_OPENINGS_BEGIN, _STEMS_BEGIN, _HINTS_BEGIN = len(_EVALUATION), len(_EVALUATION + _OPENINGS), len(_SOUGHT)
+_GATE, _HEADER_GATE = Gate(_SOUGHT), Gate((*_SOUGHT, *HINTS))
 
+_Row = TypeVar("_Row")
 _Read = Callable[[View, re.Match[bytes]], Record | None]
 
 
-class Found(NamedTuple):
-    """What a look at some lines has found: all that may be in them.
+class Contents(NamedTuple):
+    """All that may be in some lines, by a look at their bytes.
 
     Each line that matters holds one of the `marks`.
     """
@@ -80,31 +78,37 @@ class Found(NamedTuple):
     marks: Sequence[bytes]
 
 
-_NOTHING = Found((), (), (), (), ())
-_ONLY_RATE = Found((_RATE,), (), (), (), (_RATE.literal,))
+_NOTHING = Contents((), (), (), (), ())
+_ONLY_RATE = Contents((_RATE,), (), (), (), (_RATE.literal,))
 
 
-def look(data: bytes, *, is_in_header: bool = False) -> Found:
+def look(data: bytes, *, is_in_header: bool = False) -> Contents:
     """Which formats these lines may hold, or which of the header's lines; never misses one."""
     has_rate = _RATE.literal in data  # so usual that it is quickest to search for
-    is_there = (_HEADER_GATE if is_in_header else _GATE).open_for(data)
-    if is_there is None:
+    numbers = (_HEADER_GATE if is_in_header else _GATE).open_for(data)
+    if not numbers:
         return _ONLY_RATE if has_rate else _NOTHING
-    glued = list(compress(TENSORFLOW_BENCHMARKS, [has_rate, *is_there[: len(_EVALUATION)]]))
-    stems = list(compress(_LINE_STEMS, is_there[_OPENINGS_END:]))
-    hints = list(compress(HINTS, is_there[_HINTS_BEGIN:]))
-    openings = list(compress(_OPENINGS, is_there[len(_EVALUATION) : _OPENINGS_END]))
+    glued = [_RATE] * has_rate + _chosen(_EVALUATION, numbers, begin=0)
+    openings = _chosen(_OPENINGS, numbers, begin=_OPENINGS_BEGIN)
+    stems = _chosen(_LINE_STEMS, numbers, begin=_STEMS_BEGIN)
+    hints = _chosen(HINTS, numbers, begin=_HINTS_BEGIN)
     if is_in_header:
         openings = list(filter(TABLE_OPENINGS.__contains__, openings))
-    return Found(glued, stems, hints, openings, [*(row.literal for row in glued), *stems, *hints])
+    return Contents(glued, stems, hints, openings, [*(row.literal for row in glued), *stems, *hints])
 
 
-def read_records(view: View, found: Found) -> Iterator[Record]:
+def _chosen(rows: Sequence[_Row], numbers: Sequence[int], *, begin: int) -> list[_Row]:
+    """Those of some rows, the first of which has the number `begin`, that are among the numbers."""
+    end = begin + len(rows)
+    return [rows[number - begin] for number in numbers if begin <= number < end]
+
+
+def read_records(view: View, contents: Contents) -> Iterator[Record]:
     """The records in whole lines, from left to right."""
-    if found.stems:
-        yield from _read_mixed(view, found)
+    if contents.stems:
+        yield from _read_mixed(view, contents)
         return
-    for read, match in _matches(found.glued, view.data):
+    for read, match in _matches(contents.glued, view.data):
         record = read(view, match)
         view.done = match.end()
         if record is not None:
@@ -114,14 +118,14 @@ def read_records(view: View, found: Found) -> Iterator[Record]:
 
 
 def _matches(rows: Sequence[GluedFormat], data: bytes) -> Iterable[tuple[_Read, re.Match[bytes]]]:
-    found = [zip(repeat(row.read), row.pattern.finditer(data)) for row in rows]
-    return found[0] if len(found) == 1 else heapq.merge(*found, key=lambda pair: pair[1].start())
+    matches = [zip(repeat(row.read), row.pattern.finditer(data)) for row in rows]
+    return matches[0] if len(matches) == 1 else heapq.merge(*matches, key=lambda pair: pair[1].start())
 
 
-def _read_mixed(view: View, found: Found) -> Iterator[Record]:
+def _read_mixed(view: View, contents: Contents) -> Iterator[Record]:
     """Records where lines of other programs stand between those of tf_cnn_benchmarks, or instead of them."""
-    lines = ((start, None, None) for start in lines_with(found.stems, view.data))
-    glued = ((match.start(), read, match) for read, match in _matches(found.glued, view.data))
+    lines = ((start, None, None) for start in lines_with(contents.stems, view.data))
+    glued = ((match.start(), read, match) for read, match in _matches(contents.glued, view.data))
     for start, read, match in heapq.merge(lines, glued, key=itemgetter(0)):
         if start < view.done:
             continue

@@ -13,16 +13,15 @@ the reader's to check: it looks no further than to the end of the last record.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import cast
 
 from batchai_magics.metrics.formats.row import Field, GluedFormat
-from batchai_magics.metrics.reading.pace import MAX_DIGITS
+from batchai_magics.metrics.reading.leads import NO_LEAD, Lead, read_lead
+from batchai_magics.metrics.reading.memory import MAX_DIGITS
+from batchai_magics.metrics.reading.times import wall_time
 from batchai_magics.metrics.reading.view import View
-from batchai_magics.metrics.record import EvalRecord, Record, StepRecord, TotalRecord
+from batchai_magics.metrics.record import EvalRecord, Record, TotalRecord, step_record
 
-_TAB, _NEWLINE = b"\t\n"
+_NEWLINE, _BLANKS, _DIGITS = ord("\n"), b" \t", b"0123456789"
 _LEFT_BYTES = 64  # a step's digits and the blanks behind them are never longer
 
 _RATE = re.compile(
@@ -43,34 +42,50 @@ def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
         return _read_total(view, match)
     has_accuracy = top_1 is not None
     place = _usual_place(view, match) or _any_place(view, match, has_accuracy=has_accuracy)
-    if place is None:
+    if place is None or not place[0]:
         return None
-    step, rank, offset, wall_time = place
+    step, rank, offset, printed_at = place
     view.pace.see(step, has_accuracy=has_accuracy)
     numbers = float(rate), float(uncertainty), float(jitter), float(loss)
     accuracies = (float(top_1), float(top_5)) if has_accuracy else (None, None)
-    return _step_record((step, rank, *numbers, *accuracies, offset, wall_time))
+    return step_record((step, rank, *numbers, *accuracies, offset, printed_at))
 
-
-# As `StepRecord._make`, which is Python and takes half as long again.
-_step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__new__, StepRecord))
 
 _Place = tuple[int, int | None, int, float | None]  # step, rank, the line's end, the time
 
 
 def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
-    """The place of a record that is all of its line in a block, which is soon told; None of any other one."""
-    if view.line_end is not None:
-        return None
+    """The place of a record that only a lead parts from the start of its line in a block; None of others."""
     data, (begin, end) = view.data, match.span()
     line = data.rfind(b"\n", view.done, begin) + 1
-    digits = data[line : begin - 1]
-    is_all = data[end] == _NEWLINE and data[begin - 1] == _TAB
-    if not is_all or not digits.isdigit() or len(digits) > MAX_DIGITS:
+    if view.line_end is not None or (view.done and not line) or data[begin - 1] not in _BLANKS:
         return None
-    view.begun, offset = line, view.offset + end + 1
-    step = int(digits)
-    return (step, view.rank, offset, view.clock.at(offset) if view.clock else None) if step else None
+    digits = data[line : begin - 1]
+    lead: Lead | None = NO_LEAD
+    if not digits.isdigit():
+        digits, lead = _parted(digits.rstrip(_BLANKS))
+    if lead is None or (lead.key is not None) != view.is_tagged or not 0 < len(digits) <= MAX_DIGITS:
+        return None
+    view.begun = line
+    newline = end if data[end] == _NEWLINE else data.find(b"\n", end)
+    appended = _APPENDED_TIME.match(data, end) if newline > end else None
+    offset = view.offset + newline + 1
+    rank = view.rank if lead is NO_LEAD else lead.rank(view.stream_rank)
+    return int(digits), rank, offset, float(appended[1]) if appended else _time(view, lead, offset)
+
+
+def _parted(text: bytes) -> tuple[bytes, Lead | None]:
+    """A step's digits, and the lead before them; None where what stands there is no lead."""
+    before = text.rstrip(_DIGITS)
+    lead = read_lead(before)
+    return text[len(before) :], None if lead is NO_LEAD else lead
+
+
+def _time(view: View, lead: Lead, offset: int) -> float | None:
+    """When a line was written that says nothing of it at its end."""
+    if view.clock:
+        return wall_time(lead.stamp, view.clock.at(offset))
+    return lead.stamp and lead.stamp.seconds
 
 
 def _any_place(view: View, match: re.Match[bytes], *, has_accuracy: bool) -> _Place | None:
@@ -113,15 +128,15 @@ def _ends_here(data: bytes, end: int) -> bool:
 
 def _read_examples(view: View, match: re.Match[bytes]) -> Record | None:
     left = view.before(match.start())
-    found = _EXAMPLES_LEFT.search(left, max(0, len(left) - _LEFT_BYTES))
-    if found is None:
+    examples = _EXAMPLES_LEFT.search(left, max(0, len(left) - _LEFT_BYTES))
+    if examples is None:
         return None
-    view.begun = match.start() - len(left) + found.start()
-    rank = view.rank_at(left[: found.start()])
+    view.begun = match.start() - len(left) + examples.start()
+    rank = view.rank_at(left[: examples.start()])
     return EvalRecord(
         rank,
-        step=int(found[1]),
-        examples_per_sec=float(found[2]),
+        step=int(examples[1]),
+        examples_per_sec=float(examples[2]),
         offset=view.end_offset(match.end()),
         wall_time=view.wall_time(view.begun),
     )

@@ -12,8 +12,11 @@ MAX_LINE_BYTES = 64 * 1024
 _DIGITS = b"0123456789"
 
 # What a terminal takes as a command and does not show: colours, titles, movements of the cursor.
-_SEQUENCES = r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
-_SILENT = re.compile(rf"{_SEQUENCES}|\x1b|[\0\b]+".encode())
+_SEQUENCES = r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))?")
+_CODE = re.compile(rb"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_LONG_BYTES = 2048
+_MOST_CODES = 16
 _CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -79,7 +82,21 @@ def lines_of(block: Block) -> Iterator[Block]:
 
 def without_escapes(line: bytes) -> bytes:
     """A line without a terminal's commands, and without NUL and backspace."""
-    return _SILENT.sub(b"", line)
+    shown = line
+    for code in _usual_codes(line):
+        shown = shown.replace(code, b"")
+    if b"\x1b" in shown:
+        shown = _ESCAPES.sub(b"", line)
+    return shown.translate(None, b"\0\b")
+
+
+def _usual_codes(text: bytes) -> set[bytes]:
+    """The terminal's commands in a long text, if they are few and nothing else is there to take out."""
+    if len(text) < _LONG_BYTES:
+        return set()
+    codes = set(_CODE.findall(text, 0, _LONG_BYTES))
+    is_all = len(codes) <= _MOST_CODES and sum(map(text.count, codes)) == text.count(b"\x1b")
+    return codes if is_all else set()
 
 
 def without_controls(text: str) -> str:

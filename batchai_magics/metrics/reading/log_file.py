@@ -8,23 +8,17 @@ from itertools import chain
 from batchai_magics.metrics.formats.chainer import read_table_row
 from batchai_magics.metrics.formats.header import HeaderWindow
 from batchai_magics.metrics.formats.line import line_at, lines_with
-from batchai_magics.metrics.formats.table import Found, look, read_records
+from batchai_magics.metrics.formats.table import Contents, look, read_records
+from batchai_magics.metrics.reading.cleaning import CleanClock, LineEnds, clean_lines
+from batchai_magics.metrics.reading.leads import TagShapes, last_key
 from batchai_magics.metrics.reading.lines import Block, LineCutter, without_escapes
-from batchai_magics.metrics.reading.memory import Memories
-from batchai_magics.metrics.reading.pace import Pace
+from batchai_magics.metrics.reading.memory import Memories, Pace
 from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.prefixes import (
-    PREFIX,
-    StreamKey,
-    has_tag,
-    is_evenly_tagged,
-    last_tag,
-    rank_of,
-)
+from batchai_magics.metrics.reading.prefixes import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.streams import StreamLine, Streams
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.times import Clock, HasTimes
 from batchai_magics.metrics.reading.view import View
-from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
+from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord, at_offset
 
 
 class LogFile:
@@ -37,7 +31,8 @@ class LogFile:
         self._header = HeaderWindow()
         self._memories = Memories()
         self._streams = Streams(rank)
-        self._clock: Clock | None = None
+        self._tags = TagShapes()
+        self._clock: HasTimes | None = None
 
     def feed(self, data: bytes, *, offset: int | None = None, clock: Clock | None = None) -> Iterable[Record]:
         """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
@@ -80,31 +75,38 @@ class LogFile:
     def _read_block(self, block: Block) -> Iterable[Record]:
         """Read lines all at once, where each belongs to one process and is read by itself."""
         is_tagged = has_tag(block.data)
-        if not self._is_even(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
+        if not self._is_apart(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
             return self._untangle(block)
-        found = look(block.data, is_in_header=self._header.is_open)
-        if found.openings:
-            return self._read_openings(block, found)
-        return self._read_even(block, found, is_tagged=is_tagged)
+        lines = clean_lines(block.data, self._tags)
+        if lines is None:
+            return self._untangle(block)
+        if len(lines) < len(block.data):
+            return self._read_clean(lines, block, is_tagged=is_tagged)
+        return self._read_whole_lines(block, is_tagged=is_tagged)
 
-    def _is_even(self, block: Block, *, is_tagged: bool) -> bool:
-        """Whether no line goes on in another block or behind another tag, and only literals tell a record."""
-        data = block.data
-        if (
-            data[-1:] != b"\n"
-            or b"\x1b" in data
-            or b"\0" in data
-            or b"\b" in data
-            or self._memories.has_table
-        ):
+    def _read_clean(self, lines: bytes, raw: Block, *, is_tagged: bool) -> Iterator[Record]:
+        """Read lines out of which something was taken; where they end is told of the raw ones."""
+        ends, clock = LineEnds.of(raw.offset, lines, raw.data), self._clock
+        self._clock = clock and CleanClock(clock, ends)
+        for record in self._read_whole_lines(Block(lines, raw.offset), is_tagged=is_tagged):
+            yield at_offset(record, ends.raw_offset(record.offset))
+        self._clock = clock
+
+    def _read_whole_lines(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
+        contents = look(block.data, is_in_header=self._header.is_open)
+        if contents.openings:
+            return self._read_openings(block, contents)
+        return self._read_even(block, contents, is_tagged=is_tagged)
+
+    def _is_apart(self, block: Block, *, is_tagged: bool) -> bool:
+        """Whether no line of the block goes on in another one, and only literals tell a record."""
+        if block.data[-1:] != b"\n" or self._memories.has_table:
             return False
-        if is_tagged:
-            return not self._streams.is_any_within_line and is_evenly_tagged(data)
-        return not self._streams.is_within_line
+        return not (self._streams.is_any_within_line if is_tagged else self._streams.is_within_line)
 
-    def _read_openings(self, block: Block, found: Found) -> Iterator[Record]:
+    def _read_openings(self, block: Block, contents: Contents) -> Iterator[Record]:
         """Read up to the end of a line that may open a header or a table, then what is behind it."""
-        place = min(place for place in map(block.data.find, found.openings) if place >= 0)
+        place = min(place for place in map(block.data.find, contents.openings) if place >= 0)
         begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
         if begin:
             yield from self._read_block(block.part(0, begin))
@@ -114,34 +116,34 @@ class LogFile:
             is_open = self._header.is_open or self._memories.has_table
             yield from self._read_block(rest) if is_open else self._untangle(rest)
 
-    def _read_even(self, block: Block, found: Found, *, is_tagged: bool) -> Iterable[Record]:
+    def _read_even(self, block: Block, contents: Contents, *, is_tagged: bool) -> Iterable[Record]:
         """Read the header's lines and those with a pattern of the user's singly, all others at once."""
-        single = sorted({*lines_with(found.hints, block.data), *self._patterns.lines_found(block.data)})
+        single = sorted({*lines_with(contents.hints, block.data), *self._patterns.lines_found(block.data)})
         if single:
-            return self._read_around(block, single, found, is_tagged=is_tagged)
-        return self._read_at_once(block, found, is_tagged=is_tagged)
+            return self._read_around(block, single, contents, is_tagged=is_tagged)
+        return self._read_at_once(block, contents, is_tagged=is_tagged)
 
     def _read_around(
-        self, block: Block, single: Sequence[int], found: Found, *, is_tagged: bool
+        self, block: Block, single: Sequence[int], contents: Contents, *, is_tagged: bool
     ) -> Iterator[Record]:
         """Read the lines that begin at these places singly, and those between them at once."""
         done = 0
         for begin in single:
             end = block.data.find(b"\n", begin) + 1
             if done < begin:
-                yield from self._read_at_once(block.part(done, begin), found, is_tagged=is_tagged)
+                yield from self._read_at_once(block.part(done, begin), contents, is_tagged=is_tagged)
             yield from self._untangle(block.part(begin, end))
             done = end
         if done < len(block.data):
-            yield from self._read_at_once(block.part(done, len(block.data)), found, is_tagged=is_tagged)
+            yield from self._read_at_once(block.part(done, len(block.data)), contents, is_tagged=is_tagged)
 
-    def _read_at_once(self, block: Block, found: Found, *, is_tagged: bool) -> Iterable[Record]:
-        rank = None if is_tagged else self.rank
+    def _read_at_once(self, block: Block, contents: Contents, *, is_tagged: bool) -> Iterable[Record]:
+        rank = self._streams.own_rank if is_tagged else self.rank
         if self._header.is_open:
             self._header.skip(block.data.count(b"\n"))
-        if key := last_tag(block.data) if is_tagged else None:
+        if is_tagged and (key := last_key(block.data)):
             self._streams.switch_to(key)
-        if not found.marks:
+        if not contents.marks:
             return ()
         view = View(
             block.data,
@@ -153,7 +155,7 @@ class LogFile:
             is_tagged=is_tagged,
             clock=self._clock,
         )
-        return read_records(view, found)
+        return read_records(view, contents)
 
     def _untangle(self, block: Block) -> Iterator[Record]:
         for line in self._streams.untangle(block):
@@ -180,9 +182,10 @@ class LogFile:
 
     def _read_row(self, view: View) -> list[Record]:
         """The numbers of a line that is a row of a table, if one is open."""
-        found = line_at(view, 0) if self._memories.has_table else None
-        is_row = found and found[1] and found[0].memory.lines_left
-        return [*read_table_row(found[0])] if found and is_row else []
+        if not self._memories.has_table or not (line_and_end := line_at(view, 0)):
+            return []
+        line, has_ended = line_and_end
+        return [*read_table_row(line)] if has_ended and line.memory.lines_left else []
 
     def _read_header(self, text: bytes, end: int, rank: int | None) -> Iterator[Record]:
         for entry in self._header.read(text):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from batchai_magics.errors import UsageError
 from batchai_magics.metrics.reading.prefixes import PREFIX, rank_of
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import PatternRecord
-from batchai_magics.options.expressions import Expression, Match, compile_expression, lines_found
+from batchai_magics.options.expressions import Expression, Match, compile_number, lines_found
 
 
 class Patterns:
@@ -58,12 +57,7 @@ class _Pattern(NamedTuple):
 
 
 def _compile(name: str, regex: str) -> _Pattern:
-    expression = compile_expression(regex, option=f"--metric {name}")
-    if not expression.groups:
-        raise UsageError(
-            f"--metric {name}: {regex!r} has no group, so it does not say which number is meant",
-            hint=r"Put the number in round brackets, for example loss='loss: (\d+\.\d+)'.",
-        )
+    expression = compile_number(regex, option=f"--metric {name}")
     value, step = expression.groupindex.get(b"value"), expression.groupindex.get(b"step")
     unnamed = [group for group in range(1, expression.groups + 1) if group != step]
     return _Pattern(expression, [value] if value else unnamed, step)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from batchai_magics.metrics.reading.times import Stamp, stamp_in
 
@@ -38,7 +39,6 @@ _PLAIN = rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:"
 PLAIN_TAG = re.compile(_PLAIN)
 """The usual tag: group 1 is the rank, group 2 the stream's name."""
 
-_PLAIN_LINE_START = re.compile(rb"\n" + _PLAIN)
 _TAG = re.compile(rb"<(std(?:out|err|diag))>:")
 _TAG_HEAD = re.compile(
     rb"(?:\[" + _CTIME + rb"\])?(?:" + _CTIME + rb")?"
@@ -54,6 +54,15 @@ class StreamKey:
 
     rank: int | None
     name: bytes = b"stdout"
+
+
+class TagPlace(NamedTuple):
+    """Where in a line a tag and its rank stand, and the stream that it names."""
+
+    begin: int
+    end: int
+    rank: slice | None
+    name: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +85,14 @@ def has_tag(data: bytes) -> bool:
     return b"<" in data and b"<std" in data
 
 
-def is_evenly_tagged(lines: bytes) -> bool:
-    """Whether each of these whole lines has one plain tag, at its start, and no other one."""
-    if not PLAIN_TAG.match(lines):
-        return False
-    count = lines.count(b"\n")
-    return count == lines.count(b"<std") == len(_PLAIN_LINE_START.findall(lines)) + 1
-
-
-def last_tag(lines: bytes) -> StreamKey | None:
-    """The stream of the last of evenly tagged lines."""
-    tag = PLAIN_TAG.match(lines, lines.rfind(b"\n", 0, -1) + 1)
-    return StreamKey(int(tag[1]), tag[2]) if tag else None
+def first_tag(line: bytes) -> TagPlace | None:
+    """Where the tag at the start of a line stands; None if no tag does, or text stands before it."""
+    name = _TAG.search(line)
+    head = name and _head_of(line, name.start(), 0)
+    if not name or not head or not PREFIX.fullmatch(line, 0, head.start()):
+        return None
+    rank = slice(*head.span("rank")) if head["rank"] else None
+    return TagPlace(head.start(), name.end(), rank, name[1])
 
 
 def split_tags(line: bytes) -> list[Piece]:

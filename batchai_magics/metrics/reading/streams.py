@@ -55,6 +55,11 @@ class Streams:
         return self._current.rank
 
     @property
+    def own_rank(self) -> int | None:
+        """The rank of text whose tag tells none."""
+        return self._rank
+
+    @property
     def is_within_line(self) -> bool:
         """Whether the current stream's last line has not ended yet."""
         return bool(self._current.carry) or self._current.is_continued
@@ -82,10 +87,10 @@ class Streams:
                     yield self._current.take_line(line.end)
 
     def finish(self, end: int) -> Iterator[StreamLine]:
-        """The lines that nothing ended."""
-        for stream in self._streams.values():
-            if stream.carry:
-                yield stream.take_line(end)
+        """The lines that nothing ended, in the order of their ranks, however the streams came to be known."""
+        for key in sorted(self._streams, key=lambda key: (-1 if key.rank is None else key.rank, key.name)):
+            if self._streams[key].carry:
+                yield self._streams[key].take_line(end)
 
     def _take(self, piece: Piece) -> None:
         text = piece.text

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 _CLOCK = rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{0,9}))?"
 _ISO = re.compile(
@@ -51,6 +51,13 @@ class Clock:
         return self.times[place - 1] if place else None
 
 
+class HasTimes(Protocol):
+    """What knows when bytes were written."""
+
+    def at(self, end: int) -> float | None:
+        """When the byte before this offset was written."""
+
+
 def wall_time(stamp: Stamp | None, clock_time: float | None) -> float | None:
     """The time of a line by its stamp or by the clock, whichever is more exact."""
     if stamp is None or (clock_time is not None and not stamp.is_exact):
@@ -60,11 +67,13 @@ def wall_time(stamp: Stamp | None, clock_time: float | None) -> float | None:
 
 def stamp_in(text: bytes) -> Stamp | None:
     """The first stamp in a prefix or a tag, None without one."""
-    for kind in _KINDS:
-        match = kind.search(text)
-        if match:
-            return _stamp(match, int(match["year"]))
-    return None
+    match = find_stamp(text)
+    return _stamp(match, int(match["year"])) if match else None
+
+
+def find_stamp(text: bytes) -> re.Match[bytes] | None:
+    """Where the first stamp in a prefix or a tag stands; group `fraction` is that of its second."""
+    return next(filter(None, (kind.search(text) for kind in _KINDS)), None)
 
 
 def stamp_of_glog(text: bytes, year: int | None) -> Stamp | None:

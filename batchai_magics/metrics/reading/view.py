@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.reading.memory import Memories
-from batchai_magics.metrics.reading.pace import Pace
-from batchai_magics.metrics.reading.prefixes import LABEL, PLAIN_TAG, PREFIX, rank_of
-from batchai_magics.metrics.reading.times import SHORTEST_BYTES, Clock, Stamp, stamp_in, wall_time
+from batchai_magics.metrics.reading.leads import read_lead, tag_lead
+from batchai_magics.metrics.reading.memory import Memories, Pace
+from batchai_magics.metrics.reading.prefixes import LABEL, PREFIX, rank_of
+from batchai_magics.metrics.reading.times import SHORTEST_BYTES, HasTimes, Stamp, stamp_in, wall_time
 
 
 @dataclass(slots=True)
@@ -15,7 +15,7 @@ class View:
     """Whole lines of one stream, while records are read from them from left to right."""
 
     data: bytes
-    rank: int | None  # of the stream; None leaves it to labels
+    stream_rank: int | None  # None leaves it to labels
     offset: int  # of the data's first byte …
     line_end: int | None  # … or the offset of the line's end, where the data are one line, cleaned
     pace: Pace
@@ -23,11 +23,15 @@ class View:
     done: int = 0  # where the last record ended
     begun: int = 0  # where the last record began …
     first: int | None = None  # … and the first one
-    is_tagged: bool = False  # each line begins with a plain tag, which tells its rank
+    is_tagged: bool = False  # each line begins with a tag, which may tell its rank
     is_continued: bool = False  # the first line begins in the middle of one that was too long
-    clock: Clock | None = None  # for lines that do not tell a better time
-    tag_stamp: Stamp | None = None  # of the tag that was taken off
+    clock: HasTimes | None = None  # for lines that do not tell a better time
+    tag_stamp: Stamp | None = None  # of the line's tag
+    rank: int | None = field(init=False)  # of the line
     _stamp: tuple[int, Stamp | None] = (-1, None)  # the last line that was asked for one, and its answer
+
+    def __post_init__(self) -> None:
+        self.rank = self.stream_rank
 
     def end_offset(self, position: int) -> int:
         """The byte offset of the end of the line at a position."""
@@ -44,12 +48,13 @@ class View:
         return self.data[start or self.done : position]
 
     def pass_tag(self, start: int) -> int:
-        """Take the line's rank from its tag; the text begins where the tag ends."""
-        tag = PLAIN_TAG.match(self.data, start)
-        if tag is None:
+        """Take the line's rank and time from its tag; the text begins where the tag ends."""
+        text = tag_lead(self.data, start)
+        lead = read_lead(text)
+        if lead is None:
             return start
-        self.rank = int(tag[1])
-        return tag.end()
+        self.rank, self.tag_stamp = lead.rank(self.stream_rank), lead.stamp
+        return start + len(text)
 
     def rank_at(self, before: bytes) -> int | None:
         """The stream's rank, or the one of a label at the end of the text before the record."""
@@ -71,7 +76,6 @@ class View:
         return wall_time(stamp, self.clock.at(self.end_offset(position)) if self.clock else None)
 
     def _stamp_at(self, start: int) -> Stamp | None:
-        tag = PLAIN_TAG.match(self.data, start) if self.is_tagged else None
-        prefix = PREFIX.match(self.data, tag.end() if tag else start)
+        prefix = PREFIX.match(self.data, self.pass_tag(start) if self.is_tagged else start)
         is_long = prefix is not None and prefix.end() - prefix.start() > SHORTEST_BYTES
         return stamp_in(prefix[0]) if prefix and is_long else None

@@ -50,11 +50,11 @@ def read_runs(sources: Comparables) -> tuple[Run, ...]:
     """
     if isinstance(sources, (str, bytes, os.PathLike, HasRecords, LogMetrics)):
         raise UsageError("one run alone cannot be compared", hint="Give a list of jobs or of log files.")
-    found = list(sources.values() if isinstance(sources, Mapping) else sources)
-    if not found:
+    listed = list(sources.values() if isinstance(sources, Mapping) else sources)
+    if not listed:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
-    names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else names_of(found)
-    return tuple(_run(name, source) for name, source in zip(names, found, strict=True))
+    names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else names_of(listed)
+    return tuple(_run(name, source) for name, source in zip(names, listed, strict=True))
 
 
 def names_of(sources: Sequence[Comparable]) -> list[str]:
@@ -100,12 +100,16 @@ def _names(sources: Sequence[Comparable]) -> list[str]:
 
 def _short(path: Path, others: Iterable[Path]) -> str:
     """The file's name, with as many of its folders as it takes to tell it from the others."""
-    rest = {other.with_suffix("").parts for other in others if other != path}
-    parts = path.with_suffix("").parts
+    rest = {_parts(other) for other in others if other != path}
+    parts = _parts(path)
     count = 1
     while count < len(parts) and any(other[-count:] == parts[-count:] for other in rest):
         count += 1
     return "/".join(parts[-count:])
+
+
+def _parts(path: Path) -> tuple[str, ...]:
+    return path.with_suffix("").parts if path.name else path.absolute().parts
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -84,8 +84,8 @@ class Comparison:
 
         rows = self.rows()
         texts = {name: [_text(name, row[name]) for row in rows] for name in COLUMNS}
-        told = {name: cells for name, cells in texts.items() if any(cells)}
-        return pd.DataFrame.from_dict(told, orient="index", columns=[row["run"] for row in rows])
+        shown = {name: cells for name, cells in texts.items() if any(cells)}
+        return pd.DataFrame.from_dict(shown, orient="index", columns=[row["run"] for row in rows])
 
 
 def compare(runs: Comparables) -> Comparison:
@@ -110,7 +110,7 @@ def _text(name: str, value: Any) -> str:
 
 def _row(run: Run, base: float | None) -> Mapping[str, Any]:
     summary, steady = run.summary, run.summary.steady
-    found = {
+    cells = {
         **{name: getattr(summary, name, None) for name in COLUMNS},
         **{name: getattr(steady, name, None) for name in ("images_per_sec", "uncertainty", "jitter")},
         "processes": summary.ranks or None,
@@ -119,4 +119,4 @@ def _row(run: Run, base: float | None) -> Mapping[str, Any]:
         "stragglers": ", ".join(map(str, summary.stragglers)),
         "loss_trend": summary.loss_trend.value if summary.loss_trend else None,
     }
-    return found
+    return cells

@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import enum
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from batchai_magics.metrics.runs.compared import Run
+from batchai_magics.metrics.runs.speeds import Speed, standard_error
+
+_Key = TypeVar("_Key", bound=Hashable)
+_BATCH_SIZES: dict[str, Callable[[Run], int | None]] = {
+    "per process": lambda run: run.summary.batch_size_per_device,
+    "in all": lambda run: run.summary.batch_size_global,
+}
 
 
 class Growth(str, enum.Enum):
@@ -84,3 +97,86 @@ class Curve:
             f"{self.label}: {self.batches}. From {first.processes} to {last.processes} processes "
             f"{last.speedup:.2f} times the images/sec: {reached} of the ideal."
         )
+
+
+def curves_of(runs: Iterable[Run]) -> tuple[Curve, ...]:
+    """The curves of the runs that tell a speed, one for each model or more."""
+    groups = _grouped(filter(has_speed, runs), lambda run: run.summary.model or "model")
+    return tuple(curve for label, group in groups.items() for curve in _curves(label, group))
+
+
+def has_speed(run: Run) -> bool:
+    """Whether its log tells a speed above zero."""
+    return run.summary.steady is not None and run.summary.steady.images_per_sec > 0
+
+
+def workers(run: Run) -> int:
+    """How many train: the processes, or the devices where one process drives several."""
+    return max(run.summary.ranks, run.summary.device_count or 0, 1)
+
+
+def _curves(label: str, runs: Sequence[Run]) -> list[Curve]:
+    """One curve, or one for each batch size where only that makes them weak or strong."""
+    if _growth(runs) is Growth.MIXED:
+        for name, batch_size in _BATCH_SIZES.items():
+            parts = _grouped(runs, batch_size)
+            if all(len({workers(run) for run in part}) > 1 for part in parts.values()):
+                return [_curve(f"{label}, batch of {size} {name}", part) for size, part in parts.items()]
+    return [_curve(label, runs)]
+
+
+def _curve(label: str, runs: Sequence[Run]) -> Curve:
+    by_count = _grouped(runs, workers)
+    least = min(by_count)
+    base = _speed(by_count[least])
+    points = tuple(_point(label, by_count[count], base, least) for count in sorted(by_count))
+    is_on_gpus = all("gpu" in device.lower() for run in runs for device in run.summary.devices or [""])
+    return Curve(label, _growth(runs), is_on_gpus, points)
+
+
+def _point(label: str, runs: Sequence[Run], base: Speed, least: int) -> Point:
+    """The runs of one number of processes, against the speed of the least one."""
+    speed, count, first = _speed(runs), workers(runs[0]), runs[0].summary
+    ideal = base.images_per_sec * count / least
+    efficiency = 100 * speed.images_per_sec / ideal
+    doubts = [each.uncertainty / each.images_per_sec for each in (speed, base)] if count > least else []
+    return Point(
+        model=label,
+        processes=count,
+        images_per_sec=speed.images_per_sec,
+        uncertainty=speed.uncertainty,
+        ideal=ideal,
+        speedup=speed.images_per_sec / base.images_per_sec,
+        efficiency_percent=efficiency,
+        efficiency_uncertainty=efficiency * math.hypot(*doubts),
+        batch_size_per_device=first.batch_size_per_device,
+        batch_size_global=first.batch_size_global,
+        runs=tuple(run.name for run in runs),
+    )
+
+
+def _growth(runs: Sequence[Run]) -> Growth:
+    per_device = {run.summary.batch_size_per_device for run in runs}
+    in_all = {run.summary.batch_size_global for run in runs}
+    if None in per_device or None in in_all:
+        return Growth.UNKNOWN
+    if len(per_device) == 1:
+        return Growth.WEAK
+    return Growth.STRONG if len(in_all) == 1 else Growth.MIXED
+
+
+def _speed(runs: Iterable[Run]) -> Speed:
+    """The mean speed; its error is that from run to run if there are several, else that within the run."""
+    steady = [run.summary.steady for run in runs if run.summary.steady]
+    if len(steady) == 1:
+        return steady[0]
+    speeds = [speed.images_per_sec for speed in steady]
+    jitter = sum(speed.jitter for speed in steady) / len(steady)
+    return Speed(sum(speeds) / len(speeds), standard_error(speeds), jitter)
+
+
+def _grouped(runs: Iterable[Run], key: Callable[[Run], _Key]) -> dict[_Key, list[Run]]:
+    groups: defaultdict[_Key, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[key(run)].append(run)
+    return dict(groups)

@@ -41,7 +41,7 @@ def steps_of_values(records: Iterable[Record]) -> list[StepRecord]:
     lines: defaultdict[int | None, list[_Line]] = defaultdict(list)
     for line in _lines(record for record in records if getattr(record, "name", "") in STANDARD):
         lines[next(iter(line.values())).rank].append(line)
-    return [step for rank, found in lines.items() for step in _steps(rank, found)]
+    return [step for rank, of_rank in lines.items() for step in _steps(rank, of_rank)]
 
 
 def value_rows(records: Iterable[Record]) -> list[dict[str, float | None]]:
@@ -72,16 +72,16 @@ def count_devices(records: Iterable[Record]) -> int:
 
 def _lines(records: Iterable[Record]) -> list[_Line]:
     """The numbers of each line by name, in file order; a name that comes again is the next of glued lines."""
-    found: list[_Line] = []
+    every_line: list[_Line] = []
     current: dict[tuple[int | None, int], _Line] = {}
     for record in records:
         if isinstance(record, (ValueRecord, PatternRecord)):
             line = current.get((record.rank, record.offset))
             if line is None or isinstance(line.get(record.name), type(record)):
                 line = current[record.rank, record.offset] = {}
-                found.append(line)
+                every_line.append(line)
             line[record.name] = record
-    return found
+    return every_line
 
 
 def _steps(rank: int | None, lines: Sequence[_Line]) -> list[StepRecord]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.record import StepRecord
 from batchai_magics.metrics.runs.compared import Run
-from batchai_magics.metrics.runs.losses import mean_losses
-from batchai_magics.metrics.runs.series import by_rank, rates_together, runs
+from batchai_magics.metrics.runs.series import by_rank, mean_losses, rates_together, runs
 from batchai_magics.metrics.runs.summary import Summary
 
 OVER = ("step", "images", "seconds")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,18 +14,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run import plot
+from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.series import COLUMNS, frame
-from batchai_magics.metrics.runs.summary import Summary, summarize
+from batchai_magics.metrics.runs.summary import Summary, summarize, summarize_columns
 from batchai_magics.metrics.runs.tidy import tidy as to_tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from batchai_magics.metrics.reading.bulk_columns import Columns
+    from batchai_magics.metrics.reading.bulk.columns import Columns
 
 _CHUNK_BYTES = 1 << 20
 _BULK_BYTES = 1 << 20  # a log of this size is worth the import of numpy
@@ -65,11 +65,19 @@ class LogMetrics:
         """
         if tidy:
             return to_tidy(self.records)
-        return self._columns.frame() if self._columns and len(self._columns.steps) else frame(self.records)
+        return self._columns.frame() if self._columns and self._has_columns else frame(self.records)
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the log's last run."""
-        return summarize(self.records)
+        return (
+            summarize_columns(self._columns)
+            if self._columns and self._has_columns
+            else summarize(self.records)
+        )
+
+    @property
+    def _has_columns(self) -> bool:
+        return self._columns is not None and len(self._columns.steps) > 0
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Images/sec and loss over steps; the value shows itself in a notebook."""
@@ -78,19 +86,33 @@ class LogMetrics:
     def to_dict(self) -> dict[str, object]:
         """`records`, `total_images_per_sec` and `summary`, ready for JSON.
 
-        A rank that the log does not tell is None; so is a number that is not finite, which JSON has not. In
-        the log of another program than tf_cnn_benchmarks, a record is a line with numbers.
+        A rank that the log does not tell is None; a number that is not finite, which JSON has not, is "NaN",
+        "Infinity" or "-Infinity". In the log of another program than tf_cnn_benchmarks, a record is a line
+        with numbers.
         """
         summary = self.summary()
         return {
             "records": self._rows(),
-            "total_images_per_sec": summary.total_images_per_sec,
+            "total_images_per_sec": json_value(summary.total_images_per_sec),
             "summary": summary.to_dict(),
         }
 
-    def _rows(self) -> list[dict[str, float | None]]:
+    def json_pieces(self) -> Iterator[str]:
+        """The text of `to_dict` as JSON, indented by two blanks; that of a big log is made piece by piece."""
+        if self._columns is None or not self._has_columns:
+            yield self.to_json(indent=2)
+            return
+        from batchai_magics.metrics.runs.json_rows import json_rows
+
+        summary = self.summary()
+        rest = {"total_images_per_sec": summary.total_images_per_sec, "summary": summary.to_dict()}
+        yield '{\n  "records": [\n'
+        yield from json_rows(self._columns.steps, COLUMNS, indent=4)
+        yield "\n  ],\n" + json.dumps(rest, indent=2, ensure_ascii=False)[2:]
+
+    def _rows(self) -> list[dict[str, Any]]:
         steps = [_row(record) for record in self.records if isinstance(record, StepRecord)]
-        return steps or [_finite(row) for row in value_rows(self.records)]
+        return steps or [json_value(row) for row in value_rows(self.records)]
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The text of `to_dict` as JSON."""
@@ -107,7 +129,7 @@ def read_metrics(
     with _opened(source) as stream:
         head = _read_head(stream)
         if not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto"):
-            from batchai_magics.metrics.reading.bulk import read_stream
+            from batchai_magics.metrics.reading.bulk.reader import read_stream
 
             return LogMetrics(read_stream(head, stream))
         return LogMetrics(
@@ -160,12 +182,5 @@ def _parse(chunks: Iterable[bytes], parser: Parser) -> Iterator[Record]:
     yield from parser.finish()
 
 
-def _row(record: StepRecord) -> dict[str, float | None]:
-    return _finite({name: getattr(record, name) for name in COLUMNS})
-
-
-def _finite(row: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in row.items()
-    }
+def _row(record: StepRecord) -> dict[str, Any]:
+    return {name: json_value(getattr(record, name)) for name in COLUMNS}

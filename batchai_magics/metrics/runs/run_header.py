@@ -36,32 +36,35 @@ class RunHeader:
 
 def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
     """What these records of one run, in which so many processes were seen, say about it."""
-    told = {record.key: record.value for record in run if isinstance(record, HeaderRecord)}
+    entries = {record.key: record.value for record in run if isinstance(record, HeaderRecord)}
     devices = _devices(run)
-    counted = max(_count(told.get("device_count")) or 0, count_devices(run))
+    counted = max(_count(entries.get("device_count")) or 0, count_devices(run))
     device_count = len(devices) or counted or None
-    per_device, in_all = _batch_sizes(told, device_count, is_alone=ranks_seen <= 1)
+    per_device, in_all = _batch_sizes(entries, device_count, is_alone=ranks_seen <= 1)
     return RunHeader(
-        model=told.get("model"),
-        dataset=told.get("dataset"),
-        variable_update=told.get("variables"),
+        model=entries.get("model"),
+        dataset=entries.get("dataset"),
+        variable_update=entries.get("variables"),
         batch_size_global=in_all,
         batch_size_per_device=per_device,
         devices=devices,
         device_count=device_count,
         ranks=max(counted, _promised(run)),
-        is_rate_global=told.get("variables") == _ALL_REDUCE or _tells_global_rates(run),
+        is_rate_global=entries.get("variables") == _ALL_REDUCE or _tells_global_rates(run),
     )
 
 
 def _batch_sizes(
-    told: Mapping[str, str], device_count: int | None, *, is_alone: bool
+    entries: Mapping[str, str], device_count: int | None, *, is_alone: bool
 ) -> tuple[int | None, int | None]:
     """The batch of a device, and of all. A bare `batch_size` is a device's where devices are counted."""
-    per_device, in_all = _count(told.get("batch_size_per_device")), _count(told.get("batch_size_global"))
+    per_device, in_all = (
+        _count(entries.get("batch_size_per_device")),
+        _count(entries.get("batch_size_global")),
+    )
     if not (device_count or is_alone):
         return per_device, in_all
-    per_device = _count(told.get("batch_size")) if per_device is None else per_device
+    per_device = _count(entries.get("batch_size")) if per_device is None else per_device
     if in_all is None and per_device is not None:
         in_all = per_device * (device_count or 1)
     return per_device, in_all

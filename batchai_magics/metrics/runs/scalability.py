@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import html
-import math
 import os
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.charts.scaling import draw_scaling
 from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
-from batchai_magics.metrics.runs.curve import Curve, Growth, Point
-from batchai_magics.metrics.runs.steady import Speed, standard_error
+from batchai_magics.metrics.runs.curve import Curve, Point, curves_of, has_speed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
-
-
-_Key = TypeVar("_Key", bound=Hashable)
-_BATCH_SIZES: dict[str, Callable[[Run], int | None]] = {
-    "per process": lambda run: run.summary.batch_size_per_device,
-    "in all": lambda run: run.summary.batch_size_global,
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +39,7 @@ class Scaling:
     @property
     def silent(self) -> tuple[str, ...]:
         """The runs that have told no images/sec, by name."""
-        return tuple(run.name for run in self.runs if not _is_told(run))
+        return tuple(run.name for run in self.runs if not has_speed(run))
 
     def rows(self) -> list[dict[str, Any]]:
         """One object a point: the fields of Point, and `scaling`: weak, strong, mixed or unknown."""
@@ -103,100 +93,22 @@ def scaling(runs: Comparables) -> Scaling:
     a model that ran with one number of processes only. While a job still runs neither is an error: the value
     is what is known so far.
     """
-    found = read_runs(runs)
-    if any(run.is_running for run in found):
-        return scaling_so_far(found)
-    for run in found:
-        if not _is_told(run):
+    every = read_runs(runs)
+    if any(run.is_running for run in every):
+        return scaling_so_far(every)
+    for run in every:
+        if not has_speed(run):
             raise UsageError(f"the log of {run.name} tells no images/sec", hint="Leave it out.")
-    made = scaling_so_far(found)
-    for curve in made.curves:
+    result = scaling_so_far(every)
+    for curve in result.curves:
         if len(curve.points) < 2:
             raise UsageError(
                 f"{curve.label}: the number of processes is {curve.points[0].processes} in all runs",
                 hint="Give runs with two numbers of processes or more.",
             )
-    return made
+    return result
 
 
 def scaling_so_far(runs: Sequence[Run]) -> Scaling:
     """The same of runs that may go on: those without images/sec are left out, a curve may be one point."""
-    groups = _grouped(filter(_is_told, runs), lambda run: run.summary.model or "model")
-    curves = tuple(curve for label, group in groups.items() for curve in _curves(label, group))
-    return Scaling(curves, tuple(runs))
-
-
-def _is_told(run: Run) -> bool:
-    return run.summary.steady is not None and run.summary.steady.images_per_sec > 0
-
-
-def workers(run: Run) -> int:
-    """How many train: the processes, or the devices where one process drives several."""
-    return max(run.summary.ranks, run.summary.device_count or 0, 1)
-
-
-def _curves(label: str, runs: Sequence[Run]) -> list[Curve]:
-    """One curve, or one for each batch size where only that makes them weak or strong."""
-    if _growth(runs) is Growth.MIXED:
-        for name, batch_size in _BATCH_SIZES.items():
-            parts = _grouped(runs, batch_size)
-            if all(len({workers(run) for run in part}) > 1 for part in parts.values()):
-                return [_curve(f"{label}, batch of {size} {name}", part) for size, part in parts.items()]
-    return [_curve(label, runs)]
-
-
-def _curve(label: str, runs: Sequence[Run]) -> Curve:
-    by_count = _grouped(runs, workers)
-    least = min(by_count)
-    base = _speed(by_count[least])
-    points = tuple(_point(label, by_count[count], base, least) for count in sorted(by_count))
-    is_on_gpus = all("gpu" in device.lower() for run in runs for device in run.summary.devices or [""])
-    return Curve(label, _growth(runs), is_on_gpus, points)
-
-
-def _point(label: str, runs: Sequence[Run], base: Speed, least: int) -> Point:
-    """The runs of one number of processes, against the speed of the least one."""
-    speed, count, first = _speed(runs), workers(runs[0]), runs[0].summary
-    ideal = base.images_per_sec * count / least
-    efficiency = 100 * speed.images_per_sec / ideal
-    doubts = [each.uncertainty / each.images_per_sec for each in (speed, base)] if count > least else []
-    return Point(
-        model=label,
-        processes=count,
-        images_per_sec=speed.images_per_sec,
-        uncertainty=speed.uncertainty,
-        ideal=ideal,
-        speedup=speed.images_per_sec / base.images_per_sec,
-        efficiency_percent=efficiency,
-        efficiency_uncertainty=efficiency * math.hypot(*doubts),
-        batch_size_per_device=first.batch_size_per_device,
-        batch_size_global=first.batch_size_global,
-        runs=tuple(run.name for run in runs),
-    )
-
-
-def _growth(runs: Sequence[Run]) -> Growth:
-    per_device = {run.summary.batch_size_per_device for run in runs}
-    in_all = {run.summary.batch_size_global for run in runs}
-    if None in per_device or None in in_all:
-        return Growth.UNKNOWN
-    if len(per_device) == 1:
-        return Growth.WEAK
-    return Growth.STRONG if len(in_all) == 1 else Growth.MIXED
-
-
-def _speed(runs: Iterable[Run]) -> Speed:
-    """The mean speed; its error is that from run to run if there are several, else that within the run."""
-    steady = [run.summary.steady for run in runs if run.summary.steady]
-    if len(steady) == 1:
-        return steady[0]
-    speeds = [speed.images_per_sec for speed in steady]
-    jitter = sum(speed.jitter for speed in steady) / len(steady)
-    return Speed(sum(speeds) / len(speeds), standard_error(speeds), jitter)
-
-
-def _grouped(runs: Iterable[Run], key: Callable[[Run], _Key]) -> dict[_Key, list[Run]]:
-    groups: defaultdict[_Key, list[Run]] = defaultdict(list)
-    for run in runs:
-        groups[key(run)].append(run)
-    return dict(groups)
+    return Scaling(curves_of(runs), tuple(runs))

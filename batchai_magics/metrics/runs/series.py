@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ from batchai_magics.metrics.record import (
     TotalRecord,
     ValueRecord,
 )
-from batchai_magics.metrics.runs.other_programs import steps_of_values, value_frame
+from batchai_magics.metrics.runs.other_programs import ABSENT, steps_of_values, value_frame
 
 if TYPE_CHECKING:
     import pandas
+
+    from batchai_magics.metrics.reading.bulk.columns import Columns, StepColumns
 
 COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
 """The fields of a step line, in the order of every table and JSON object made of them."""
@@ -32,10 +34,10 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     In the log of another program a row is a line with numbers: `step` is then nullable too, and `epoch` and a
     column for each further number follow.
     """
-    found = list(records)
-    steps = [record for record in found if isinstance(record, StepRecord)]
-    if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in found):
-        return value_frame(found, COLUMNS)
+    every = list(records)
+    steps = [record for record in every if isinstance(record, StepRecord)]
+    if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in every):
+        return value_frame(every, COLUMNS)
     return _step_frame(steps)
 
 
@@ -58,14 +60,35 @@ def runs(records: Iterable[Record]) -> list[list[Record]]:
     """
     result: list[list[Record]] = [[]]
     for record in records:
-        if (
-            isinstance(record, HeaderRecord)
-            and record.key in ("tensorflow", "model")
-            and _is_over(result[-1], record.rank)
-        ):
+        if _opens_run(record, result[-1]):
             result.append([])
         result[-1].append(record)
     return result
+
+
+def runs_of_columns(columns: Columns) -> tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]:
+    """The last run of a log: its records that are no step, and the steps of each process as in `by_rank`.
+
+    Steps become records when they are asked for, those of one process at a time.
+    """
+    run: list[Record] = []
+    first_step = 0
+    for place, record in columns.others:
+        if _opens_run(record, run):
+            run, first_step = [], place
+        run.append(record)
+    return run, _columns_by_rank(columns.steps.take(slice(first_step, None)))
+
+
+def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRecord]]]:
+    slots = steps.rank_slots()
+    for slot in sorted(set(slots.tolist())):
+        yield slot, list(steps.take(slots == slot).records())
+
+
+def _opens_run(record: Record, run: list[Record]) -> bool:
+    is_first_line = isinstance(record, HeaderRecord) and record.key in ("tensorflow", "model")
+    return is_first_line and _is_over(run, record.rank)
 
 
 def _is_over(run: list[Record], rank: int | None) -> bool:
@@ -89,8 +112,8 @@ def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
     """
     result: defaultdict[int, list[StepRecord]] = defaultdict(list)
     repetitions: defaultdict[int, int] = defaultdict(int)
-    found = list(records)
-    for record in [each for each in found if isinstance(each, StepRecord)] or steps_of_values(found):
+    every = list(records)
+    for record in [each for each in every if isinstance(each, StepRecord)] or steps_of_values(every):
         slot = repetitions[record.step] if record.rank is None else record.rank
         repetitions[record.step] += record.rank is None
         result[slot].append(record)
@@ -121,3 +144,28 @@ def rates_together(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -
     rates = [{record.step: record.images_per_sec for record in steps} for steps in series.values()]
     common = set.intersection(*(set(rate) for rate in rates))
     return {step: share * sum(rate[step] for rate in rates) for step in sorted(common)}
+
+
+class Losses:
+    """The losses of several processes, taken in one after the other."""
+
+    def __init__(self) -> None:
+        self._at: defaultdict[int, list[float]] = defaultdict(list)
+
+    def add(self, steps: Iterable[StepRecord]) -> None:
+        """Take in those of a process."""
+        for record in steps:
+            if record.loss is not ABSENT:
+                self._at[record.step].append(record.loss)
+
+    def means(self) -> dict[int, float]:
+        """The loss at each step, in order: the mean of the processes that have printed it."""
+        return {step: sum(losses) / len(losses) for step, losses in sorted(self._at.items())}
+
+
+def mean_losses(series: Mapping[int, Sequence[StepRecord]]) -> dict[int, float]:
+    """The loss at each step, in order: the mean of the processes that have printed it."""
+    losses = Losses()
+    for steps in series.values():
+        losses.add(steps)
+    return losses.means()

@@ -1,22 +1,43 @@
-"""What a training log comes to: one run's speed, its processes, its loss, as values and in words."""
+"""What a training log comes to: one run's speed, its processes, its loss."""
 
 from __future__ import annotations
 
 import enum
-import html
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TypedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypedDict
 
+from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.record import Record, StepRecord, TotalRecord
-from batchai_magics.metrics.runs.losses import LossTrend, loss_trend, mean_losses
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
-from batchai_magics.metrics.runs.series import by_rank, runs
-from batchai_magics.metrics.runs.speeds import Speeds, rate_per_node, skew, speeds, stragglers
-from batchai_magics.metrics.runs.steady import Speed, common_warm_up
+from batchai_magics.metrics.runs.series import Losses, by_rank, runs, runs_of_columns
+from batchai_magics.metrics.runs.speeds import (
+    Course,
+    Speed,
+    Speeds,
+    common_warm_up,
+    rate_per_node,
+    skew,
+    speeds,
+    stragglers,
+)
+from batchai_magics.metrics.runs.wording import summary_html, summary_lines
 
-_MOST_SHOWN = 8
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.bulk.columns import Columns
+
+_MOST_POINTS = 200
+_LEAST_POINTS = 5
+_SIGNIFICANT = 1.96  # standard deviations: 5 % of losses that go nowhere are called otherwise
+
+
+class LossTrend(str, enum.Enum):
+    """Where a loss goes over a run."""
+
+    FALLING = "falling"
+    FLAT = "flat"
+    RISING = "rising"
 
 
 @dataclass(frozen=True)
@@ -25,7 +46,8 @@ class Summary:
 
     `steady` is the speed of all ranks together after `warm_up_steps` steps, with its standard error and
     jitter: ranks that wait for each other err together, so that these add up too. Where only some ranks are
-    in the log, they stand for the others. `per_process`, `per_device` and `per_node` share it out.
+    in the log, they stand for the others. `per_process`, `per_device` and `per_node` share it
+    out; in `per_node`, ranks that tell no rate share equally in what others leave of the total.
     `images_per_sec` is the same over all steps, warm-up and all; `total_images_per_sec` is what the program
     said at the end.
 
@@ -66,8 +88,8 @@ class Summary:
         return self.stragglers[0] if self.stragglers else None
 
     def to_dict(self) -> dict[str, object]:
-        """The fields by name, ready for JSON: ranks are strings, a number that is not finite is None."""
-        return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        """The fields by name, ready for JSON: ranks are strings, a number that is not finite is a word."""
+        return {field.name: json_value(getattr(self, field.name)) for field in fields(self)}
 
     def __str__(self) -> str:
         return "\n".join(summary_lines(self))
@@ -79,11 +101,27 @@ class Summary:
 def summarize(records: Iterable[Record], *, nodes: Mapping[int, str] | None = None) -> Summary:
     """The summary of the last run in these records; `nodes` tells on which node each rank was."""
     run = runs(records)[-1]
-    series = by_rank(run)
-    header = run_header(run, ranks_seen=len(series))
-    cut = common_warm_up(series)
-    ranks = max(header.ranks, len(series))
-    run_speeds = speeds(series, cut, ranks=ranks, is_rate_global=header.is_rate_global)
+    return _summary(run, by_rank(run).items(), nodes or {})
+
+
+def summarize_columns(columns: Columns) -> Summary:
+    """The same of a big log with step lines: only those of one process at a time become records."""
+    return _summary(*runs_of_columns(columns), {})
+
+
+def _summary(
+    run: Sequence[Record],
+    steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]],
+    nodes: Mapping[int, str],
+) -> Summary:
+    courses, losses = {}, Losses()
+    for rank, steps in steps_by_rank:
+        courses[rank] = Course.of(steps)
+        losses.add(steps)
+    header = run_header(run, ranks_seen=len(courses))
+    cut = common_warm_up(courses)
+    ranks = max(header.ranks, len(courses))
+    run_speeds = speeds(courses, cut, ranks=ranks, is_rate_global=header.is_rate_global)
     return Summary(
         model=header.model,
         dataset=header.dataset,
@@ -94,18 +132,18 @@ def summarize(records: Iterable[Record], *, nodes: Mapping[int, str] | None = No
         device_count=header.device_count,
         is_rate_global=header.is_rate_global,
         ranks=ranks,
-        steps=max((record.step for steps in series.values() for record in steps), default=0),
+        steps=max((course.last_step for course in courses.values()), default=0),
         warm_up_steps=cut,
-        images_per_sec=_over_all_steps(series, run_speeds),
+        images_per_sec=_over_all_steps(courses, run_speeds),
         total_images_per_sec=_total(run),
         **_shared_out(run_speeds.together, ranks, header),
-        **_by_rank(run_speeds, header, nodes or {}),
-        **_losses(series),
+        **_by_rank(run_speeds, header, nodes, whole=_whole(run, run_speeds, header, nodes)),
+        **_losses(list(losses.means().values())),
     )
 
 
-def _over_all_steps(series: Mapping[int, Sequence[StepRecord]], run_speeds: Speeds) -> float | None:
-    last = [series[rank][-1].images_per_sec for rank in run_speeds.by_rank]
+def _over_all_steps(courses: Mapping[int, Course], run_speeds: Speeds) -> float | None:
+    last = [courses[rank].last.images_per_sec for rank in run_speeds.by_rank]
     return run_speeds.share * sum(last) if last else None
 
 
@@ -136,12 +174,26 @@ class _Ranks(TypedDict):
     stragglers: tuple[int, ...]
 
 
-def _by_rank(run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str]) -> _Ranks:
+def _whole(
+    run: Sequence[Record], run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str]
+) -> float | None:
+    """The rate of all ranks, as one of them told it; None where the log knows of too few ranks."""
+    told = _total(run)
+    if told is not None:
+        return told
+    together = run_speeds.together
+    is_known = header.is_rate_global or header.ranks >= len(nodes)
+    return together.images_per_sec if together and is_known else None
+
+
+def _by_rank(
+    run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str], *, whole: float | None
+) -> _Ranks:
     """The ranks' own speeds; none are known where each rank tells the speed of all."""
     rates = {} if header.is_rate_global else run_speeds.rates
     return {
         "rates": rates,
-        "per_node": rate_per_node(rates, nodes),
+        "per_node": rate_per_node(rates, nodes, whole=whole),
         "skew": skew(list(rates.values())),
         "stragglers": stragglers(rates),
     }
@@ -154,8 +206,7 @@ class _Losses(TypedDict):
     has_nan: bool
 
 
-def _losses(series: Mapping[int, Sequence[StepRecord]]) -> _Losses:
-    losses = list(mean_losses(series).values())
+def _losses(losses: Sequence[float]) -> _Losses:
     return {
         "first_loss": losses[0] if losses else None,
         "last_loss": losses[-1] if losses else None,
@@ -164,122 +215,29 @@ def _losses(series: Mapping[int, Sequence[StepRecord]]) -> _Losses:
     }
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, enum.Enum):
-        return value.value
-    if is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return list(value) if isinstance(value, tuple) else _finite(value)
+def loss_trend(losses: Iterable[float]) -> LossTrend | None:
+    """Whether losses fall or rise more clearly than by chance; None for fewer than five finite ones.
 
-
-def _finite(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def summary_lines(summary: Summary) -> list[str]:
-    """The summary as lines of text; what the log does not tell is left out."""
-    rows = _labelled(summary)
-    width = max((len(label) for label, _ in rows), default=0)
-    return [f"{label.ljust(width)}  {text}" for label, text in rows]
-
-
-def summary_html(summary: Summary) -> str:
-    """The summary as an HTML table, escaped."""
-    cells = (
-        f"<tr><th style='text-align:left'>{html.escape(label)}</th>"
-        f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
-        for label, text in _labelled(summary)
+    This is the Mann-Kendall test at 5 %: it counts the pairs that fall, so that a loss may level off, and
+    single outliers do not matter.
+    """
+    values = _thinned([loss for loss in losses if math.isfinite(loss)])
+    count = len(values)
+    if count < _LEAST_POINTS:
+        return None
+    score = sum(
+        (later > value) - (later < value)
+        for place, value in enumerate(values)
+        for later in values[place + 1 :]
     )
-    return f"<table><tbody>{''.join(cells)}</tbody></table>"
+    spread = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    if abs(score) - 1 <= _SIGNIFICANT * spread:
+        return LossTrend.FLAT
+    return LossTrend.FALLING if score < 0 else LossTrend.RISING
 
 
-def _labelled(summary: Summary) -> list[tuple[str, str]]:
-    lines = ((label, tell(summary)) for label, tell in _LINES)
-    return [(label, text) for label, text in lines if text]
-
-
-def _batch_size(summary: Summary) -> str:
-    sizes = (summary.batch_size_global, "global"), (summary.batch_size_per_device, "per device")
-    return ", ".join(f"{size:,} {what}" for size, what in sizes if size)
-
-
-def _devices(summary: Summary) -> str:
-    if not summary.devices:
-        return ""
-    return f"{len(summary.devices)}: {_some(summary.devices)}"
-
-
-def _processes(summary: Summary) -> str:
-    way = f", {summary.variable_update}" if summary.variable_update else ""
-    return f"{summary.ranks}{way}" if summary.ranks else ""
-
-
-def _warm_up(summary: Summary) -> str:
-    cut = summary.warm_up_steps
-    if cut is None:
-        return ""
-    return f"to step {cut:,}, left out" if cut else "over before step 1"
-
-
-def _shares(summary: Summary) -> str:
-    shares = (summary.per_process, "per process"), (summary.per_device, "per device")
-    return ", ".join(f"{rate:,.1f} {what}" for rate, what in shares if rate)
-
-
-def _rates_in_words(summary: Summary) -> str:
-    rates = summary.rates or {}
-    if len(rates) < 2:
-        return ""
-    if len(rates) > _MOST_SHOWN:
-        return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
-    return _rates(rates)
-
-
-def _rates(rates: Mapping[int, float] | Mapping[str, float]) -> str:
-    return ", ".join(f"{name}: {rate:,.1f}" for name, rate in rates.items())
-
-
-def _stragglers(summary: Summary) -> str:
-    rates = summary.rates or {}
-    if len(rates) < 2:
-        return ""
-    return _some([f"rank {rank} ({rates[rank]:,.1f})" for rank in summary.stragglers]) or "none"
-
-
-def _loss(summary: Summary) -> str:
-    if summary.first_loss is None or summary.last_loss is None:
-        return ""
-    trend = f", {summary.loss_trend.value}" if summary.loss_trend else ""
-    return f"{summary.first_loss:.3f} to {summary.last_loss:.3f}{trend}"
-
-
-def _some(items: Iterable[str]) -> str:
-    every = list(items)
-    rest = f", … {len(every) - _MOST_SHOWN} more" if len(every) > _MOST_SHOWN else ""
-    return ", ".join(every[:_MOST_SHOWN]) + rest
-
-
-def _rate(value: float | None) -> str:
-    return f"{value:,.2f}" if value else ""
-
-
-_LINES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
-    ("model", lambda summary: summary.model or ""),
-    ("dataset", lambda summary: summary.dataset or ""),
-    ("batch size", _batch_size),
-    ("devices", _devices),
-    ("processes", _processes),
-    ("steps", lambda summary: f"{summary.steps:,}" if summary.steps else ""),
-    ("warm-up", _warm_up),
-    ("steady images/sec", lambda summary: str(summary.steady or "")),
-    ("of these", _shares),
-    ("total images/sec", lambda summary: _rate(summary.total_images_per_sec)),
-    ("by rank", _rates_in_words),
-    ("by node", lambda summary: _rates(summary.per_node or {})),
-    ("skew", lambda summary: "" if summary.skew is None else f"{summary.skew:.1%} between ranks"),
-    ("stragglers", _stragglers),
-    ("loss", _loss),
-    ("NaN or infinite loss", lambda summary: "seen" if summary.has_nan else ""),
-)
+def _thinned(values: list[float]) -> list[float]:
+    """At most 200 means of neighbours."""
+    width = math.ceil(len(values) / _MOST_POINTS) or 1
+    groups = [values[start : start + width] for start in range(0, len(values), width)]
+    return [sum(group) / len(group) for group in groups]

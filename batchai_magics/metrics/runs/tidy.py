@@ -94,17 +94,17 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     """
     import pandas as pd
 
-    found = list(numbers(records))
-    times = [number.wall_time for number in found]
+    rows = list(numbers(records))
+    times = [number.wall_time for number in rows]
     return pd.DataFrame(
         {
-            "step": pd.array([number.step for number in found], dtype="Int64"),
-            "rank": pd.array([number.rank for number in found], dtype="Int64"),
-            "metric": pd.Series([number.metric for number in found], dtype="object"),
-            "value": pd.array([number.value for number in found], dtype="float64"),
-            "unit": pd.Series([number.unit for number in found], dtype="object"),
+            "step": pd.array([number.step for number in rows], dtype="Int64"),
+            "rank": pd.array([number.rank for number in rows], dtype="Int64"),
+            "metric": pd.Series([number.metric for number in rows], dtype="object"),
+            "value": pd.array([number.value for number in rows], dtype="float64"),
+            "unit": pd.Series([number.unit for number in rows], dtype="object"),
             "wall_time": pd.to_datetime(pd.Series(times, dtype="float64"), unit="s", utc=True),
-            "offset": pd.array([number.offset for number in found], dtype="int64"),
+            "offset": pd.array([number.offset for number in rows], dtype="int64"),
         }
     )
 

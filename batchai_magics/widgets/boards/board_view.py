@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import anywidget
 import traitlets
 
-from batchai_magics.widgets.core import frontend
+from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.core.feed import BoardFeed
 from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
@@ -50,8 +50,8 @@ class BoardView(anywidget.AnyWidget):
         self.is_heard = False  # a page has said hello
         self.is_gone = False  # the page has taken the view out
         super().__init__(
-            _esm=frontend.script(self.script),
-            _css=frontend.style(self.script),
+            _esm=pages.script(self.script),
+            _css=pages.style(self.script),
             view_id=view_id,
             facts=feed.facts(),
             rows=feed.rows(),

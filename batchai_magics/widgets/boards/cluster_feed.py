@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base import Backend, Watcher
 from batchai_magics.cards.cluster import ClusterCard, scale_of, target_of, to_html, to_text
 from batchai_magics.models.cluster import ScaleSettings
 from batchai_magics.models.ids import ResourceId
@@ -16,6 +18,7 @@ from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import BoardFeed, milliseconds
 
 LONGEST_S = 2.0  # between two looks while nothing happens
+NODES_S = 4.0  # after which nodes are asked for anew: two that change places change no count
 
 
 @dataclass(frozen=True)
@@ -32,20 +35,34 @@ class ClusterSource:
     is_over = False
     is_behind = False
 
-    def __init__(self, backend: Backend, id: ResourceId) -> None:
+    def __init__(
+        self, backend: Backend, id: ResourceId, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._backend = backend
         self._id = id
+        self._clock = clock
+        self._watcher = Watcher(backend, [id], clock=clock)
         self._last: ClusterSeen | None = None
+        self._nodes_due_at = 0.0
 
     def poll(self) -> list[ClusterSeen]:
         """The cluster, if it has changed; raises NotFoundError once it is deleted."""
-        cluster = self._backend.show(self._id)
+        look = self._watcher.look()
+        if look is None:
+            return []
+        cluster = look.of(self._id) or self._backend.show(self._id)  # which says that it is gone
         assert isinstance(cluster, Cluster)
-        seen = ClusterSeen(cluster, tuple(self._backend.nodes(self._id)))
+        seen = ClusterSeen(cluster, self._nodes(cluster))
         if seen == self._last:
             return []
         self._last = seen
         return [seen]
+
+    def _nodes(self, cluster: Cluster) -> tuple[Node, ...]:
+        if self._last and self._last.cluster == cluster and self._clock() < self._nodes_due_at:
+            return self._last.nodes
+        self._nodes_due_at = self._clock() + NODES_S
+        return tuple(self._backend.nodes(self._id))
 
 
 class ClusterFeed(BoardFeed[ClusterSeen]):

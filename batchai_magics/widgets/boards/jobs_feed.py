@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -44,16 +46,24 @@ class JobsSource:
 
     is_over = False
 
-    def __init__(self, backend: Backend, experiment: ResourceId) -> None:
+    def __init__(
+        self, backend: Backend, experiment: ResourceId, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._backend = backend
         self._experiment = experiment
+        self._clock = clock
+        self._due_at = 0.0
         self._last: tuple[JobResource, ...] | None = None
         self._readers: dict[str, RateReader] = {}
         self.is_behind = False  # logs of ended jobs are still to be read
 
     def poll(self) -> list[JobsSeen | RatesSeen]:
-        """What is new: the jobs, if any has changed, and the images/sec of some."""
-        jobs = self._jobs()
+        """What is new: the jobs, if any has changed, and the images/sec of some.
+
+        The jobs are listed, all in one question, as often as the backend's pace allows.
+        """
+        is_due = self._last is None or self._clock() >= self._due_at
+        jobs = self._jobs() if is_due else self._last or ()
         news: list[JobsSeen | RatesSeen] = []
         if jobs != self._last:
             self._last = jobs
@@ -61,6 +71,7 @@ class JobsSource:
         return [*news, *self._rates(jobs[:MOST_ROWS])]
 
     def _jobs(self) -> tuple[JobResource, ...]:
+        self._due_at = self._clock() + self._backend.capabilities.pace.look_s
         try:
             listed = self._backend.list(self._experiment, Kind.JOB)
         except NotFoundError:
@@ -149,7 +160,7 @@ def _row(job: JobResource) -> dict[str, Any]:
     return {
         **execution_of(job),
         "name": job.id.name,
-        "state": job.state.value,
+        "state": job.word,
         "nodes": job.spec.node_count,
         "toolkit": job.spec.toolkit.value,
         "cluster": cluster_of(job),

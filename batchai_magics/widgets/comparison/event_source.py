@@ -86,7 +86,7 @@ def _news_of(place: int, event: Event) -> list[News]:
     if isinstance(event, MetricsSeen):
         return [RunGrew(place, event.records)]
     if isinstance(event, StateChanged):
-        return [RunMoved(place, event.job.state.value)]
+        return [RunMoved(place, event.job.word)]
     if isinstance(event, LogBytes) and event.restarted:
         return [RunGrew(place, (), is_restarted=True)]
     return []

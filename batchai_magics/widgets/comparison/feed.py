@@ -13,9 +13,9 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.compared import Run
-from batchai_magics.metrics.runs.curve import Curve
+from batchai_magics.metrics.runs.curve import Curve, workers
 from batchai_magics.metrics.runs.overlay import Overlay, overlay
-from batchai_magics.metrics.runs.scalability import scaling_so_far, workers
+from batchai_magics.metrics.runs.scalability import scaling_so_far
 from batchai_magics.widgets.comparison.event_source import DELETED, Looked, News, RunGrew, RunMoved
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import BoardFeed
@@ -203,4 +203,4 @@ def _job_of(run: Run) -> Job | None:
 
 
 def _state_of(run: Run) -> str:
-    return run.source.state.value if isinstance(run.source, Job) else LOG
+    return run.source.show().word if isinstance(run.source, Job) else LOG

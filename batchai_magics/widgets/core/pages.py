@@ -1,12 +1,29 @@
-"""Which pages show a view: each says hello, that it is alive, and at the end bye. Pure."""
+"""The pages that show a view: the module and style they load, and which of them are there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from batchai_magics.errors import BatchAIError
+
+STATIC = Path(__file__).parents[1] / "static"
 SILENT_AFTER_S = 75.0  # a page says something every 20 s, a hidden one every 60 s
+
+
+@cache
+def script(name: str = "job_view") -> str:
+    """A view's ES module; raises BatchAIError when it has not been built."""
+    return _read(f"{name}.js")
+
+
+@cache
+def style(name: str = "job_view") -> str:
+    """A view's style sheet; raises BatchAIError when it has not been built."""
+    return _read(f"{name}.css")
 
 
 @dataclass
@@ -54,6 +71,17 @@ class Pages:
         known = self._pages.get(name)
         if known is None or not turn or known.turn <= turn:
             self._pages[name] = _Page(turn, False, self._clock())
+
+
+def _read(name: str) -> str:
+    try:
+        return (STATIC / name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BatchAIError(
+            f"the live view has not been built: {STATIC / name} is missing",
+            hint="run `pip install -e .` (or `npm ci && npm run build`) in the source folder, "
+            "or set BATCHAI_UI=html to do without",
+        ) from None
 
 
 def _who(content: Mapping[str, Any]) -> tuple[str, int]:

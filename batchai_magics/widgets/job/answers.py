@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.logs import shown
 from batchai_magics.models.job import STDOUTERR
 from batchai_magics.widgets.job.batch import Batch
 from batchai_magics.widgets.job.failure import failure_of
 from batchai_magics.widgets.job.log_search import ERROR, Search, pattern_of
-from batchai_magics.widgets.job.rank_lines import lines_of
-from batchai_magics.widgets.job.rank_tags import ranks_between
+from batchai_magics.widgets.job.rank_lines import lines_of, ranks_between
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
+
+OpenJob = Callable[["Job"], str]
 
 MAX_READ_BYTES = 1 << 18
 HITS = 2000  # of one answer
@@ -26,10 +30,14 @@ MOST_FILES = 1000  # of one folder
 
 
 class Answers:
-    """Answers a page's questions about one job. A reply has the question's `id`."""
+    """Answers a page's questions about one job. A reply has the question's `id`.
 
-    def __init__(self, job: Job) -> None:
+    `open_job` makes the view of another job and gives its model's id; without it a job is not run again here.
+    """
+
+    def __init__(self, job: Job, open_job: OpenJob | None = None) -> None:
         self._job = job
+        self._open_job = open_job
         self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
         self._kinds = {
             "read": self._read,
@@ -39,6 +47,7 @@ class Answers:
             "list": self._list,
             "failure": self._failure,
             "cancel": self._cancel,
+            "again": self._again,
         }
 
     def takes(self, content: dict[str, Any]) -> bool:
@@ -56,8 +65,8 @@ class Answers:
         file = _file(self._job, content)
         offset = int(content["offset"])
         if offset < 0:
-            offset = max(0, self._job.backend.read(file, 0, 0).size + offset)
-        chunk = self._job.backend.read(file, offset, min(int(content["limit"]), MAX_READ_BYTES))
+            offset = max(0, shown(self._job.backend, file, 0, 0).size + offset)
+        chunk = shown(self._job.backend, file, offset, min(int(content["limit"]), MAX_READ_BYTES))
         page = {"kind": "page", "id": content["id"], "file": file.path}
         is_shared = any(span.rank for span in chunk.spans)
         ranks = ranks_between(chunk.spans, chunk.offset, chunk.end) if is_shared else b""
@@ -103,12 +112,12 @@ class Answers:
 
     def _list(self, content: dict[str, Any]) -> Batch:
         files = self._job.files(str(content["directory"]), str(content["path"]))
-        entries = [[file.name, file.is_directory, file.size_bytes] for file in files[:MOST_FILES]]
+        entries = [[file.name, file.kind.value, file.size_bytes] for file in files[:MOST_FILES]]
         return _reply(content, {"entries": entries, "total": len(files)})
 
     def _failure(self, content: dict[str, Any]) -> Batch:
         def read(file: str, offset: int, limit: int) -> Chunk:
-            return self._job.backend.read(FileRef(self._job.id, file), offset, limit)
+            return shown(self._job.backend, FileRef(self._job.id, file), offset, limit)
 
         return _reply(content, {"failure": failure_of(self._job.show(), read, self._job.files())})
 
@@ -116,19 +125,32 @@ class Answers:
         self._job.cancel()
         return answer(content, "")
 
+    def _again(self, content: dict[str, Any]) -> Batch:
+        """Runs the job once more, and makes the view of that run. It says why where it cannot."""
+        from batchai_magics.commands.handlers.resubmit import again
+
+        if self._open_job is None:
+            return _reply(content, {"text": "This view cannot run it again.", "model": ""})
+        try:
+            made = again(self._job.backend, self._job.show(), os.environ)
+        except BatchAIError as error:
+            return _reply(content, {"text": str(error), "model": ""})
+        made.patterns = dict(self._job.patterns)
+        return _reply(content, {"text": f"{made.name} was submitted", "model": self._open_job(made)})
+
     def _reader(self, file: FileRef) -> _Reader:
         return _Reader(self._job, file)
 
 
 class _Reader:
-    """A file as a function of offset and limit."""
+    """A file, its secrets hidden, as a function of offset and limit."""
 
     def __init__(self, job: Job, file: FileRef) -> None:
         self._job = job
         self._file = file
 
     def __call__(self, offset: int, limit: int) -> Chunk:
-        return self._job.backend.read(self._file, offset, limit)
+        return shown(self._job.backend, self._file, offset, limit)
 
 
 def answer(content: dict[str, Any], text: str) -> Batch:

@@ -10,7 +10,6 @@ from batchai_magics.cards.job import clean, first_failure
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.job import ERR, OUT
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
 
 LINES = 30  # of the process that failed first
@@ -24,7 +23,7 @@ Read = Callable[[str, int, int], Chunk]  # file, offset, limit
 
 def failure_of(job: JobResource, read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
     """What the page shows of a failure (`Failure` in frontend/job/messages.d.ts); else empty."""
-    if job.state is not ExecutionState.FAILED:
+    if not job.has_failed:
         return {}
     failed = [rank for rank in job.ranks if rank.exit_code]
     if not failed:
@@ -47,6 +46,7 @@ def _words(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
         "rank": rank.rank,
         "node": rank.node,
         "exit_code": rank.exit_code,
+        "meaning": rank.meaning,
         "file": file,
         "offset": page.starts[-len(lines)] if lines else 0,
         "lines": clean(tuple(text for text in lines)),

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from batchai_magics.cards.job import first_failure
-from batchai_magics.follow import Event, LogBytes, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.follow import Event, LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
 from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import RankExit
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
@@ -45,6 +46,7 @@ class JobFeed(Feed[Event]):
         self.points = Points()
         self.records: list[Record] = []
         self.tails: dict[str, Tail] = {}
+        self.faults: list[str] = []  # what is wrong with finished logs
         self.history: deque[list[int]] = deque(maxlen=HISTORY_LENGTH)
         self.warm_up: int | None = None  # the steps that warm-up took
         self._warm_up_due = 8
@@ -59,7 +61,9 @@ class JobFeed(Feed[Event]):
             self.points.add(event.records)
             self._find_warm_up()
             return
-        if isinstance(event, StateChanged):
+        if isinstance(event, LogFault):
+            self.faults.append(f"{event.file.path} is not complete: {event.fault}")
+        elif isinstance(event, StateChanged):
             self.job = event.job
         elif isinstance(event, NodesChanged):
             self.counts = event.counts
@@ -123,14 +127,13 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "experiment": job.id.experiment,
         "cluster": job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1],
         "toolkit": job.spec.toolkit.value,
-        "state": job.state.value,
+        "state": job.word,
         "nodes": job.spec.node_count,
         "processes": max(len(job.ranks), feed.processes, 1),
-        "errors": [
-            {"code": e.code, "message": e.message} for e in (job.execution.errors if job.execution else ())
-        ],
-        "first_failure": failed and {"rank": failed.rank, "node": failed.node, "exit_code": failed.exit_code},
+        "errors": _errors(job),
+        "first_failure": failed and _failure(failed),
         "problem": feed.problem,
+        "log_faults": feed.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
         "script": script_name(job),
         "way_back": f"%batchai job show -n {job.id.name}",
@@ -138,6 +141,16 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "has_ranks": feed.has_ranks,
         "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
     }
+
+
+def _errors(job: JobResource) -> list[dict[str, str]]:
+    """Why it failed; whoever cancelled it knows."""
+    errors = job.execution.errors if job.execution and not job.is_cancelled else ()
+    return [{"code": error.code, "message": error.message} for error in errors]
+
+
+def _failure(rank: RankExit) -> dict[str, Any]:
+    return {"rank": rank.rank, "node": rank.node, "exit_code": rank.exit_code, "meaning": rank.meaning}
 
 
 def execution_of(job: JobResource) -> dict[str, Any]:

@@ -6,12 +6,12 @@ import re
 import time
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 
-from batchai_magics.backends.base import Chunk
+from batchai_magics.backends.base import Bookmark, Chunk
 from batchai_magics.metrics.reading.lines import without_escapes
 from batchai_magics.options.expressions import Expression, compile_expression, lines_found
-from batchai_magics.widgets.job.rank_lines import Read, is_of
-from batchai_magics.widgets.job.rank_tags import spans_of
+from batchai_magics.widgets.job.rank_lines import Read, is_of, spans_of
 
 PIECE_BYTES = 1 << 20
 SLICE_S = 0.2
@@ -44,8 +44,13 @@ class Search:
         self._pattern = pattern
         self._rank = rank
         self.hits = array("d")  # where the lines start; as the page's numbers
-        self.scanned = 0
+        self._mark = Bookmark()
         self.size = 0
+
+    @property
+    def scanned(self) -> int:
+        """How many bytes have been looked at."""
+        return self._mark.offset
 
     @property
     def is_complete(self) -> bool:
@@ -68,8 +73,8 @@ class Search:
     def _step(self) -> bool:
         """Looks at the next piece; returns whether there may be more."""
         chunk = self._read(self.scanned, PIECE_BYTES)
-        if chunk.size < self.scanned:  # the file was cut and starts again
-            self.hits, self.scanned = array("d"), 0
+        if not self._mark.is_in(chunk):  # it is another file now
+            self.hits, self._mark = array("d"), Bookmark()
             return True
         self.size = chunk.size
         is_last = chunk.end >= chunk.size
@@ -78,7 +83,7 @@ class Search:
         if is_last and chunk.is_complete:
             data = chunk.data
         self._look(chunk, data)
-        self.scanned += len(data)
+        self._mark = self._mark.after(replace(chunk, data=data))
         if is_last:
             self.size = self.scanned  # an unfinished line is looked at when it is whole
         return not is_last

@@ -9,7 +9,6 @@ from batchai_magics.cards.job import Card, first_failure, to_html, to_text
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run import is_drawable
 from batchai_magics.models.job import ERR
-from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
 from batchai_magics.widgets.job.feed import MAIN_LOG, JobFeed
 
@@ -29,7 +28,7 @@ def card_of(feed: JobFeed, way_back: str) -> Card | None:
         counts=feed.counts,
         numbers=numbers_of(feed.records),
         lines=tail.lines(LAST_LINES) if tail else (),
-        failure_lines=_failure_lines(feed) if feed.job.state is ExecutionState.FAILED else (),
+        failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
         way_back=way_back,
     )
 

@@ -10,6 +10,7 @@ from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.core.display import EMPTY, Bundle
 from batchai_magics.widgets.core.showing import REFRESH_S, Clock, LiveShowing, Showing, Wait, size_of
+from batchai_magics.widgets.job.answers import OpenJob
 from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.picture import card_bundle, chart_bundle
 from batchai_magics.widgets.job.view import JobView, Work
@@ -78,10 +79,18 @@ class LiveJob(LiveShowing, JobCard):
     view: JobView
 
     def __init__(
-        self, job: Job, feed: JobFeed, *, work: Work, is_kept: bool = False, clock: Clock = time.monotonic
+        self,
+        job: Job,
+        feed: JobFeed,
+        *,
+        work: Work,
+        is_kept: bool = False,
+        open_job: OpenJob | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
         super().__init__(job, feed, clock=clock)
-        self._go_live(JobView(job, feed, view_id=self.id, work=work), is_kept=is_kept)
+        view = JobView(job, feed, view_id=self.id, work=work, open_job=open_job)
+        self._go_live(view, is_kept=is_kept)
         self._over_at: float | None = None
 
     def send_next(self, limit_bytes: int) -> int:
@@ -144,8 +153,8 @@ class LiveJob(LiveShowing, JobCard):
 class InnerJob(LiveJob):
     """A job's live view inside another one, without an output of its own; the page ends it."""
 
-    def __init__(self, job: Job, feed: JobFeed, *, work: Work) -> None:
-        super().__init__(job, feed, work=work, is_kept=True)
+    def __init__(self, job: Job, feed: JobFeed, *, work: Work, open_job: OpenJob | None = None) -> None:
+        super().__init__(job, feed, work=work, is_kept=True, open_job=open_job)
 
     def open(self) -> None:
         """Nothing: the page puts the view where it wants it."""

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.widgets.job.rank_tags import ranks_between, spans_of
+from batchai_magics.widgets.job.rank_lines import ranks_between, spans_of
 
 KEPT_BYTES = 1 << 18
 
@@ -86,11 +86,12 @@ class Tail:
         spans = (
             () if rank is None else spans_of(Chunk(data, self.start, self.size, False, tuple(self._spans)))
         )
+        first = self._line_start(self.start) - self.start  # whole lines only
         if spans:
             mine = (span for span in spans if span.rank == rank)
-            data = b"".join(data[max(0, s.start - self.start) : max(0, s.end - self.start)] for s in mine)
-        elif self.start:
-            data = data[self._line_start(self.start) - self.start :]
+            data = b"".join(data[max(first, s.start - self.start) : max(0, s.end - self.start)] for s in mine)
+        else:
+            data = data[first:]
         return tuple(data.decode("utf-8", "replace").split("\n")[-count - 1 :]) if data else ()
 
     def _line_start(self, offset: int) -> int:

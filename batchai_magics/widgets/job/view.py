@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
-from batchai_magics.widgets.core import frontend
+from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.core.listening import Listening, main_loop
 from batchai_magics.widgets.core.pages import Pages
-from batchai_magics.widgets.job.answers import Answers, answer
+from batchai_magics.widgets.job.answers import Answers, OpenJob, answer
 from batchai_magics.widgets.job.batch import Batch, Cursor
 from batchai_magics.widgets.job.feed import JobFeed, counts_of, facts_of
 
@@ -41,8 +41,11 @@ class JobView(anywidget.AnyWidget):
     history: traitlets.List[Any] = traitlets.List().tag(sync=True)
     files: traitlets.List[str] = traitlets.List().tag(sync=True)
 
-    def __init__(self, job: Job, feed: JobFeed, *, view_id: str, work: Work) -> None:
-        self._answers = Answers(job)
+    def __init__(
+        self, job: Job, feed: JobFeed, *, view_id: str, work: Work, open_job: OpenJob | None = None
+    ) -> None:
+        self._answers = Answers(job, open_job)
+        self._can_again = open_job is not None
         self._listening = Listening(main_loop())
         self._feed = feed
         self._work = work
@@ -59,10 +62,10 @@ class JobView(anywidget.AnyWidget):
         self.is_detached = False
         self.is_gone = False  # the page has taken the view out
         super().__init__(
-            _esm=frontend.script(),
-            _css=frontend.style(),
+            _esm=pages.script(),
+            _css=pages.style(),
             view_id=view_id,
-            facts=facts_of(feed),
+            facts=self._facts(feed),
             counts=counts_of(feed),
             history=list(feed.history),
             files=feed.files,
@@ -109,6 +112,10 @@ class JobView(anywidget.AnyWidget):
         self.send({"kind": "keep"})
         self._forget_route()
 
+    def _facts(self, feed: JobFeed) -> dict[str, Any]:
+        facts = facts_of(feed)
+        return {**facts, "can_again": self._can_again} if facts else facts
+
     def _rewind(self, hello: dict[str, Any]) -> None:
         self._cursor.rewind(
             int(hello.get("points", 0)),
@@ -120,7 +127,7 @@ class JobView(anywidget.AnyWidget):
     def _sync(self) -> int:
         self._version = self._feed.version
         with self.hold_sync():
-            self.facts = facts_of(self._feed)
+            self.facts = self._facts(self._feed)
             self.counts = counts_of(self._feed)
             self.history = list(self._feed.history)
             self.files = self._feed.files

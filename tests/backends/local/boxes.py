@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -20,9 +21,7 @@ from tests.world import World
 
 IMAGE = "localhost/ours:1"
 # The plainest podman there is: it needs neither overlay file systems nor cgroups of its own.
-PODMAN = (
-    "podman --storage-driver vfs --cgroup-manager cgroupfs --runtime runc --root {0}/pod --runroot {0}/run"
-)
+PODMAN = "podman --storage-driver vfs --cgroup-manager cgroupfs --runtime runc --root {root} --runroot {run}"
 PROGRAMS = ("bash", "cat", "env", "sleep", "touch")
 
 
@@ -30,12 +29,19 @@ LIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096")
 
 
 @pytest.fixture(scope="session")
-def podman(tmp_path_factory: pytest.TempPathFactory) -> str:
+def short_folder() -> Iterator[Path]:
+    """A folder whose path is short: podman takes 50 characters for what it runs."""
+    with tempfile.TemporaryDirectory(prefix="pod-", dir="/tmp") as path:
+        yield Path(path)
+
+
+@pytest.fixture(scope="session")
+def podman(tmp_path_factory: pytest.TempPathFactory, short_folder: Path) -> str:
     """A podman with an image made of a few programs of this machine."""
     if not (shutil.which("podman") and shutil.which("runc")):
         pytest.skip("podman and runc are not installed")
     folder = tmp_path_factory.mktemp("podman")
-    command = PODMAN.format(folder)
+    command = PODMAN.format(root=folder / "pod", run=short_folder)
     (folder / "in-the-image").write_text("yes\n")
     files = {Path("/in-the-image"): folder / "in-the-image", **files_of(PROGRAMS)}
     told = make_image(command, "ours:1", files, folder / "image.tar")

@@ -38,6 +38,10 @@ class Still:
         self.experiment = self.workspace.child(Kind.EXPERIMENT, "e")
         self.children: list[subprocess.Popen[bytes]] = []
         self.create(self.workspace, WorkspaceSpec())
+        self.create_experiment()
+
+    def create_experiment(self) -> None:
+        """The experiment, unless it is there."""
         self.create(self.experiment, ExperimentSpec())
 
     def create(self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None) -> ResourceId:
@@ -144,6 +148,9 @@ class Stand:
 
     def wait(self) -> None:
         """There is nothing to wait for."""
+
+    def poll(self) -> None:
+        """It runs on."""
 
 
 @pytest.fixture

@@ -100,9 +100,10 @@ def test_forgetting_a_cluster_ends_what_waits_for_it_and_tells_what_runs(still: 
     elsewhere = still.job("e", cluster="other")
     still.schedule()
     still.fail(ended)
-    guids = deletion.forget(still.store, [cluster])
-    assert len(guids) == 1
-    assert still.state(running)["state"] == "queued"
+    with still.store.write() as db:
+        job_guids, cluster_guids = deletion.forget(db, [cluster])
+    assert (len(job_guids), len(cluster_guids)) == (0, 1)
+    assert still.state(running)["state"] == "terminating"
     assert still.state(running)["stop"] == "The cluster c was deleted"
     (error,) = json.loads(still.state(waiting)["errors"])
     assert (error["code"], still.state(waiting)["state"]) == ("ClusterNotFound", "failed")
@@ -115,7 +116,8 @@ def test_forgetting_gives_the_folders_of_what_is_gone(still: Still) -> None:
     still.cluster()
     job = still.job()
     guid = still.state(job)["guid"]
-    assert deletion.forget(still.store, [job]) == [guid]
+    with still.store.write() as db:
+        assert deletion.forget(db, [job]) == ([guid], [])
     assert counts(still) == {"resource": 3, "cluster": 1, "node": 2, "job": 0}
 
 
@@ -138,12 +140,10 @@ def test_asking_a_job_to_stop(still: Still) -> None:
     still.change("UPDATE job SET state = 'running' WHERE key = ?", begun.key)
     still.fail(ended)
     before = tuple(still.state(ended))
-    assert stopping.ask(still.store, begun.key) == [still.state(begun)["guid"]]
-    assert stopping.ask(still.store, assigned.key) == [still.state(assigned)["guid"]]
-    stopping.ask(still.store, waiting.key)
-    assert stopping.ask(still.store, ended.key) == []
+    keys = [job.key for job in (begun, assigned, waiting, ended)]
+    assert stopping.ask(still.store, keys) == [still.state(job)["guid"] for job in (begun, assigned)]
     states = [(still.state(job)["state"], still.state(job)["stop"]) for job in (begun, assigned)]
-    assert states == [("terminating", "terminate"), ("queued", "terminate")]
+    assert states == [("terminating", "terminate")] * 2
     assert still.state(waiting)["state"] == "failed"
     assert tuple(still.state(ended)) == before
 

@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import containers, mpiexec, open_mpi, programs
+from batchai_magics.backends.node import containers, mpi, open_mpi
 from batchai_magics.backends.node.containers import Box
-from batchai_magics.launch.plan import Containers, Image, Launcher, LogFile, Node, Output, Plan, Process
+from batchai_magics.launch.plan import (
+    Containers,
+    Image,
+    Launcher,
+    LogFile,
+    Meeting,
+    Node,
+    Output,
+    Plan,
+    Process,
+)
 
 IMAGE = Image("tf:1", "https://me.azurecr.io", shm_size="1g")
 
@@ -169,31 +179,38 @@ def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, m
     assert open_mpi.find() == str(tmp_path / "a" / "mpirun")
 
 
-# -- MPICH ---------------------------------------------------------------------
+# -- MPI -----------------------------------------------------------------------
 
 
-def test_mpiexec_fills_each_node_and_listens_on_loopback_alone() -> None:
-    made = plan("a", "b", "c")._replace(mpiexec="/bin/mpiexec", launcher=Launcher.MPI)
-    words = mpiexec.command(made, "/plan.json")
-    assert words[0] == "/bin/mpiexec"
-    assert words[words.index("-hosts") + 1] == "n0,n1"
-    assert words[words.index("-ppn") + 1] == "2"
-    assert words[words.index("-n") + 1] == "3"
-    assert words[words.index("-localhost") + 1] == "127.0.0.1"
-    assert words[-5:] == ["/venv/bin/python", "-I", "-S", programs.RANK, "/plan.json"]
-    assert "-pmi-port" not in words
+def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
+    monkeypatch.setattr(mpi.sys, "platform", "linux")
+    assert mpi.transport(plan("x"))["FI_PROVIDER"] == "shm"
+    boxed = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)))
+    assert mpi.transport(boxed)["FI_PROVIDER"] == "tcp"
+    assert mpi.transport(boxed)["FI_TCP_IFACE"].startswith("lo")
 
 
-def test_ranks_in_containers_speak_to_mpiexec_over_a_port() -> None:
-    boxed = plan("a")._replace(mpiexec="mpiexec", containers=Containers(Image("tf"), ("docker",)))
-    assert "-pmi-port" in mpiexec.command(boxed, "/plan.json")
+@pytest.mark.parametrize(
+    ("engine", "meeting"),
+    [
+        (("docker",), Meeting.PORT),
+        (("podman", "--remote"), Meeting.PORT),
+        (("/usr/bin/podman", "--root", "x"), Meeting.DESCRIPTOR),
+        (("apptainer",), Meeting.DESCRIPTOR),
+    ],
+)
+def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, meeting: Meeting) -> None:
+    asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=Launcher.MPI)
+    assert containers.boxed(asked, [Path("/home")]).meeting is meeting
 
 
-def test_the_mpiexec_beside_the_interpreter_goes_before_the_paths(tmp_path: Path, monkeypatch) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.setenv("PATH", str(elsewhere))
-    assert mpiexec.find(str(tmp_path / "python")) == ""
-    for folder in (elsewhere, tmp_path):
-        (folder / "mpiexec").touch(mode=0o755)
-        assert mpiexec.find(str(tmp_path / "python")) == str(folder / "mpiexec")
+def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_descriptor() -> None:
+    line = box("podman", is_rank=True).command("x")
+    assert "--preserve-fds=1 --env=PMI_FD=3" in line
+    assert line.endswith('3<&"$PMI_FD"')
+    assert "PMI_FD" not in box("podman").command("x") + box("docker", is_rank=True).command("x")
+
+
+def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> None:
+    assert mpi.noted(plan("mpirun -n 2 x", "mpirun -n 2 x")).notes == ("first", mpi.OWN_LAUNCHER)
+    assert mpi.noted(plan("python train.py")).notes == ("first",)

@@ -2,131 +2,135 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from batchai_magics.backends.node import outcome
 from batchai_magics.backends.node.outcome import (
     Outcome,
+    Trouble,
     failed_with,
+    not_run,
     of_preparation,
     of_ranks,
     stopped,
+    too_long,
+    unwritable,
 )
-from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process, Role
+from batchai_magics.backends.node.pmi import Abort
+from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role
 
 
-def plan(folder: Path, *roles: str, notes: tuple[str, ...] = ()) -> Plan:
+def plan(*roles: str, notes: tuple[str, ...] = ()) -> Plan:
     """A plan of processes on two nodes, every other one on the second."""
     return Plan(
         guid="g",
         nodes=tuple(Node(f"n{number}", "/", "/tmp", {}) for number in range(2)),
         processes=tuple(Process(rank, rank % 2, "x", Role(role)) for rank, role in enumerate(roles)),
-        output=Output(*(LogFile(str(folder / name)) for name in ("stdout.txt", "stderr.txt"))),
-        exits=str(folder),
+        output=Output(*(LogFile(f"/{name}") for name in ("stdout.txt", "stderr.txt"))),
+        exits="/exits",
         python="python",
         notes=notes,
     )
 
 
-def leave(folder: Path, rank: int, code: int, ended: float = 1.0) -> None:
-    body = {"rank": rank, "node": f"n{rank % 2}", "exit_code": code, "ended": ended}
-    (folder / str(rank)).write_text(json.dumps(body))
+def ended(rank: int, code: int, at: float = 1.0) -> ProcessExit:
+    return ProcessExit(rank, f"n{rank % 2}", code, at)
 
 
 def details(end: Outcome) -> dict[str, str]:
     return {item["name"]: item["value"] for item in end.errors[0].get("details", ())}
 
 
-def test_a_job_whose_ranks_all_end_well_succeeds(tmp_path: Path) -> None:
-    for rank in range(2):
-        leave(tmp_path, rank, 0)
-    end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank"), {0, 1}, launcher_code=0)
+def test_a_job_whose_ranks_all_end_well_succeeds() -> None:
+    end = of_ranks([ended(0, 0), ended(1, 0)], plan("rank", "rank"), {0, 1})
     assert (end.is_success, end.exit_code, [rank.rank for rank in end.ranks]) == (True, 0, [0, 1])
     assert end.sentence == "the job ended with exit code 0"
 
 
-def test_the_failure_that_came_first_decides(tmp_path: Path) -> None:
-    leave(tmp_path, 0, 3, ended=20.0)
-    leave(tmp_path, 1, 7, ended=10.0)
-    leave(tmp_path, 2, 0, ended=5.0)
-    end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank", "rank"), {0, 1, 2}, launcher_code=0)
+def test_the_failure_that_came_first_decides() -> None:
+    ends = [ended(0, 3, at=20.0), ended(1, 7, at=10.0), ended(2, 0, at=5.0)]
+    end = of_ranks(ends, plan("rank", "rank", "rank"), {0, 1, 2})
     assert (end.exit_code, end.errors[0]["code"]) == (7, "JobFailed")
     assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": "7"}
     assert [rank.rank for rank in end.ranks] == [1, 0, 2]
     assert end.sentence.startswith("the job ended with exit code 7 (JobFailed: ")
 
 
-def test_of_two_failures_at_one_moment_the_lower_rank_is_named(tmp_path: Path) -> None:
-    for rank in (0, 1):
-        leave(tmp_path, rank, rank + 3)
-    assert of_ranks(tmp_path, plan(tmp_path, "rank", "rank"), {0, 1}, launcher_code=0).exit_code == 3
+def test_of_two_failures_at_one_moment_the_lower_rank_is_named() -> None:
+    assert of_ranks([ended(0, 3), ended(1, 4)], plan("rank", "rank"), {0, 1}).exit_code == 3
 
 
-def test_what_is_not_as_asked_for_is_told_with_the_failure(tmp_path: Path) -> None:
-    leave(tmp_path, 0, 1)
-    end = of_ranks(tmp_path, plan(tmp_path, "rank", notes=("no image",)), {0}, launcher_code=0)
+def test_what_is_not_as_asked_for_is_told_with_the_failure() -> None:
+    end = of_ranks([ended(0, 1)], plan("rank", notes=("no image",)), {0})
     assert details(end)["note"] == "no image"
 
 
-def test_parameter_servers_do_not_decide(tmp_path: Path) -> None:
-    leave(tmp_path, 0, 0)
-    leave(tmp_path, 1, 143)
-    end = of_ranks(tmp_path, plan(tmp_path, "master", "ps"), {0}, launcher_code=0)
+def test_parameter_servers_do_not_decide() -> None:
+    end = of_ranks([ended(0, 0), ended(1, 143)], plan("master", "ps"), {0})
     assert (end.is_success, end.exit_code) == (True, 0)
 
 
 @pytest.mark.parametrize("role", ["master", "worker"])
-def test_all_others_do(tmp_path: Path, role: str) -> None:
-    leave(tmp_path, 0, 0)
-    leave(tmp_path, 1, 9)
-    end = of_ranks(tmp_path, plan(tmp_path, "ps", role), {0, 1}, launcher_code=0)
+def test_all_others_do(role: str) -> None:
+    end = of_ranks([ended(0, 0), ended(1, 9)], plan("ps", role), {0, 1})
     assert (end.is_success, end.exit_code) == (False, 9)
 
 
-def test_a_file_that_is_being_written_does_not_count(tmp_path: Path) -> None:
-    leave(tmp_path, 0, 0)
-    (tmp_path / "1.part").write_text("{")
-    end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank"), {0}, launcher_code=0)
-    assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [
-        (0, "n0", 0),
-        (1, "n1", None),
-    ]
-    assert details(end) == {"processes": "1"}
-
-
-def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure(tmp_path: Path) -> None:
-    """Rank 0 disappeared; rank 1 was told to end because of that."""
-    leave(tmp_path, 1, 143)
-    end = of_ranks(tmp_path, plan(tmp_path, "rank", "rank"), set(), launcher_code=0)
-    assert (end.exit_code, end.errors[0]["message"]) == (
-        255,
-        "Processes disappeared before the job was done",
-    )
+def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
+    """Rank 0 left no exit code; rank 1 was told to end because of that."""
+    end = of_ranks([ended(1, 143)], plan("rank", "rank"), set())
+    assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [(1, "n1", 143), (0, "n0", None)]
+    message = "Processes disappeared before the job was done"
+    assert (end.exit_code, end.errors[0]["message"]) == (255, message)
     assert details(end) == {"processes": "1,0"}
 
 
-@pytest.mark.parametrize(("launcher", "code"), [(-9, 137), (7, 7)])
-def test_a_launcher_that_failed_gives_the_job_its_code(tmp_path: Path, launcher: int, code: int) -> None:
-    end = of_ranks(tmp_path, plan(tmp_path, "rank"), set(), launcher_code=launcher)
-    assert end.exit_code == code
-    assert f"mpiexec) ended with code {launcher}" in end.errors[0]["message"]
+@pytest.mark.parametrize(("code", "expected"), [(42, 42), (300, 44), (0, 1), (256, 1)])
+def test_a_rank_that_aborts_fails_the_job_with_its_code(code: int, expected: int) -> None:
+    end = of_ranks([ended(0, 143)], plan("rank", "rank"), set(), Trouble(abort=Abort(1, code, "why")))
+    assert end.exit_code == expected
+    assert details(end) == {"failedRank": "1", "failedNode": "n1", "exitCode": str(expected)}
 
 
-def test_ranks_that_could_not_write_say_that_the_disk_is_full(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(outcome, "FULL_BYTES", 1 << 62)
-    end = of_ranks(tmp_path, plan(tmp_path, "rank"), set(), launcher_code=0)
+def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code() -> None:
+    ends = [ended(0, 143), ended(1, 0)]
+    end = of_ranks(ends, plan("rank", "rank"), {1}, Trouble(missed=(1,)))
+    assert not end.is_success
+    assert "Rank 1 ended without MPI_Finalize" in end.errors[0]["message"]
+
+
+def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first() -> None:
+    assert of_ranks([ended(0, 0), ended(1, 0)], plan("rank", "rank"), {0, 1}, Trouble(missed=(1,))).is_success
+
+
+FULL = OSError(28, "No space left on device")
+
+
+def test_output_that_could_not_be_kept_fails_the_job_with_its_reason() -> None:
+    end = of_ranks([], plan("rank"), set(), Trouble(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (None, "DiskFull")
     assert [rank.rank for rank in end.ranks] == [0]
+    assert unwritable(OSError(5, "Input/output error")).errors[0] == {
+        "code": "OutputLost",
+        "message": "The job's output could not be written: Input/output error",
+    }
 
 
-def test_a_rank_that_failed_by_itself_on_a_full_disk_is_still_named(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(outcome, "FULL_BYTES", 1 << 62)
-    leave(tmp_path, 0, 5)
-    end = of_ranks(tmp_path, plan(tmp_path, "rank"), {0}, launcher_code=0)
-    assert (end.exit_code, end.errors[0]["code"]) == (5, "JobFailed")
+def test_a_job_that_a_full_disk_lets_not_start_says_so() -> None:
+    assert not_run(FULL).errors[0]["code"] == "DiskFull"
+    assert not_run(OSError(2, "No such file")).errors[0]["code"] == "SupervisorFailed"
+
+
+@pytest.mark.parametrize(("code", "errors"), [(5, "JobFailed"), (0, "DiskFull")])
+def test_a_process_that_ended_by_itself_on_a_full_disk_has_its_exit_code(code: int, errors: str) -> None:
+    end = of_ranks([ended(0, code)], plan("rank"), {0}, Trouble(unwritable=FULL))
+    assert (end.exit_code, end.errors[0]["code"]) == (code, errors)
+
+
+def test_ranks_that_did_not_use_the_jobs_mpi_are_no_failure_and_no_silence() -> None:
+    end = Outcome(0).without_mpi(4)
+    assert end.is_success
+    assert end.warnings[0]["code"] == "MpiNotUsed"
+    assert "none of the 4 processes" in end.sentence
 
 
 def test_preparation_fails_with_the_first_nodes_code() -> None:
@@ -153,8 +157,16 @@ def test_a_failure_of_no_process_has_no_exit_code_and_keeps_its_details() -> Non
     assert end.sentence == "the job ended with exit code none (FailedStartingContainer: no image)"
 
 
-def test_a_stopped_job_still_tells_what_became_of_each_rank(tmp_path: Path) -> None:
-    leave(tmp_path, 1, 143)
-    end = stopped("terminate").with_ranks(tmp_path, plan(tmp_path, "rank", "rank"))
+def test_a_stopped_job_still_tells_what_became_of_each_rank() -> None:
+    end = stopped("terminate").with_ranks([ended(1, 143)], plan("rank", "rank"))
     assert [(rank.rank, rank.exit_code) for rank in end.ranks] == [(1, 143), (0, None)]
     assert end.exit_code is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(5.0, "5s"), (0.5, "0.5s"), (0.0, "0s"), (60.0, "1m"), (9030.0, "2h 30m 30s"), (604_800.0, "7d")],
+)
+def test_a_job_that_took_too_long_is_told_so_in_words(seconds: float, said: str) -> None:
+    end = too_long(Limits(wall_s=seconds))
+    assert end.errors[0]["message"] == f"The job ran longer than {said}"

@@ -183,3 +183,28 @@ def test_a_place_that_cannot_be_written_is_told(do, tree, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written: "):
         do(f"storage file download -s data -p a.txt --dest {tmp_path}/file/below --account-name acc")
+
+
+@pytest.mark.parametrize(
+    ("noun", "destination"),
+    [
+        ("file", "https://acc.file.core.windows.net/data"),
+        ("blob", "https://acc.blob.core.windows.net/blobs?sv=2018&sig=x"),
+        ("file", "data/sub"),
+        ("blob", "blobs/sub"),
+        ("blob", "https://acc.blob.core.windows.net/blobs/sub/"),
+    ],
+)
+def test_a_batch_goes_to_an_address_and_comes_from_it(do, tree, tmp_path, noun, destination):
+    account = "" if "://" in destination else "--account-name acc"
+    do(f"storage {noun} upload-batch -s {tree} -d {destination} {account}")
+    do(f"storage {noun} download-batch -s {destination} -d {tmp_path}/back {account}")
+    below = "sub/" if "sub" in destination else ""
+    assert read(tmp_path / "back") == {f"{below}{name}": text for name, text in TREE.items()}
+
+
+def test_a_missing_container_is_called_a_container(do, tree):
+    with pytest.raises(NotFoundError, match=r"\(ContainerNotFound\) The specified container"):
+        do(f"storage blob upload-batch -s {tree} -d nowhere")
+    with pytest.raises(UsageError, match="leads out of the container"):
+        do(f"storage blob upload-batch -s {tree} -d blobs --destination-path ../x")

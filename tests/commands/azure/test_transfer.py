@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from batchai_magics.backends.base import Copy, PlainTransfers, transfers
 from batchai_magics.commands.azure import selection, transfer
 from batchai_magics.commands.azure.bucket import Bucket
-from batchai_magics.commands.azure.transfer import Copy
 from batchai_magics.errors import StorageError
 from tests.patience import PATIENCE_S
 
@@ -17,13 +17,21 @@ BIG = b"0123456789"
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(transfer, "PIECE_BYTES", 4)
+    monkeypatch.setattr(transfers, "PIECE_BYTES", 4)
+
+
+class Elsewhere(PlainTransfers):
+    """A storage whose files are reached by its verbs alone."""
+
+    def __init__(self, storage):
+        for verb in ("show", "upload", "download", "read", "digest", "begin", "write", "finish"):
+            setattr(self, verb, getattr(storage, verb))
 
 
 @pytest.fixture
 def bucket(context):
     context.backend.storage.make("data")
-    return Bucket(context.backend.storage, "data")
+    return Bucket(Elsewhere(context.backend.storage), "data")
 
 
 @pytest.fixture
@@ -156,7 +164,7 @@ def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
 def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
     with pytest.raises(StorageError, match="leads out of"):
-        transfer.inside(tmp_path, path)
+        transfer.Folder(tmp_path).inside(path)
 
 
 def test_without_a_digest_what_is_too_short_is_still_noticed(stored, here, monkeypatch):
@@ -193,13 +201,20 @@ def test_a_file_that_changes_while_it_is_read_is_told(stored, here):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from batchai_magics.backends.base import Copy, transfers
+from batchai_magics.backends.local.folders import checked_copy
 from batchai_magics.backends.local.folders.shares import LocalStorage
 from batchai_magics.commands.azure import transfer
 from batchai_magics.commands.azure.bucket import Bucket
-transfer.PIECE_BYTES = 4096
-way, root, here = sys.argv[1:]
-bucket = Bucket(LocalStorage(Path(root)), "data")
-steps = getattr(transfer, way)(bucket, [transfer.Copy(Path(here), "big", 40_000)])
+transfers.PIECE_BYTES = checked_copy.PIECE_BYTES = 4096
+checked_copy.SMALL_BYTES = 0
+kind, way, root, here = sys.argv[1:]
+class Elsewhere(transfers.PlainTransfers):
+    def __getattr__(self, name):
+        return getattr(storage, name)
+storage = LocalStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
+bucket = Bucket(Elsewhere() if kind == "plain" else storage, "data")
+steps = getattr(transfer, way)(bucket, [Copy(Path(here), "big", 40_000)])
 for _ in range(3):
     next(steps)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -208,16 +223,20 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["upload", "download"])
-def test_a_transfer_that_was_killed_goes_on(bucket, here, context, way):
+@pytest.mark.parametrize("kind", ["plain", "local"])
+def test_a_transfer_that_was_killed_goes_on(bucket, here, context, kind, way):
+    storage = context.backend.storage
+    bucket = bucket if kind == "plain" else Bucket(storage, "data")
     data = os.urandom(40_000)
     if way == "upload":
         here.write_bytes(data)
     else:
-        bucket.storage.upload("data", {"big": data})
-    argv = [sys.executable, "-c", KILLED, way, context.backend.layout.home / "shares", here]
+        storage.upload("data", {"big": data})
+    argv = [sys.executable, "-c", KILLED, kind, way, context.backend.layout.home, here]
     assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
     assert here.exists() is (way == "upload")
     assert (bucket.find("big") is None) is (way == "upload")
     list(getattr(transfer, way)(bucket, [Copy(here, "big", 40_000)]))
-    assert bucket.storage.download("data", "big") == here.read_bytes() == data
+    assert storage.download("data", "big") == here.read_bytes() == data
+    assert [file.path for file in storage.list("data")] == ["big"]
     assert [path.name for path in here.parent.iterdir()] == ["got"]

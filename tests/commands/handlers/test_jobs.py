@@ -83,13 +83,15 @@ def test_wait_ends_with_the_exit_code_of_the_job(do, job_file):
     assert told[-1].exit_code == 7
 
 
-def test_a_terminated_job_has_no_exit_code(do, job_file):
+def test_a_job_that_was_ended_is_cancelled_and_not_failed(do, job_file):
     do(f"job create -n long -f {job_file('sleep 1000')}")
     do("job terminate -n long -y")
     told = parts(do, "job wait -n long")
-    assert told[-1].exit_code == 255
-    assert any("without an exit code" in line for line in said(told))
-    assert any("terminated by the user" in line for line in said(told))
+    assert told[-1] == Ended(143, 'the job "long" was cancelled')
+    assert any(line.startswith("Job was cancelled at") for line in said(told))
+    assert not any("failed" in line for line in said(told))
+    assert [row[6] for row in do("job list").table.rows] == ["cancelled"]
+    assert do("job show -n long").data["executionState"] == "failed"
 
 
 def test_a_file_is_streamed_while_it_is_written(do, job_file):
@@ -100,11 +102,28 @@ def test_a_file_is_streamed_while_it_is_written(do, job_file):
     assert told[-1] == Ended(0)
 
 
+def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
+    finished(do, f"job create -n hello -f {job_file('echo one; echo two')}")
+    (log,) = context.backend.layout.home.rglob("stdout.txt")
+    log.write_text("one\n")
+    told = parts(do, "job file stream -j hello -f stdout.txt")
+    assert said(told)[-1] == 'Warning: The file "stdout.txt" is not complete: 4 of its 8 bytes are missing.'
+
+
 def test_a_file_that_never_comes_is_told(do, job_file):
     do(f"job create -n hello -f {job_file('true')}")
     lines = said(parts(do, "job file stream -j hello -f model.bin"))
     assert lines[0] == 'The file "model.bin" not found. Waiting for the job to generate it.'
-    assert lines[-1] == 'The file "model.bin" not found for the completed job.'
+    assert lines[-2:] == [
+        'The file "model.bin" not found for the completed job.',
+        "There is: execution.log, stderr.txt, stdout.txt.",
+    ]
+
+
+@pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 7", 7)])
+def test_a_file_that_never_came_ends_as_the_job_did(do, job_file, command, code):
+    do(f"job create -n hello -f {job_file(command)}")
+    assert parts(do, "job file stream -j hello -f model.bin")[-1].exit_code == code
 
 
 def test_the_files_of_a_job_are_listed(do, job_file):

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
-from batchai_magics.commands.output.listed_files import Blob, SetupFile
+from batchai_magics.backends.base import FileKind, OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
+from batchai_magics.commands.output.columns import Blob, SetupFile
 from batchai_magics.commands.output.result import Result
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
@@ -117,31 +117,31 @@ def test_a_quota_tells_what_is_used_of_it(used, shown):
 
 @pytest.mark.parametrize("kind", [OutputFile, SetupFile])
 def test_a_file_tells_its_size_and_a_folder_has_none(kind):
-    assert row(kind("a.txt", False, 12))["Size"] == 12
-    assert row(kind("logs", True, 4096))["Size"] == ""
+    assert row(kind("a.txt", FileKind.FILE, 12))["Size"] == 12
+    assert row(kind("logs", FileKind.DIRECTORY, 4096))["Size"] == ""
 
 
 def test_a_file_of_a_job_tells_its_type_and_when_it_was_modified():
-    file = row(OutputFile("sub/a.txt", False, 12, MODIFIED))
+    file = row(OutputFile("sub/a.txt", FileKind.FILE, 12, MODIFIED))
     assert (file["Name"], file["Type"], file["Modified"]) == ("a.txt", "file", "2026-03-01T14:05:06+00:00")
-    assert row(OutputFile("logs", True, 0))["Type"] == "directory"
-    assert row(OutputFile("logs", True, 0))["Modified"] == " "
+    assert row(OutputFile("logs", FileKind.DIRECTORY, 0))["Type"] == "directory"
+    assert row(OutputFile("logs", FileKind.DIRECTORY, 0))["Modified"] == " "
 
 
 def test_a_file_of_a_setup_task_tells_whether_it_is_a_folder():
-    assert row(SetupFile("logs", True, 0))["Is directory"] == "yes"
-    assert row(SetupFile("a.txt", False, 0))["Is directory"] == "no"
+    assert row(SetupFile("logs", FileKind.DIRECTORY, 0))["Is directory"] == "yes"
+    assert row(SetupFile("a.txt", FileKind.FILE, 0))["Is directory"] == "no"
 
 
 def test_a_file_of_a_share_has_its_name_and_a_blob_its_path():
-    assert row(ShareFile("in/a.txt", False, 12, MODIFIED)) == {
+    assert row(ShareFile("in/a.txt", FileKind.FILE, 12, MODIFIED)) == {
         "Name": "a.txt",
         "Content Length": 12,
         "Type": "file",
         "Last Modified": "2026-03-01T14:05:06+00:00",
     }
-    assert row(ShareFile("in", True, 0, MODIFIED))["Type"] == "dir"
-    assert row(Blob("in/a.txt", False, 12, MODIFIED)) == {
+    assert row(ShareFile("in", FileKind.DIRECTORY, 0, MODIFIED))["Type"] == "dir"
+    assert row(Blob("in/a.txt", FileKind.FILE, 12, MODIFIED)) == {
         "Name": "in/a.txt",
         "Blob Type": "BlockBlob",
         "Length": 12,
@@ -188,10 +188,13 @@ def test_the_data_of_a_job_tell_when_it_ran_in_universal_time():
 
 
 def test_the_data_of_files_tell_no_size_of_a_folder():
-    assert Result(SetupFile("a.txt", False, 12)).data["size"] == 12
-    assert Result(SetupFile("logs", True, 12)).data["size"] is None
-    assert Result(OutputFile("logs", True, 12)).data["contentLength"] is None
-    assert Result(ShareFile("logs", True, 12, MODIFIED)).data["properties"]["contentLength"] is None
+    assert Result(SetupFile("a.txt", FileKind.FILE, 12)).data["size"] == 12
+    assert Result(SetupFile("logs", FileKind.DIRECTORY, 12)).data["size"] is None
+    assert Result(OutputFile("logs", FileKind.DIRECTORY, 12)).data["contentLength"] is None
+    assert (
+        Result(ShareFile("logs", FileKind.DIRECTORY, 12, MODIFIED)).data["properties"]["contentLength"]
+        is None
+    )
 
 
 def test_no_secret_is_among_the_data():

@@ -69,8 +69,26 @@ def test_a_wrong_option_is_answered_with_a_guess():
     )
 
 
-def test_options_are_not_abbreviated():
-    assert "unrecognized arguments: --na" in complaint("job show -n x --na y")
+def test_the_beginning_of_an_option_that_no_other_has_is_enough():
+    assert parsed("job file list --j x").job == "x"
+    assert parsed("job file list --job x --expi 5").expiry == 5
+    assert parsed("job create -n x --config=job.json").config_file == ["job.json"]
+
+
+def test_the_beginning_of_several_options_is_answered_with_them():
+    told = complaint("storage blob upload-batch -s here --dest there")
+    assert "ambiguous option: --dest could match --destination, --destination-path" in told
+
+
+@pytest.mark.parametrize("before", ["az batchai", "batchai", "batchai batchai"])
+def test_a_line_may_be_pasted_with_its_program(before):
+    assert parse(f"{before} job show -n x".split()) == parse(["job", "show", "-n", "x"])
+
+
+def test_a_line_of_az_may_be_about_something_else():
+    assert parse(["az", "group", "create", "-n", "g", "-l", "eastus"]).command.words == "group create"
+    assert "'vm' is not in the 'az' command group." in complaint("az vm list")
+    assert "Subgroups:" in parse(["az"])
 
 
 def test_a_missing_option_is_named():

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord, TotalRecord, frame, read_metrics
 from batchai_magics.metrics.formats.table import FORMATS
-from batchai_magics.metrics.reading.bulk import read_columns
-from batchai_magics.metrics.reading.bulk_scan import Scanner
+from batchai_magics.metrics.reading.bulk.reader import read_columns
+from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
 from tests.metrics.log_text import HEADER, run, step, total
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags

@@ -3,7 +3,8 @@ import random
 import pytest
 
 from batchai_magics.metrics import LossTrend, StepRecord
-from batchai_magics.metrics.runs.losses import loss_trend, mean_losses
+from batchai_magics.metrics.runs.series import mean_losses
+from batchai_magics.metrics.runs.summary import loss_trend
 
 
 def test_a_noisy_descent_is_falling():

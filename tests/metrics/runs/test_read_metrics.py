@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import LogMetrics, read_metrics
-from tests.metrics.log_text import run, step, total
+from batchai_magics.metrics import LogMetrics, Parser, read_metrics, summarize
+from tests.metrics.log_text import HEADER, run, step, total
 
 TEXT = run(ranks=2)
 
@@ -52,10 +52,10 @@ def test_json_tells_one_total_or_none():
     assert json.loads(read_metrics(b"").to_json())["total_images_per_sec"] is None
 
 
-@pytest.mark.parametrize("loss", ["nan", "inf", "-inf"])
-def test_json_of_numbers_that_are_not_finite_is_valid(loss):
+@pytest.mark.parametrize(("loss", "word"), [("nan", "NaN"), ("inf", "Infinity"), ("-inf", "-Infinity")])
+def test_json_of_numbers_that_are_not_finite_has_words_for_them(loss, word):
     (record,) = json.loads(read_metrics(step(10, loss=loss).encode()).to_json(indent=2))["records"]
-    assert record["loss"] is None
+    assert (record["loss"], record["top_1"]) == (word, None)
 
 
 def test_patterns_reach_the_parser():
@@ -79,3 +79,34 @@ def test_pandas_and_matplotlib_are_imported_only_when_needed():
         "sys.exit(any(name in sys.modules for name in ('pandas', 'matplotlib', 'numpy')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def big_log(ranks=(0, 1, None)):
+    """Steps of these ranks, with odd numbers among them; more than a megabyte."""
+    tags = ["" if rank is None else f"[1,{rank}]<stdout>:" for rank in ranks]
+    kinds = [("7.087", "", 50.0), ("nan", "\t0.125\t0.500", 51.0), ("inf", "\tnan\tnan", 1e12)]
+    steps = [step(10 * n, rate, loss, more) for n in range(3000) for loss, more, rate in [kinds[n % 3]]]
+    lines = "".join(f"{tag}{line}\n" for line in steps for tag in tags)
+    return (HEADER + lines + total(5.25) + "\n" + "noise\n" * 180_000).encode()
+
+
+@pytest.mark.parametrize("ranks", [(None,), (0, 1, 2), (None, 5)])
+def test_the_summary_of_columns_is_that_of_their_records(ranks):
+    metrics = read_metrics(big_log(ranks))
+    assert "records" not in vars(metrics)
+    assert repr(metrics.summary()) == repr(summarize(Parser().feed(big_log(ranks))))
+
+
+SMALL_LOGS = {"a header": HEADER, "another program's": '{"step": 1, "loss": 0.5}\n', "nothing": ""}
+
+
+@pytest.mark.parametrize("ranks", [(0, 1, None), (None,)])
+def test_the_json_of_columns_in_pieces_is_json_at_once(ranks):
+    metrics = read_metrics(big_log(ranks))
+    assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)
+
+
+@pytest.mark.parametrize("log", SMALL_LOGS.values(), ids=SMALL_LOGS)
+def test_json_in_pieces_is_json_at_once(log):
+    metrics = read_metrics(log.encode())
+    assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)

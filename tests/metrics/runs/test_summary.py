@@ -128,7 +128,7 @@ class TestSummary:
     def test_it_goes_into_json_and_html(self):
         result = dataclasses.replace(summary(run(ranks=2)), last_loss=float("nan"), model="<b>")
         told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
-        assert (told["last_loss"], told["rates"]) == (None, {"0": 100.0, "1": 101.0})
+        assert (told["last_loss"], told["rates"]) == ("NaN", {"0": 100.0, "1": 101.0})
         assert "&lt;b&gt;" in result._repr_html_()
 
 
@@ -184,6 +184,23 @@ class TestMeaning:
         nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
         assert summarize(found, nodes=nodes).per_node == {"node-0": 190, "node-1": 175}
         assert summarize(found).per_node is None
+
+    @pytest.mark.parametrize(
+        ("log", "per_node"),
+        [
+            ("total images/sec: 400.00\n", {"node-0": 200, "node-1": 200}),
+            (tagged({0: 100}) + "total images/sec: 370.00\n", {"node-0": 190, "node-1": 180}),
+            (tagged({0: 100}), {"node-0": 200, "node-1": 200}),
+            (
+                tagged({0: 100, 1: 90, 2: 95, 3: 80}) + "total images/sec: 999.00\n",
+                {"node-0": 190, "node-1": 175},
+            ),
+            (tagged({0: 100}, header=""), {"node-0": 100}),
+        ],
+    )
+    def test_ranks_that_tell_no_rate_share_in_the_total_that_another_tells(self, log, per_node):
+        nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
+        assert summarize(records(log), nodes=nodes).per_node == pytest.approx(per_node)
 
     def test_all_stragglers_are_named_the_slowest_first(self):
         result = summary(tagged({0: 100, 1: 80, 2: 101, 3: 60, 4: 99}))

@@ -7,9 +7,11 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from batchai_magics import widgets
+from batchai_magics.backends.base import Capabilities, Pace, Watcher
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.boards import showing as boards
 from batchai_magics.widgets.boards.board import LiveBoard
+from batchai_magics.widgets.boards.cluster_feed import NODES_S, ClusterSource
 from batchai_magics.widgets.boards.jobs_feed import JobsFeed, JobsSource
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.budget import Budget
@@ -18,7 +20,7 @@ from batchai_magics.widgets.core.publisher import Publisher
 from tests.patience import PATIENCE_S
 from tests.threads import ended, ours
 from tests.widgets.core.test_publisher import Clock, asking_page, turns
-from tests.widgets.place import EXPERIMENT, JOB, ExecutionState, NodeState, Place
+from tests.widgets.place import CLUSTER, EXPERIMENT, JOB, ExecutionState, NodeState, Place
 from tests.widgets.scripted import step_line
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -46,6 +48,14 @@ def clock():
 @pytest.fixture
 def publisher(clock):
     return Publisher(clock=clock, budget=Budget(clock))
+
+
+def cluster_source(place, clock):
+    return ClusterSource(place, CLUSTER, clock=clock)
+
+
+def jobs_source(place, clock):
+    return JobsSource(place, EXPERIMENT, clock=clock)
 
 
 def subject(place, kind):
@@ -206,7 +216,7 @@ def test_a_view_that_is_to_be_a_widget_stays_one(publisher, clock, place, page):
 def test_a_deleted_cluster_ends_its_view_and_says_so(publisher, clock, place, page):
     shown = opened(publisher, place, page, "cluster")
     place.jobs.clear()
-    place.nodes = lambda id: place.show(JOB)
+    place.show = lambda id: place.job(JOB)
     turns(publisher, clock, 2)
     assert shown.is_frozen
     assert shown.feed.problem == "The cluster was deleted."
@@ -221,6 +231,45 @@ def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
         feed.take(event)
     assert feed.facts()["total"] == 260
     assert [row["name"] for row in feed.rows()][::199] == ["job-259", "job-60"]
+
+
+@pytest.mark.parametrize("make", [cluster_source, jobs_source])
+def test_a_board_asks_no_more_often_than_the_backend_wants(place, clock, make):
+    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
+    source = make(place, clock)
+    first, looks = source.poll(), place.looks
+    place.run("another")
+    place.states.append(NodeState.LEAVING)
+    clock.now += 9.9
+    assert (bool(first), source.poll(), place.looks) == (True, [], looks)
+    clock.now += 0.2
+    assert source.poll()
+
+
+def test_a_board_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
+    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
+    source = cluster_source(place, clock)
+    watcher = Watcher(place, [CLUSTER], clock=clock)
+    watcher.look()
+    looks = place.looks
+    assert source.poll()
+    assert place.looks == looks
+
+
+def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place, clock):
+    asked = []
+    place.nodes = lambda id: asked.append(id) or Place.nodes(place, id)
+    source = cluster_source(place, clock)
+    for _ in range(3):
+        clock.now += 1
+        source.poll()
+    assert len(asked) == 1
+    place.states.append(NodeState.LEAVING)
+    clock.now += 1
+    assert [len(seen.nodes) for seen in source.poll()] == [5]
+    place.states[0], place.states[2] = place.states[2], place.states[0]  # the counts stay as they were
+    clock.now += NODES_S
+    assert source.poll()[0].nodes[0].state is NodeState.IDLE
 
 
 def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, monkeypatch):

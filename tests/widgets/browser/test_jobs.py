@@ -74,6 +74,9 @@ def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eigh
     lab.page.get_by_text("copied", exact=True).wait_for()
     copied = lab.page.evaluate("() => navigator.clipboard.readText()")
     lab.restart_kernel()
+    lab.page.get_by_text("Run the cell to see the job again.").wait_for()
+    for name in ("Cancel job", "Detach"):
+        assert lab.page.get_by_role("button", name=name).is_disabled()
     until(lambda: not psutil.pid_exists(process))
     lab.write(1, copied)
     for index in (0, 1):
@@ -132,7 +135,7 @@ def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_worl
     assert "nterrupt" in note.inner_text()  # what to press
     job.waits_for(job.log.stat().st_size)
     os.close(os.open(pipe, os.O_WRONLY))
-    page.locator(".ba-badge", has_text="failed").wait_for()
+    page.locator(".ba-badge", has_text="cancelled").wait_for()
     note.wait_for(state="detached")
     page.get_by_role("tab", name="stdout", exact=True).click()
     assert missing(page, job.log) == {}

@@ -6,7 +6,7 @@ from batchai_magics import widgets
 from batchai_magics.errors import BatchAIError, NotFoundError, UsageError
 from batchai_magics.follow import Follower, StateChanged
 from batchai_magics.jobs.handle import Job
-from batchai_magics.widgets.core import display, frontend
+from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.feed import Watch
@@ -33,8 +33,8 @@ class Page:
         self.messages = []
         monkeypatch.setattr(display, "show", self.show)
         monkeypatch.setattr(display, "update", self.update)
-        monkeypatch.setattr(frontend, "script", lambda: "export default {}")
-        monkeypatch.setattr(frontend, "style", lambda: "")
+        monkeypatch.setattr(pages, "script", lambda: "export default {}")
+        monkeypatch.setattr(pages, "style", lambda: "")
 
     def show(self, data, display_id):
         self.shown[display_id] = dict(data)
@@ -87,8 +87,8 @@ def live(publisher, backend, page, clock):
 def asking_page(monkeypatch):
     """A page that has asked for the cell, whatever the view's bundle is."""
     made = Page(monkeypatch)
-    monkeypatch.setattr(frontend, "script", lambda *name: "export default {}")
-    monkeypatch.setattr(frontend, "style", lambda *name: "")
+    monkeypatch.setattr(pages, "script", lambda *name: "export default {}")
+    monkeypatch.setattr(pages, "style", lambda *name: "")
     monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
     return made
 
@@ -246,7 +246,7 @@ def test_a_page_can_read_any_bytes_and_cancel(publisher, backend, page, clock):
     assert replies["a"][1] == [b"3456"]
     assert (replies["b"][0]["offset"], replies["b"][1]) == (8, [b"89"])
     assert backend.job.state is ExecutionState.FAILED
-    assert showing.view.facts["state"] == "failed"
+    assert showing.view.facts["state"] == "cancelled"
 
 
 def test_an_ended_job_without_a_page_is_frozen_without_widget_view(publisher, backend, page, clock):

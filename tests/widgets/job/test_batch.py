@@ -152,7 +152,7 @@ def test_the_head_says_what_failed_first():
     feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
     facts = facts_of(feed)
     assert facts["state"] == "failed"
-    assert facts["first_failure"] == {"rank": 2, "node": "node-1", "exit_code": 1}
+    assert facts["first_failure"] == {"rank": 2, "node": "node-1", "exit_code": 1, "meaning": ""}
     assert facts["ended"] - facts["started"] == 34_000
 
 

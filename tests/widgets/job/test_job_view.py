@@ -124,10 +124,12 @@ def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
 def test_files_are_listed_and_looked_into(lab, job_cell):
     figure = "import base64; backend.write(base64.b64decode('{}'), file='loss.png')"
     pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel))
-    run_all(lab, 4)
+    pipe = "import os; os.mkfifo(backend.folder / 'wait')"
+    lab.open("files", job_cell, SHOW, RANKS, figure.format(pixel), pipe)
+    run_all(lab, 5)
     page = lab.page
     page.get_by_role("tab", name="Files").click()
+    assert not page.get_by_role("treeitem", name="wait (pipe)").get_by_role("button").count()
     page.get_by_role("treeitem", name="loss.png").get_by_role("button").click()
     page.get_by_role("img", name="loss.png").wait_for()
     page.get_by_role("treeitem", name="stdout.txt").get_by_role("button").click()

@@ -49,7 +49,7 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     lab.page.get_by_role("button", name="Cancel job").click()
     lab.page.get_by_role("button", name="Yes, cancel it").click()
-    lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'failed'")
+    lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
 
 
 def test_a_page_that_is_opened_again_gets_everything_again(lab, job_cell):
@@ -155,4 +155,20 @@ def test_a_real_job_is_seen_live_and_leaves_its_card(lab, tmp_path):
     card, chart = (output["data"] for output in lab.save()["cells"][1]["outputs"])
     assert "[succeeded] real" in "".join(card["text/plain"])
     assert "406.0" in "".join(chart["text/plain"])
+    assert lab.errors == []
+
+
+def test_an_ended_job_is_run_again_by_its_button_and_seen_below(lab):
+    cell = "%%batchai_job again\nprint('hello')"
+    lab.open("again", "%load_ext batchai_magics", cell, cell, "[job.name for job in %batchai job list]")
+    lab.run(0)
+    lab.run(1)
+    page = lab.page
+    page.locator(".ba-badge", has_text="succeeded").first.wait_for()
+    lab.run(2)  # unchanged: it shows its job again
+    button = page.get_by_role("button", name="Run again")
+    button.last.click()
+    page.locator(".ba-next .ba-name", has_text="again-2").wait_for()
+    page.locator(".ba-next .ba-badge", has_text="succeeded").wait_for()
+    page.locator(".ba-next .ba-log", has_text="hello").wait_for()
     assert lab.errors == []

@@ -5,11 +5,12 @@ from batchai_magics.widgets.job.rank_lines import (
     MOST_BYTES,
     PAGE_BYTES,
     PIECE_BYTES,
+    RankPage,
     is_of,
     lines_of,
+    ranks_between,
     tail_page,
 )
-from batchai_magics.widgets.job.rank_tags import ranks_between
 from batchai_magics.widgets.job.tail import Tail
 
 LINE = 10
@@ -104,3 +105,92 @@ def test_who_wrote_what_is_told_by_the_byte():
     pairs = array("i", ranks_between(spans, 5, 40))
     assert list(pairs) == [0, 1, 15, -1, 20, 0, 25, -1]
     assert ranks_between((), 0, 10) == b""
+
+
+def log_of(data, *spans, size=None):
+    """A log of these bytes, as a function of offset and limit. Who reads nothing reads it at its start."""
+
+    def read(offset, limit):
+        assert limit or not offset
+        part = data[offset : offset + limit]
+        return Chunk(part, offset, len(data) if size is None else size, False, spans)
+
+    return read
+
+
+def test_the_size_is_that_of_the_file():
+    read = log_of(b"a\n", Span(0, 2, 0))
+    assert lines_of(read, 0, -1, is_backward=True).size == 2
+    assert tail_page(read).size == 2
+
+
+def test_an_empty_file_has_an_empty_page():
+    assert tail_page(log_of(b"")) == RankPage(0, 0, 0)
+    assert tail_page(log_of(b"", size=5)) == RankPage(0, 0, 5)  # it was cut since
+
+
+def test_the_first_lines_of_a_rank_are_read_on_from_the_start():
+    page = lines_of(shared(9, 3), 1, 0, is_backward=False)
+    assert (page.starts, page.start, page.end) == ([10, 40, 70], 0, 90)
+
+
+def test_pages_that_are_read_on_meet_and_hold_every_line():
+    read, seen, at = shared(120_000, 16), [], 0
+    while at < 1_200_000:
+        page = lines_of(read, 2, at, is_backward=False)
+        assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
+        seen, at = seen + page.starts, page.end
+    assert seen == [i * LINE for i in range(120_000) if i % 16 == 2]
+
+
+def test_lines_that_are_read_back_are_in_the_order_of_the_file():
+    page = lines_of(shared(120_000, 16), 2, -1, is_backward=True)
+    assert page.starts == sorted(page.starts)
+    assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
+
+
+def test_a_page_that_is_full_to_the_byte_is_full():
+    data = b"x" * (PAGE_BYTES - 1) + b"\n" + b"y" * PIECE_BYTES + b"\n"
+    read = log_of(data, Span(0, PAGE_BYTES, 0), Span(PAGE_BYTES, len(data), 1))
+    assert lines_of(read, 0, 0, is_backward=False).end == PAGE_BYTES
+
+
+def test_no_more_than_so_much_is_looked_through():
+    line = b"x" * (PIECE_BYTES - 1) + b"\n"
+    read = log_of(line * (MOST_BYTES // PIECE_BYTES + 2), Span(0, 1 << 30, 1))
+    assert lines_of(read, 0, 0, is_backward=False).end == MOST_BYTES
+
+
+def test_a_line_longer_than_a_piece_is_read_in_parts():
+    data = b"x" * (PIECE_BYTES + 5) + b"\nend"
+    read = log_of(data, Span(0, len(data), 0))
+    assert lines_of(read, 0, 0, is_backward=False).end == PIECE_BYTES
+    page = lines_of(read, 0, PIECE_BYTES, is_backward=False)
+    assert (page.data, page.end) == (b"xxxxx\nend\n", len(data))
+    long = b"x" * (2 * PIECE_BYTES) + b"\n"
+    back = lines_of(log_of(long, Span(0, len(long), 0)), 0, -1, is_backward=True)
+    assert (back.end, back.start) == (len(long), len(long) - PIECE_BYTES)
+
+
+def test_a_file_of_one_byte_is_read_back():
+    assert lines_of(log_of(b"a", Span(0, 1, 0)), 0, -1, is_backward=True).data == b"a\n"
+
+
+def test_reading_back_from_the_start_reads_nothing():
+    def read(offset, limit):
+        assert not limit
+        return Chunk(b"", offset, 4, False)
+
+    assert lines_of(read, 0, 0, is_backward=True) == RankPage(0, 0, 4)
+
+
+def test_a_span_that_ends_where_another_begins_gives_no_empty_line():
+    page = lines_of(log_of(b"ab\n", Span(0, 0, 0), Span(0, 3, 0)), 0, -1, is_backward=True)
+    assert (page.data, page.starts) == (b"ab\n", [0])
+
+
+def test_writers_before_and_behind_what_is_asked_for_are_passed():
+    spans = (Span(0, 5, 3), Span(5, 10, 1), Span(10, 15, 0), Span(15, 20, 1))
+    assert list(array("i", ranks_between(spans, 5, 15))) == [0, 1, 5, 0]
+    assert list(array("i", ranks_between(spans, 0, 20))) == [0, 3, 5, 1, 10, 0, 15, 1]
+    assert list(array("i", ranks_between((Span(2, 4, 0),), 0, 4))) == [0, -1, 2, 0]

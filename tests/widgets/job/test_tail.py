@@ -1,3 +1,7 @@
+from array import array
+
+import pytest
+
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.widgets.job.tail import Tail
 
@@ -79,3 +83,88 @@ def test_the_lines_of_one_rank_are_told_apart():
     tail.add(Chunk(b"a\nb\nc\n", 0, 6, False, spans))
     assert tail.lines(5, rank=0) == ("a", "c", "")
     assert tail.lines(5) == ("a", "b", "c", "")
+
+
+def shared_tail(*pieces, kept_bytes=1 << 18):
+    """A tail of pieces that each were written by one rank."""
+    tail = Tail(kept_bytes)
+    for rank, text in pieces:
+        data, at = text.encode(), tail.end
+        tail.add(Chunk(data, at, at + len(data), False, (Span(at, at + len(data), rank),)))
+    return tail
+
+
+def test_nothing_is_known_before_the_first_byte():
+    tail = Tail()
+    assert (tail.start, tail.end, tail.size, tail.generation, tail.lines(3)) == (0, 0, 0, 0, ())
+
+
+def test_each_time_that_a_file_is_cut_is_counted():
+    tail = tail_of("old\n")
+    for _ in range(2):
+        tail.add(Chunk(b"", 0, 0, False), is_restarted=True)
+    assert (tail.generation, tail.size) == (2, 0)
+
+
+def test_a_second_writer_is_seen_whenever_it_comes():
+    assert not shared_tail((0, "a\n"), (0, "b\n")).is_shared
+    assert shared_tail((0, "a\n"), (0, "b\n"), (1, "c\n")).is_shared
+
+
+def test_a_piece_has_its_writers_where_there_are_several():
+    tail = shared_tail((0, "one\n"), (1, "two\n"))
+    assert list(array("i", tail.ranks(tail.piece(4, 100, line=1)))) == [0, 1]
+    assert list(array("i", tail.ranks(tail.piece(0, 100, line=0)))) == [0, 0, 4, 1]
+    alone = shared_tail((0, "one\n"))
+    assert alone.ranks(alone.piece(0, 100, line=0)) == b""
+
+
+def test_what_was_forgotten_is_no_line_of_a_rank():
+    tail = shared_tail(*((n % 2, f"line {n:02}\n") for n in range(20)), kept_bytes=60)
+    assert tail.lines(2, rank=0) == ("line 16", "line 18", "")
+    assert tail.lines(100, rank=1)[-3:] == ("line 17", "line 19", "")
+    assert not [line for line in tail.lines(100, rank=0) if line and not line.startswith("line ")]
+
+
+def test_the_first_line_that_is_kept_is_whole():
+    tail = tail_of(*(f"line {n:02}\n" for n in range(20)), kept_bytes=61)
+    assert tail.start % 8
+    assert tail.lines(100)[0] == f"line {tail.start // 8 + 1:02}"
+
+
+def test_so_many_lines_and_what_follows_the_last_newline():
+    tail = tail_of("a\nb\nc\nd")
+    assert tail.lines(2) == ("b", "c", "d")
+    assert tail.lines(1) == ("c", "d")
+
+
+def test_what_is_no_text_is_shown_by_a_mark():
+    tail = Tail()
+    tail.add(Chunk(b"\xff\n", 0, 2, False))
+    assert tail.lines(1) == ("\N{REPLACEMENT CHARACTER}", "")
+
+
+def test_a_quarter_more_than_is_kept_is_cut_away_at_once():
+    assert tail_of("\n" * 100, "\n" * 24, kept_bytes=100).start == 0
+    tail = tail_of("\n" * 100, "\n" * 25, kept_bytes=100)
+    assert (tail.start, tail.start_line, tail.end) == (25, 25, 125)
+    assert tail_of("\n" * 20, "\n" * 4, kept_bytes=18).start == 6
+
+
+def test_a_writers_bytes_are_kept_as_long_as_one_of_them_is():
+    tail = Tail(8)
+    spans = (Span(0, 4, 0), Span(4, 12, 1))
+    tail.add(Chunk(b"aaa\nbbb\nccc\n", 0, 12, False, spans))
+    assert (tail.start, list(tail._spans)) == (4, [Span(4, 12, 1)])
+
+
+@pytest.mark.parametrize(("offset", "start"), [(0, 0), (1, 2), (2, 2), (3, 4), (4, 4)])
+def test_a_line_starts_behind_a_newline(offset, start):
+    assert tail_of("a\nb\nc")._line_start(offset) == start
+
+
+def test_a_newline_that_comes_first_ends_a_line():
+    assert tail_of("\n\nc")._line_start(1) == 1
+    cut = Tail()
+    cut.add(Chunk(b"\nb\n", 10, 13, False))
+    assert (cut._line_start(10), cut._line_start(12)) == (11, 13)

@@ -29,6 +29,14 @@ class Layout:
         """The folder of a blob container."""
         return self.home / "containers" / account / name
 
+    def unfinished(self, kind: str) -> Path:
+        """Uploads to the shares or containers that are not whole yet, below their names."""
+        return self.home / "unfinished" / kind
+
+    def of_account(self, account: str) -> tuple[Path, Path]:
+        """The folders of all shares, and of all containers, of a storage account."""
+        return self.home / "shares" / account, self.home / "containers" / account
+
     def file_server(self, id: ResourceId) -> Path:
         """The folder that a file server exports."""
         return self.home / "fileservers" / id.group.lower() / id.workspace.lower() / id.name.lower()
@@ -96,6 +104,11 @@ class JobLayout:
         return self.root / "shared"
 
     @property
+    def unmounted(self) -> Path:
+        """Its logs, where they are to be on no share; only there then."""
+        return self.root / "unmounted"
+
+    @property
     def host_file(self) -> Path:
         """`$AZ_BATCHAI_MPI_HOST_FILE`."""
         return self.root / "hosts"
@@ -121,6 +134,21 @@ class JobLayout:
         return self.root / "exits"
 
     @property
+    def made(self) -> Path:
+        """What the job was when it was made, and what it stands on."""
+        return self.root / "job.json"
+
+    @property
+    def supervisor(self) -> Path:
+        """Who watches over the run."""
+        return self.root / "supervisor"
+
+    @property
+    def end(self) -> Path:
+        """How the run ended; only there once it has."""
+        return self.root / "end.json"
+
+    @property
     def supervisor_log(self) -> Path:
         """What the supervisor itself had to say; empty when all is well."""
         return self.root / "supervisor.log"
@@ -132,3 +160,13 @@ class JobLayout:
     def times(self, stream: str) -> Path:
         """When which bytes of `stdout` or `stderr` were written."""
         return self.root / f"{stream}.times"
+
+    @property
+    def seals(self) -> Path:
+        """What its logs were when its processes had ended."""
+        return self.root / "logs.json"
+
+    @property
+    def hidden(self) -> Path:
+        """Which bytes of each log are a secret's; only there when the job has secrets."""
+        return self.root / "hidden"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.planning import mount_commands
@@ -25,6 +26,10 @@ DEFAULT_SHARE = "batchaishare"
 DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
 DEFAULT_CONTAINER = "batchaicontainer"
 CONTAINER_MOUNT = "autobfs"
+
+# A folder of a node's own: relative, or below one of these. What it is called there is `rest`.
+_FOLDERS = r"AZ_BATCHAI_(?:(?:JOB_)?MOUNT_ROOT|(?:SHARED_)?JOB_TEMP|JOB_TEMP_DIR)"
+_NODES_OWN = re.compile(rf"(?:\$(?:{_FOLDERS}|\{{{_FOLDERS}\}})(?:/+|$))?(?P<rest>[^$/][^$]*)?")
 
 
 def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
@@ -62,9 +67,9 @@ def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path
 def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
     """Makes the links below `root`, and the folders they lead to."""
     for relative, target in with_default(layout, volumes).items():
-        target.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(target)
         path = root / relative
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(path.parent)
         if not path.is_symlink():
             path.symlink_to(target, target_is_directory=True)
 
@@ -77,13 +82,38 @@ def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
     assert task, "only clusters with a setup task get here"
     roots = {"AZ_BATCHAI_MOUNT_ROOT": with_default(layout, setup.mount_volumes)}
     path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
-    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path)
+    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path, what=ClusterSpec.what)
     return base / (task.std_out_err_path_suffix or "")
 
 
-def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> Path:
-    """The folder behind the job's stdOutErrPathPrefix; a SpecError when it is on no mount."""
-    return resolve(layout, spec.std_out_err_path_prefix, _targets_by_root(layout, spec, cluster))
+def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec, guid: str) -> Path:
+    """The folder behind the job's stdOutErrPathPrefix.
+
+    One that is on no mount was on a node of the service, and gone with it: it is among the job's own files. A
+    SpecError for a path that only somebody's mount command, or nobody, knows.
+    """
+    path = spec.std_out_err_path_prefix
+    try:
+        return resolve(layout, path, _targets_by_root(layout, spec, cluster))
+    except SpecError:
+        match = _NODES_OWN.fullmatch(path)
+        rest = (match["rest"] or "") if match else ".."
+        if ".." in Path(rest).parts or _is_on_command(path, spec, cluster):
+            raise
+        return layout.job(guid).unmounted / rest
+
+
+def _is_on_command(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
+    """Whether the path is below what a mount command mounts."""
+    setup = cluster.node_setup.mount_volumes if cluster.node_setup else None
+    volumes = {"AZ_BATCHAI_MOUNT_ROOT": setup, "AZ_BATCHAI_JOB_MOUNT_ROOT": spec.mount_volumes}
+    mounted = (
+        f"{sign}/{mount.path.strip('/')}/"
+        for variable, of_root in volumes.items()
+        for mount in mount_commands(of_root)
+        for sign in _spellings(variable)
+    )
+    return any(f"{path}/".startswith(place) for place in mounted)
 
 
 def output_folder(
@@ -102,8 +132,16 @@ def output_folder(
     return Path(output.path_below(str(base), segment))
 
 
-def _targets_by_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dict[str, dict[str, Path]]:
-    volumes = cluster.node_setup.mount_volumes if cluster.node_setup else None
+def used_by(layout: Layout, spec: JobSpec, cluster: ClusterSpec | None) -> list[Path]:
+    """The folders that are mounted for a job: by its description, and by that of its cluster."""
+    roots = _targets_by_root(layout, spec, cluster).values()
+    return [folder for mounted in roots for folder in mounted.values()]
+
+
+def _targets_by_root(
+    layout: Layout, spec: JobSpec, cluster: ClusterSpec | None
+) -> dict[str, dict[str, Path]]:
+    volumes = cluster.node_setup.mount_volumes if cluster and cluster.node_setup else None
     return {
         "AZ_BATCHAI_MOUNT_ROOT": with_default(layout, volumes),
         "AZ_BATCHAI_JOB_MOUNT_ROOT": with_default(layout, spec.mount_volumes),
@@ -116,17 +154,22 @@ def resolve(
     roots: dict[str, dict[str, Path]],
     *,
     field: str = "properties.stdOutErrPathPrefix",
+    what: str = JobSpec.what,
 ) -> Path:
     """The folder that a path such as `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs` names. `roots` has its targets."""
     for variable, mounted in roots.items():
-        for spelling in ("$" + variable, "${" + variable + "}"):
+        for spelling in _spellings(variable):
             if path.startswith(spelling + "/"):
-                return _below(path.removeprefix(spelling + "/"), mounted, field)
+                return _below(path.removeprefix(spelling + "/"), mounted, field, what)
     fix = "begin it with $AZ_BATCHAI_MOUNT_ROOT/ or $AZ_BATCHAI_JOB_MOUNT_ROOT/ and a mounted path"
-    raise SpecError([Problem(field, f"{path!r} is on no mount", fix)])
+    raise SpecError([Problem(field, f"{path!r} is on no mount", fix)], what=what)
 
 
-def _below(rest: str, mounted: dict[str, Path], field: str) -> Path:
+def _spellings(variable: str) -> tuple[str, str]:
+    return "$" + variable, "${" + variable + "}"
+
+
+def _below(rest: str, mounted: dict[str, Path], field: str, what: str) -> Path:
     for relative, target in mounted.items():
         if rest == relative or rest.startswith(relative.rstrip("/") + "/"):
             inner = rest[len(relative) :].strip("/")
@@ -135,7 +178,7 @@ def _below(rest: str, mounted: dict[str, Path], field: str) -> Path:
             return target / inner
     fix = f"mounted are: {', '.join(sorted(mounted)) or 'none'}"
     text = f"{rest!r} is on no share, container or file server"
-    raise SpecError([Problem(field, text, fix)])
+    raise SpecError([Problem(field, text, fix)], what=what)
 
 
 def _account(share: AzureFileShare) -> str:

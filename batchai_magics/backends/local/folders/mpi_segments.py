@@ -1,4 +1,4 @@
-"""What MPICH leaves in the machine's shared memory when its ranks are killed: it fills up, job by job."""
+"""What MPICH's ranks leave in the machine's shared memory when they are killed: it fills up, job by job."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import time
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
-_SEGMENT = re.compile(rb"/dev/shm/(mpich_shm_\w+)")
+PROCESSES = Path("/proc")
+_ALL_USERS = ["0", "0", str(2**32 - 1)]
 SETTLE_S = 0.1  # between two looks: who makes a segment has it mapped by then
+_NAME = r"mpich_shm_\w+|([0-9]+):[0-9]+:[0-9]+"  # of MPICH, and of libfabric: process, domain, endpoint
+_IN_MAPS = re.compile(rf"/dev/shm/({_NAME})(?: |$)".encode(), re.MULTILINE)
 
 
 def sweep() -> None:
-    """Deletes the segments of this user that no process has any more."""
+    """Deletes the segments of this user that no process has any more, if that can be told."""
     left = _unused()
     if left:
         time.sleep(SETTLE_S)
@@ -24,8 +27,10 @@ def sweep() -> None:
 
 
 def _unused() -> set[str]:
-    own = {path.name for path in FOLDER.glob("mpich_shm_*") if _is_own(path)}
-    return own - _used() if own else own
+    found = FOLDER.iterdir() if FOLDER.is_dir() else ()
+    own = {path.name for path in found if re.fullmatch(_NAME, path.name) and _is_own(path)}
+    left = {name for name in own if not _is_of_a_living_process(name)}
+    return left - used if left and (used := _used()) is not None else set()
 
 
 def _is_own(path: Path) -> bool:
@@ -34,9 +39,29 @@ def _is_own(path: Path) -> bool:
     return False
 
 
-def _used() -> set[str]:
+def _is_of_a_living_process(name: str) -> bool:
+    """Whether a segment of libfabric names a process that is there: others open it when they first talk."""
+    process = name.partition(":")[0]
+    return process.isdecimal() and (PROCESSES / process).exists()
+
+
+def _used() -> set[str] | None:
+    """What processes have mapped; None where this user's cannot be asked: from a namespace below."""
     names: set[str] = set()
-    for maps in Path("/proc").glob("[0-9]*/maps"):
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is somebody else's and has none of ours
-            names |= {name.decode() for name in _SEGMENT.findall(maps.read_bytes())}
+    is_below = _is_below()
+    for folder in PROCESSES.glob("[0-9]*"):
+        try:
+            names |= {found[0].decode() for found in _IN_MAPS.findall((folder / "maps").read_bytes())}
+        except PermissionError:
+            if is_below and _is_own(folder):
+                return None
+        except OSError:  # it ended meanwhile
+            continue
     return names
+
+
+def _is_below() -> bool:
+    """Whether this process is in a user namespace of its own, where it may be root and has no say outside."""
+    with contextlib.suppress(OSError):
+        return (PROCESSES / "self/uid_map").read_text().split() != _ALL_USERS
+    return False

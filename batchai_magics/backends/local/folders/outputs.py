@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
+import zlib
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Chunk, OutputFile
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.backends.base import BEFORE_BYTES, Chunk, FileKind, OutputFile, Seal
+from batchai_magics.backends.local.folders import entries
+from batchai_magics.backends.local.folders.entries import Entry, inside, open_regular
+from batchai_magics.backends.node.log_seals import seals_in
+from batchai_magics.errors import StorageError
+from batchai_magics.models.job import ERR, OUT
+
+HEAD_BYTES = 256
 
 
 def listing(folder: Path, path: str) -> list[OutputFile]:
@@ -17,48 +22,50 @@ def listing(folder: Path, path: str) -> list[OutputFile]:
     level = inside(folder, path)
     if not level.is_dir():
         return []
-    entries = sorted(os.scandir(level), key=lambda entry: entry.name)
-    return [_entry(entry, path) for entry in entries if is_inside(folder, Path(entry.path))]
+    shown = path.strip("/").removeprefix(".").lstrip("/")
+    return [_listed(entry, shown, level) for entry in entries.below(folder, level)]
 
 
 def sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """The files right in a folder by name, with their sizes in bytes; no links that lead out of it."""
-    with contextlib.suppress(FileNotFoundError):
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            if is_inside(folder, Path(entry.path)) and entry.is_file():
-                yield entry.name, entry.stat().st_size
+    """The regular files right in a folder by name, with their sizes in bytes."""
+    for entry in entries.below(folder, folder):
+        if entry.kind is FileKind.FILE:
+            yield entry.name, entry.size_bytes
 
 
-def _entry(entry: os.DirEntry[str], path: str) -> OutputFile:
-    stat = entry.stat()
-    name = "/".join(part for part in (path.strip("/").removeprefix("."), entry.name) if part)
-    modified = datetime.fromtimestamp(stat.st_mtime, timezone.utc)
-    if entry.is_dir():
-        return OutputFile(name.lstrip("/"), True, 0, modified)
-    return OutputFile(name.lstrip("/"), False, stat.st_size, modified, Path(entry.path).absolute().as_uri())
+def _listed(entry: Entry, path: str, level: Path) -> OutputFile:
+    name = f"{path}/{entry.name}".lstrip("/")
+    url = (level / entry.name).absolute().as_uri() if entry.kind is FileKind.FILE else None
+    return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url)
 
 
 def read(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:
     """At most `limit` bytes from `offset`. `is_complete` must have been found out before this call."""
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             size = os.fstat(stream.fileno()).st_size
-            stream.seek(min(offset, size))
-            return Chunk(stream.read(limit) if offset < size else b"", offset, size, is_complete)
-    except FileNotFoundError:
+            start = max(0, offset - BEFORE_BYTES)
+            data = os.pread(stream.fileno(), limit + offset - start, start) if start < size else b""
+            before, data = data[: offset - start], data[offset - start :]
+            generation = _generation(stream.fileno())
+            return Chunk(data, offset, size, is_complete, generation=generation, before=before)
+    except (FileNotFoundError, NotADirectoryError):
         return Chunk(b"", offset, 0, is_complete)
-    except IsADirectoryError:
-        raise NotFoundError(f"{file.name} is a folder, not a file", code="FileNotFound") from None
+    except OSError as error:
+        raise StorageError(f"{file.name} cannot be read: {error.strerror}", code="FileUnreadable") from error
 
 
-def is_inside(folder: Path, item: Path) -> bool:
-    """Whether an entry below the folder is no link, or one to something that is there inside of it."""
-    return not item.is_symlink() or (item.exists() and item.resolve().is_relative_to(folder.resolve()))
+def seal(record: Path, name: str) -> Seal | None:
+    """The seal of a log whose job has ended; an empty one when nobody saw its end."""
+    seals = seals_in(record)
+    if seals == {} and name in (OUT, ERR):
+        return Seal()
+    return Seal(*seals[name]) if seals and name in seals else None
 
 
-def inside(folder: Path, path: str) -> Path:
-    """`folder/path`; a StorageError when that would lie outside of the folder."""
-    full = (folder / path.lstrip("/")).resolve()
-    if not full.is_relative_to(folder.resolve()):
-        raise StorageError(f"{path!r} leads out of {folder.name}", hint="Paths are relative and stay inside.")
-    return full
+def _generation(descriptor: int) -> str:
+    """What a file is known by: its number, and its first bytes once it has so many."""
+    status = os.fstat(descriptor)
+    number = f"{status.st_dev:x}-{status.st_ino:x}"
+    head = os.pread(descriptor, HEAD_BYTES, 0)
+    return number if len(head) < HEAD_BYTES else f"{number}-{zlib.crc32(head):08x}"

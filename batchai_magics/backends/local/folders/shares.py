@@ -7,35 +7,35 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.local.folders.outputs import inside, is_inside
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.base import Copy, ShareFile
+from batchai_magics.backends.local.folders import copying, entries
+from batchai_magics.backends.local.folders.copying import Route
+from batchai_magics.backends.local.folders.entries import Entry, inside, open_regular
+from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import check_share_name
-
-_UNFINISHED = ".part-"  # what the name of a file on its way begins with
 
 
 class LocalStorage:
     """The shares, or the blob containers, of this machine: folders below `root`.
 
-    A share is `name` (of the account `local`) or `account/name`.
+    A share is `name` (of the account `local`) or `account/name`; `noun` is what messages call it. What is not
+    whole yet is below `unfinished`.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, unfinished: Path, noun: str = "share") -> None:
+        self._root, self._unfinished, self._noun = root, unfinished, noun
 
     def make(self, share: str) -> None:
         """Makes a share unless it is there."""
         with _translated(share):
-            self._folder(share).mkdir(parents=True, exist_ok=True)
+            private_files.make_folder(self._folder(share))
 
     def shares(self) -> list[str]:
         """The names of all shares, sorted."""
@@ -49,7 +49,7 @@ class LocalStorage:
         contents = {inside(folder, path): content for path, content in files.items()}
         for file, content in contents.items():
             with _translated(share):
-                _write(file, content)
+                _write(self._parts(share) / uuid.uuid4().hex, file, content)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """One level of a folder, sorted by name."""
@@ -57,48 +57,80 @@ class LocalStorage:
         level = inside(folder, path)
         if not level.is_dir():
             raise refusals.no_folder_of_share(share, path)
-        items = [item for item in sorted(level.iterdir()) if not item.name.startswith(_UNFINISHED)]
-        return [_entry(item, path) for item in items if is_inside(folder, item)]
+        return [_entry(item, path) for item in entries.below(folder, level)]
 
     def show(self, share: str, path: str) -> ShareFile:
         """A file or folder as it is now."""
-        item = inside(self._existing(share), path)
-        if item.name.startswith(_UNFINISHED) or not item.exists():
-            raise refusals.not_on_share(share, path)
-        return replace(_entry(item, ""), path=str(PurePosixPath(path)))  # a link keeps its name
+        folder = self._existing(share)
+        inside(folder, path)  # what a link leads to may be shown only there
+        try:
+            entry = Entry.at(folder, entries.named(folder, path))
+            return replace(_entry(entry, ""), path=str(PurePosixPath(path)))
+        except OSError as error:
+            raise refusals.not_on_share(share, path) from error
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
-        return self._file(share, path).read_bytes()
+        with self._opened(share, path) as file:
+            return file.read()
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with all in it."""
         folder = self._existing(share)
-        item = inside(folder, path)
-        if item == folder.resolve() or not item.exists():
+        item = entries.named(folder, path)
+        if item == inside(folder, "") or not os.path.lexists(item):
             raise refusals.not_on_share(share, path)
-        shutil.rmtree(item) if item.is_dir() else item.unlink()
+        shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
 
     def remove(self, share: str) -> None:
         """Deletes a share with all in it."""
         shutil.rmtree(self._existing(share))
+        shutil.rmtree(self._parts(share), ignore_errors=True)
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from `offset`; empty at its end."""
-        with self._file(share, path).open("rb") as file:
-            file.seek(offset)
-            return file.read(limit)
+        with self._opened(share, path) as file:
+            return os.pread(file.fileno(), limit, offset)
 
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file as it lies there."""
-        with self._file(share, path).open("rb") as file:
+        with self._opened(share, path) as file:
             return _sha256(file)
+
+    def make_folder(self, share: str, path: str) -> None:
+        """Makes a folder unless it is there."""
+        folder = self._with_parent(share, path)
+        with _translated(share):
+            folder.mkdir(exist_ok=True)
+
+    def resize(self, share: str, path: str, size_bytes: int) -> None:
+        """Cuts or lengthens a file, or makes one of zeros."""
+        file = self._with_parent(share, path)
+        with _translated(share), file.open("ab") as stream:
+            stream.truncate(size_bytes)
+
+    def change(self, share: str, path: str, offset: int, data: bytes) -> None:
+        """Writes into a file that is there."""
+        file = self._file(share, path)
+        with _translated(share), file.open("r+b") as stream:
+            stream.seek(offset)
+            stream.write(data)
+
+    def rename(self, share: str, path: str, new_path: str) -> None:
+        """Gives a file or a folder another name, in place of a file that had it."""
+        item, target = self._with_parent(share, path), self._with_parent(share, new_path)
+        if not item.exists():
+            raise refusals.not_on_share(share, path)
+        with _translated(share):
+            item.replace(target)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
-        part = self._part(share, path)
+        target = inside(self._existing(share), path)
+        part = self._part(share, target)
         with _translated(share):
-            part.parent.mkdir(parents=True, exist_ok=True)
+            private_files.make_folder(target.parent)
+            private_files.make_folder(part.parent)
             received = part.stat().st_size if part.exists() else 0
             if received > size_bytes:  # of another, larger file
                 part.unlink()
@@ -106,25 +138,64 @@ class LocalStorage:
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
         """The next piece of a file that `begin` started."""
-        with _translated(share), self._part(share, path).open("ab") as file:
+        part = self._part(share, inside(self._existing(share), path))
+        with _translated(share), open(part, "ab", opener=private_files.opener) as file:
             file.truncate(offset)
             file.write(data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Puts the uploaded file in its place if its digest is right."""
-        part = self._part(share, path)
-        with _translated(share), part.open("ab+") as file:
+        target = inside(self._existing(share), path)
+        part = self._part(share, target)
+        with _translated(share), open(part, "ab+", opener=private_files.opener) as file:
             os.fsync(file.fileno())
             file.seek(0)
             digest = _sha256(file)
         if digest != sha256:
             part.unlink()
             raise refusals.damaged_upload(share, path)
-        part.replace(inside(self._existing(share), path))
+        with _translated(share):
+            copying.move(part, target)
 
-    def _part(self, share: str, path: str) -> Path:
-        file = inside(self._existing(share), path)
-        return file.with_name(f"{_UNFINISHED}{file.name}")
+    def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
+        """Uploads files: read once, compared with what was written, put in their places in groups."""
+        folder = self._existing(share)
+        private_files.make_folder(self._parts(share))
+        targets = copying.Targets(folder)
+        sent: list[ShareFile] = []
+        for group in copying.groups(copies):
+            routes = [self._route_up(share, copy, targets.of(copy.there)) for copy in group]
+            with _translated(share):
+                sent += yield from copying.group_up(routes)
+        return sent
+
+    def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
+        """Downloads files: read once, compared with what was written."""
+        return copying.all_down(self._existing(share), share, copies)
+
+    def _route_up(self, share: str, copy: Copy, target: Path) -> Route:
+        return Route(copy, copy.here, self._part(share, target), target)
+
+    def _part(self, share: str, target: Path) -> Path:
+        """Where a file is until it is whole: outside of the share, so that it takes no name there."""
+        return self._parts(share) / hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
+
+    def _parts(self, share: str) -> Path:
+        return self._unfinished / self._folder(share).relative_to(self._root)
+
+    def _opened(self, share: str, path: str) -> BinaryIO:
+        try:
+            return open_regular(inside(self._existing(share), path))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise refusals.no_file_of_share(share, path) from error
+
+    def _with_parent(self, share: str, path: str) -> Path:
+        """The place of a file or folder whose parent is there."""
+        folder = self._existing(share)
+        item = inside(folder, path)
+        if not item.parent.is_dir() or item == folder.resolve():
+            raise refusals.no_folder_of_share(share, str(PurePosixPath(path).parent))
+        return item
 
     def _file(self, share: str, path: str) -> Path:
         file = inside(self._existing(share), path)
@@ -139,7 +210,7 @@ class LocalStorage:
     def _existing(self, share: str) -> Path:
         folder = self._folder(share)
         if not folder.is_dir():
-            raise refusals.share_not_found(share)
+            raise refusals.share_not_found(share, self._noun)
         return folder
 
 
@@ -147,11 +218,9 @@ def _share_name(account: Path, share: Path) -> str:
     return share.name if account.name == DEFAULT_ACCOUNT else f"{account.name}/{share.name}"
 
 
-def _entry(item: Path, path: str) -> ShareFile:
-    stat, is_directory = item.stat(), item.is_dir()
+def _entry(item: Entry, path: str) -> ShareFile:
     name = f"{path.strip('/')}/{item.name}".lstrip("/")
-    modified = datetime.fromtimestamp(stat.st_mtime, timezone.utc)
-    return ShareFile(name, is_directory, 0 if is_directory else stat.st_size, modified)
+    return ShareFile(name, item.kind, item.size_bytes, item.modified)
 
 
 def _sha256(file: BinaryIO) -> str:
@@ -161,15 +230,14 @@ def _sha256(file: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-def _write(target: Path, content: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
+def _write(part: Path, target: Path, content: bytes) -> None:
+    private_files.make_folder(part.parent)
     try:
-        with part.open("wb") as file:
+        with open(part, "wb", opener=private_files.opener) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        part.replace(target)
+        copying.move(part, target)
     finally:
         part.unlink(missing_ok=True)
 

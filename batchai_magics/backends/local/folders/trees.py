@@ -9,8 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
-
 from batchai_magics.backends.node import elevation, mounting
 
 PATIENCE_S = 30.0
@@ -40,13 +38,14 @@ def _is_done_by(program: Sequence[str], path: Path) -> bool:
         return False
 
 
-def remove(folder: Path) -> None:
-    """Deletes a folder as far as it can be. Links are not followed; mounts, and what leads to them, stay."""
-    mounted = {str(path) for path in mount_points(folder)}
-    with contextlib.suppress(OSError):  # not there, or not ours: nothing to delete
-        path = folder.parent.resolve() / folder.name
-        if str(path) not in mounted and not path.is_symlink():
-            _remove(path, path.lstat().st_dev, mounted)
+def remove(*folders: Path) -> None:
+    """Deletes folders as far as they can be. Links are not followed; mounts, and what leads to them, stay."""
+    mounted = set(_all_mounts())
+    for folder in folders:
+        with contextlib.suppress(OSError):  # not there, or not ours: nothing to delete
+            path = folder.parent.resolve() / folder.name
+            if str(path) not in mounted and not path.is_symlink():
+                _remove(path, path.lstat().st_dev, mounted)
 
 
 def _remove(folder: Path, device: int, mounted: set[str]) -> None:
@@ -65,4 +64,6 @@ def _remove(folder: Path, device: int, mounted: set[str]) -> None:
 def _all_mounts() -> list[str]:
     if sys.platform == "linux":  # where there is no /proc the device tells most
         return mounting.mount_points()
+    import psutil
+
     return [part.mountpoint for part in psutil.disk_partitions(all=True)]

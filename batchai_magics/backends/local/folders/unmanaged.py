@@ -22,7 +22,8 @@ from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import mounting
-from batchai_magics.backends.node.rank import MARK
+from batchai_magics.backends.node.strays import MARK
+from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 
 TICK_S = 0.05
@@ -45,7 +46,7 @@ def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence
 
 
 def _mount(command: str, path: Path, root: Path, guid: str) -> str:
-    path.mkdir(parents=True, exist_ok=True)
+    private_files.make_folder(path)
     done = subprocess.run(
         mounting.mount_line(command, path),
         env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mounting.mark(guid)},
@@ -98,10 +99,12 @@ def remove_cluster(layout: Layout, guid: str) -> None:
             trees.remove(folder)
 
 
-def remove_job(layout: Layout, guid: str) -> None:
-    """Deletes the folder of a job that is gone, once nothing is mounted in it any more."""
-    trees.unmount(layout.job(guid).root)
-    trees.remove(layout.job(guid).root)
+def remove_jobs(layout: Layout, guids: Sequence[str]) -> None:
+    """Deletes the folders of jobs that are gone, once nothing is mounted in them any more."""
+    roots = [layout.job(guid).root for guid in guids]
+    for root in roots if trees.mount_points(layout.jobs) else ():
+        trees.unmount(root)
+    trees.remove(*roots)
 
 
 def _has_node(store: Store, guid: str, id: str = "") -> bool:
@@ -118,7 +121,7 @@ def _runs(store: Store, guid: str) -> bool:
 @contextlib.contextmanager
 def _alone(folder: Path, *, wait: bool = True, meanwhile: Callable[[], None] | None = None) -> Iterator[None]:
     """Nobody else mounts or unmounts below the folder; BlockingIOError when it is not to be waited for."""
-    with (folder / "mounting").open("ab") as file:
+    with open(folder / "mounting", "ab", opener=private_files.opener) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -63,8 +63,9 @@ class LocalAccounts:
         self._row(name)
         with self._store.write() as db:
             db.execute("DELETE FROM account WHERE name = ?", (name,))
-        for root in (self._layout.home / "shares", self._layout.home / "containers"):
-            shutil.rmtree(root / name, ignore_errors=True)
+        for kind in ("shares", "containers"):
+            for root in (self._layout.home / kind, self._layout.unfinished(kind)):
+                shutil.rmtree(root / name, ignore_errors=True)
 
     def _row(self, name: str) -> sqlite3.Row:
         with self._store.read() as db:

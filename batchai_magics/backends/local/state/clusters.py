@@ -6,7 +6,7 @@ import sqlite3
 import time
 from typing import NamedTuple
 
-from batchai_magics.backends.local.state.store import columns
+from batchai_magics.backends.local.state.rows import columns
 
 
 class ClusterRow(NamedTuple):

@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.local.state.store import columns, rows_of_keys
+from batchai_magics.backends.local.state.rows import columns, rows_of_keys
 from batchai_magics.backends.node.outcome import Outcome
-from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.states import ExecutionState, NodeState
 
 OPEN = tuple(state for state in ExecutionState if not state.is_final)
 _IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
@@ -40,7 +40,7 @@ class JobRow(NamedTuple):
     started: float | None = None
     ended: float | None = None
     exit_code: int | None = None
-    errors: tuple[dict[str, Any], ...] = ()  # JSON of the service's error details
+    errors: tuple[dict[str, Any], ...] = ()  # JSON of the service's error details, and of warnings
     ranks: tuple[dict[str, Any], ...] = ()  # JSON of how each process ended, first failure first
 
     @property
@@ -49,9 +49,9 @@ class JobRow(NamedTuple):
         return not self.state.is_final
 
     @classmethod
-    def of(cls, row: sqlite3.Row) -> JobRow:
+    def of(cls, row: sqlite3.Row | dict[str, Any]) -> JobRow:
         """The row as a value."""
-        values = columns(row)
+        values = row if isinstance(row, dict) else columns(row)
         for name, read in _READERS.items():
             values[name] = read(values[name])
         return cls(**values)
@@ -80,6 +80,15 @@ def get(db: sqlite3.Connection, key: str) -> JobRow:
     return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
 
 
+def find_with_id(db: sqlite3.Connection, key: str) -> tuple[str, JobRow] | None:
+    """The ARM id of a job, as it was given, and its run; None when there is no such job."""
+    row = db.execute("SELECT id, job.* FROM job JOIN resource USING (key) WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    values = columns(row)
+    return values.pop("id"), JobRow.of(values)
+
+
 def some(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, JobRow]:
     """The runs of these jobs, by the key of the job."""
     return {row["key"]: JobRow.of(row) for row in rows_of_keys(db, "job", keys)}
@@ -94,6 +103,16 @@ def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRo
     """A run that has not ended, by its job or by its own name."""
     query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}"
     return next(iter(_all(db, query, key, guid)), None)
+
+
+def all_open(db: sqlite3.Connection) -> list[JobRow]:
+    """The runs that have not ended."""
+    return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN}")
+
+
+def open_among(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
+    """Those of these jobs that have not ended."""
+    return {row["key"] for row in rows_of_keys(db, "job", keys) if ExecutionState(row["state"]) in OPEN}
 
 
 def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
@@ -111,29 +130,27 @@ def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
 
 
 def waiting_clusters(db: sqlite3.Connection) -> list[str]:
-    """The clusters that jobs wait for."""
-    query = "SELECT DISTINCT cluster FROM job WHERE state = ? AND is_assigned = 0"
-    return [cluster for (cluster,) in db.execute(query, (ExecutionState.QUEUED.value,))]
+    """The clusters that have idle nodes and jobs that wait for some; the length of a queue is nothing."""
+    query = (
+        "SELECT DISTINCT cluster FROM node WHERE state = ? AND EXISTS"
+        " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0)"
+    )
+    return [cluster for (cluster,) in db.execute(query, (NodeState.IDLE.value, ExecutionState.QUEUED.value))]
 
 
-def is_any_waiting(db: sqlite3.Connection) -> bool:
-    """Whether any job waits for nodes."""
-    query = "SELECT 1 FROM job WHERE state = ? AND is_assigned = 0 LIMIT 1"
-    return db.execute(query, (ExecutionState.QUEUED.value,)).fetchone() is not None
+def next_in_queue(db: sqlite3.Connection, cluster: str) -> JobRow | None:
+    """The job that is the next to get nodes of a cluster: by priority, then in the order of their making.
 
-
-def queue(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
-    """The jobs that wait for a cluster's nodes, the next one first.
-
-    One whose secrets nobody holds is not among them: it is being made just now, or they are lost.
+    One whose secrets nobody holds is passed over: it is being made just now, or they are lost.
     """
-    return _all(
+    found = _all(
         db,
-        "SELECT job.* FROM job JOIN resource USING (key) WHERE cluster = ? AND state = ?"
-        " AND is_assigned = 0 AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, seq",
+        "SELECT * FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
+        " AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, rowid LIMIT 1",
         cluster,
         ExecutionState.QUEUED.value,
     )
+    return found[0] if found else None
 
 
 def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
@@ -202,10 +219,11 @@ def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str) -> None:
 
 
 def note_terminating(db: sqlite3.Connection, key: str) -> None:
-    """A running job is being ended."""
+    """A job that has its nodes is being ended."""
+    states = (ExecutionState.RUNNING.value, ExecutionState.QUEUED.value)
     db.execute(
-        "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state = ?",
-        (ExecutionState.TERMINATING.value, time.time(), key, ExecutionState.RUNNING.value),
+        "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state IN (?, ?)",
+        (ExecutionState.TERMINATING.value, time.time(), key, *states),
     )
 
 
@@ -219,16 +237,17 @@ def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
     )
 
 
-def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
-    """Writes down how an open run ended."""
-    now = time.time()
+def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
+    """Writes down how an open run ended, and when, if that was not just now."""
+    now = ended or time.time()
+    said = (*outcome.errors, *outcome.warnings)
     ranks = [rank._asdict() for rank in outcome.ranks]
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
         f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {_IS_OPEN}",
         (
-            *(state.value, now, now, now, outcome.exit_code, json.dumps(outcome.errors), json.dumps(ranks)),
+            *(state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks)),
             *(key, guid),
         ),
     )

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.state import complaints
 from batchai_magics.errors import StorageError
 
 _FIRST = """
@@ -88,27 +91,38 @@ CREATE INDEX IF NOT EXISTS job_state ON job (state, cluster);
 _RUNS = """
 CREATE INDEX job_guid ON job (guid);
 """
+# The head of a queue, and the runs that need a process, are asked for at every step: neither a long queue nor
+# a long history is to be read for them.
+_HEADS = """
+CREATE INDEX job_queue ON job (cluster, state, is_assigned, priority DESC);
+CREATE INDEX job_watched ON job (state) WHERE (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1);
+"""
 STEPS = (
     _FIRST,  # what 0.1.0 made, which gave its databases no version: version 0 has these tables, or none
     _RUNS,
+    _HEADS,
 )
 NEWEST = len(STEPS)
 
 
-def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, may_make: bool = True) -> int:
     """Takes the steps that a database lacks; StorageError, and nothing touched, when it is a newer one's.
 
+    One without any table is made, unless that may not be: then it counts as missing. Gives how many jobs
+    were found again for it.
     Each step is one transaction, with the copy made while nobody can write: of two processes one takes the
     step and the other finds it taken, and who is killed leaves the version before, whole.
     """
+    found = 0
     while version(connection, path) < NEWEST:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            _take_next(connection, path)
+            found += _take_next(connection, path, may_make=may_make)
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
             raise
+    return found
 
 
 def version(connection: sqlite3.Connection, path: Path) -> int:
@@ -129,15 +143,29 @@ def copy_of(path: Path, version: int) -> Path:
     return path.with_name(f"{path.stem}-version-{version}{path.suffix}")
 
 
-def _take_next(connection: sqlite3.Connection, path: Path) -> None:
+def _take_next(connection: sqlite3.Connection, path: Path, *, may_make: bool) -> int:
     """The next step; all of them for a new database, of which there is nothing to keep."""
     before = version(connection, path)  # nobody else changes it from here on
     if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        if not may_make:
+            raise complaints.missing(path)
         for number in range(NEWEST):
             _take(connection, number)
-    elif before < NEWEST:
+        return _refill(connection, path)
+    if before < NEWEST:
         _copy(path, copy_of(path, before))
         _take(connection, before)
+    return 0
+
+
+def _refill(connection: sqlite3.Connection, path: Path) -> int:
+    """What the folders of jobs tell, if there are any: then this is a lost database's place."""
+    layout = Layout(path.parent)
+    if not layout.jobs.exists():
+        return 0
+    from batchai_magics.backends.local.state import salvage  # which needs all tables, and the models
+
+    return salvage.refill(connection, layout)
 
 
 def _copy(path: Path, copy: Path) -> None:
@@ -145,7 +173,7 @@ def _copy(path: Path, copy: Path) -> None:
     part = copy.with_suffix(".part")
     try:
         part.unlink(missing_ok=True)
-        part.touch(mode=0o600)
+        private.make_file(part)
         # A connection that is writing cannot be copied from; another one reads what is committed.
         with closing(sqlite3.connect(path)) as reader, closing(sqlite3.connect(part)) as writer:
             reader.backup(writer)

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state import clusters, jobs
-from batchai_magics.backends.local.state.store import columns
+from batchai_magics.backends.local.state.rows import columns
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 

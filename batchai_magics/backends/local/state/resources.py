@@ -8,10 +8,12 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from batchai_magics.backends.base import Page
-from batchai_magics.backends.local.state.store import rows_of_keys
+from batchai_magics.backends.local.state.rows import rows_of_keys
 from batchai_magics.backends.service import refusals
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
+
+_LAST = "\U0010ffff"  # after every other character
 
 
 class ResourceRow(NamedTuple):
@@ -76,6 +78,17 @@ def inside(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
     query = "SELECT id FROM resource WHERE key = ? OR substr(key, 1, ?) = ? ORDER BY length(key) DESC"
     below = id.key + "/"
     return [ResourceId.parse(inner) for (inner,) in db.execute(query, (id.key, len(below), below)).fetchall()]
+
+
+def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -> list[str]:
+    """The names of the resources of a kind right inside `parent` that begin so, oldest first.
+
+    Their keys lie together in its index, so that others cost nothing.
+    """
+    first = parent.child(kind, prefix).key
+    query = "SELECT id FROM resource WHERE key >= ? AND key < ? AND kind = ? ORDER BY seq"
+    rows = db.execute(query, (first, first + _LAST, kind.value)).fetchall()
+    return [id.rpartition("/")[2] for (id,) in rows]
 
 
 def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -13,16 +12,24 @@ from batchai_magics.backends.local.state import clusters, jobs, nodes
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import NodeRow
 from batchai_magics.backends.local.state.resources import ResourceRow
-from batchai_magics.backends.local.state.store import columns
+from batchai_magics.backends.local.state.rows import columns
 from batchai_magics.backends.service import quotas
-from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.backends.service.descriptions import output_segment, with_image
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
-from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Resource, Workspace
+from batchai_magics.models.resources import (
+    Cluster,
+    Experiment,
+    JobResource,
+    Node,
+    Resource,
+    Workspace,
+    WorkspaceSpec,
+)
 from batchai_magics.models.states import AllocationState, NodeState
 
 LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
@@ -47,7 +54,8 @@ def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
         return FileServer(id, FileServerSpec.from_stored(row.spec), provisioning, mount)
     if id.kind is Kind.EXPERIMENT:
         return Experiment(id, provisioning)
-    return Workspace(id, json.loads(row.spec)["location"], provisioning)
+    spec = WorkspaceSpec.from_stored(row.spec)
+    return Workspace(id, spec.location, provisioning, spec.tags or {})
 
 
 @lru_cache(maxsize=4096)
@@ -58,8 +66,8 @@ def job_spec(text: str) -> JobSpec:
 
 @lru_cache(maxsize=256)
 def cluster_spec(text: str) -> ClusterSpec:
-    """The cluster description in a row."""
-    return ClusterSpec.from_stored(text)
+    """The cluster description in a row, with what the service adds to it."""
+    return with_image(ClusterSpec.from_stored(text))
 
 
 def _provisioning(row: ResourceRow) -> Provisioning:
@@ -116,7 +124,7 @@ def _execution(row: JobRow) -> ExecutionInfo | None:
 
 def _rank(item: dict[str, Any]) -> RankExit:
     ended = None if item["ended"] is None else moment(item["ended"])
-    return RankExit(item["rank"], item["node"], item["exit_code"], ended)
+    return RankExit(item["rank"], item["node"], item["exit_code"], ended, item.get("peak_bytes"))
 
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:

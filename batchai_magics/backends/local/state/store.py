@@ -1,52 +1,64 @@
 """The state of the local backend: one SQLite file, safe for many processes at once.
 
 Only what must survive is here; what can be counted (node states, allocation) is counted when asked for.
-No secret is ever written.
+No secret of a job is ever written. The keys of this machine's storage accounts are: the file and its folder
+are their owner's alone, as are the shares beside it, which is all that these keys open.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
-import weakref
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from batchai_magics.backends.local.state import migrations
+from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.local.state import complaints
+from batchai_magics.backends.local.state.complaints import DISK_FULL, translated
+from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
+from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
+T = TypeVar("T")
+
 Database = sqlite3.Connection  # what reads and changes rows, open, or in a transaction
-MOST_KEYS = 500  # in one question: SQLite takes 999 values on older machines
-BUSY_S = 30.0
 RESERVE_BYTES = 1 << 20  # room in which the outcome of a job is written when the disk is full
+LOCKED_S = 1.0  # a transaction of another process that lasts longer may never end by itself
 
 
 class Store:
-    """The open database. `read` and `write` give a connection; `write` is one transaction."""
+    """The open database. `read` and `write` give a connection; `write` is one transaction.
 
-    def __init__(self, path: Path) -> None:
+    Unless `may_make`, a database that is not there is an error. One that is deleted or replaced while it is
+    open is an error too, once; a deleted one for all who only read, until somebody creates something.
+    """
+
+    def __init__(self, path: Path, *, may_make: bool = True) -> None:
         self._path = path
         self._reserve = path.with_name("reserve")
         self._lock = threading.RLock()
-        self._pid = 0
-        self._connection: sqlite3.Connection | None = None
-        self._finalizer: weakref.finalize[..., Store] | None = None
+        self._may_make = may_make
+        self._is_lost = False
+        self._file: DatabaseFile | None = None
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection to select with."""
-        with self._lock, _translated(self._path):
-            yield self._open()
+        with self._lock, translated(self._path):
+            yield self._open().connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that no other process writes beside; undone when the block raises."""
-        with self._lock, _translated(self._path):
-            connection = self._open()
-            connection.execute("BEGIN IMMEDIATE")
+        with self._lock, translated(self._path):
+            file = self._open()
+            if file.is_copy:
+                raise complaints.read_only(self._path.parent)
+            connection = file.connection
+            self._begin(connection)
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -55,84 +67,87 @@ class Store:
                     connection.execute("ROLLBACK")
                 raise
 
+    def insist(self, change: Callable[[Database], T]) -> T:
+        """What a transaction gives that ends or frees something: on a full disk it has the reserve."""
+        try:
+            with self.write() as db:
+                return change(db)
+        except StorageError as error:
+            if error.code != DISK_FULL:
+                raise
+        self.use_reserve()
+        with self.write() as db:
+            return change(db)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it can be read and not be changed: its disk is read-only."""
+        with self._lock, translated(self._path):
+            return self._open().is_copy
+
     def make_reserve(self) -> None:
         """Sets room aside for bad times; StorageError when the disk has no room now."""
-        _make_folder(self._path.parent)
+        private.make_home(self._path.parent)
+        self._is_lost = False
         try:
             if not self._reserve.exists() or self._reserve.stat().st_size < RESERVE_BYTES:
-                self._reserve.write_bytes(bytes(RESERVE_BYTES))
+                with open(self._reserve, "wb", opener=private_files.opener) as file:
+                    file.write(bytes(RESERVE_BYTES))
         except OSError as error:
-            hint = "Free some space and try again; nothing was written."
-            text = f"{self._path.parent} cannot be used: {error.strerror}"
-            raise StorageError(text, code="DiskFull", hint=hint) from error
+            raise complaints.no_room(self._path.parent, error) from error
 
     def use_reserve(self) -> None:
         """Gives the reserve away, so that a full disk takes a last few words."""
-        self._reserve.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._reserve.unlink()
 
     def close(self) -> None:
         """Lets go of the file; the next use opens it again."""
         with self._lock:
-            if self._finalizer:
-                self._finalizer()
-            self._connection = self._finalizer = None
+            if self._file:
+                self._file.close()
+            self._file = None
 
-    def _open(self) -> sqlite3.Connection:
-        # A forked child must not use its parent's connection, and must not close it either.
-        if self._connection is None or self._pid != os.getpid():
-            _make_folder(self._path.parent)
-            connection = sqlite3.connect(
-                self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-            )
-            try:
-                _set_up(connection, self._path)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection, self._pid = connection, os.getpid()
-            self._finalizer = weakref.finalize(self, _close, connection, os.getpid())
-        return self._connection
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Begins a transaction; while another one lasts for long, `unlock` may do something about it."""
+        deadline = time.monotonic() + BUSY_S
+        with _busy_timeout(connection, min(LOCKED_S, BUSY_S)):
+            while True:
+                try:
+                    connection.execute("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if not complaints.is_lock(error) or time.monotonic() >= deadline:
+                        raise
+                self.unlock(connection)
 
+    def unlock(self, db: Database) -> None:
+        """Does what helps another process to end its transaction; this class only waits for it."""
 
-def _set_up(connection: Database, path: Path) -> None:
-    connection.row_factory = sqlite3.Row
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    migrations.bring_up_to_date(connection, path)
+    def _open(self) -> DatabaseFile:
+        file = self._file
+        if file and file.is_of_this_process:
+            if file.is_there:
+                return file
+            self.close()
+            if not file.is_copy:
+                raise self._lost()
+        if self._is_lost and not self._path.exists():
+            raise complaints.missing(self._path)
+        self._is_lost = False
+        self._file = DatabaseFile(self._path, may_make=self._may_make)
+        return self._file
 
-
-def rows_of_keys(db: Database, table: str, keys: Sequence[str]) -> Iterator[sqlite3.Row]:
-    """The rows of a table that have these keys."""
-    for start in range(0, len(keys), MOST_KEYS):
-        part = keys[start : start + MOST_KEYS]
-        marks = ", ".join("?" * len(part))
-        yield from db.execute(f"SELECT * FROM {table} WHERE key IN ({marks})", part).fetchall()
-
-
-def columns(row: sqlite3.Row) -> dict[str, Any]:
-    """The values of a row by the names of its columns."""
-    return dict(zip(row.keys(), row, strict=True))
-
-
-def _close(connection: sqlite3.Connection, pid: int) -> None:
-    if pid == os.getpid():
-        connection.close()
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        hint = "Set BATCHAI_HOME to a folder that you can write."
-        raise StorageError(f"{folder} cannot be used: {error.strerror}", hint=hint) from error
+    def _lost(self) -> StorageError:
+        self._is_lost = not self._path.exists()
+        return complaints.missing(self._path) if self._is_lost else complaints.replaced(self._path)
 
 
 @contextlib.contextmanager
-def _translated(path: Path) -> Iterator[None]:
+def _busy_timeout(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Within it, SQLite waits that long for a lock."""
+    connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
     try:
         yield
-    except sqlite3.OperationalError as error:
-        full = "full" in str(error) or "disk I/O" in str(error)
-        hint = "Free some space and try again; what was saved before is intact." if full else ""
-        code = "DiskFull" if full else "StoreUnavailable"
-        raise StorageError(f"{path} cannot be used: {error}", code=code, hint=hint) from error
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(BUSY_S * 1000)}")

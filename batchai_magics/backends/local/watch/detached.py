@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.backends.service import private_files
+
 PACKAGE_ROOT = str(Path(__file__).parents[4])
 # Of the variables of whoever starts a job only these reach it: what one notebook exports is no other job's
 # business.
@@ -43,9 +45,9 @@ class Detached(subprocess.Popen[bytes]):
 
 def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Starts the program in a session of its own; it gets the secrets as JSON on its standard input."""
-    program.log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_files.make_folder(program.log.parent)
     code = START.format(module=program.module)
-    with program.log.open("ab") as log:
+    with open(program.log, "ab", opener=private_files.opener) as log:
         child = Detached(
             [program.python, "-c", code, PACKAGE_ROOT, *program.arguments],
             stdin=subprocess.PIPE,

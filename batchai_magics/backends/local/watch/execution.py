@@ -15,7 +15,7 @@ from batchai_magics.backends.base import CommandBytes, CommandEnd, CommandOutput
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached import clean_environment
-from batchai_magics.backends.node.rank import MARK
+from batchai_magics.backends.node.strays import MARK
 from batchai_magics.backends.service import refusals
 
 _PIECE_BYTES = 1 << 16

@@ -10,20 +10,20 @@ from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.backends.local import devices
-from batchai_magics.backends.local.folders import mounts
+from batchai_magics.backends.local.folders import mounts, private
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node import containers, mpiexec, open_mpi
+from batchai_magics.backends.node import containers, mpi, open_mpi
 from batchai_magics.backends.node.programs import RUN_SCRIPT
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.errors import CapabilityError
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
-from batchai_magics.launch.plan import Launcher, LogFile, Output, Plan
+from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.job import STDOUTERR, JobSpec
 
@@ -41,6 +41,9 @@ def write(store: Store, layout: Layout, run: JobRow) -> None:
     shares = [_node_share(layout, job, node, here) for node in its_nodes]
     site = _site(run, job, output_segment(resource.id, run.guid), spec)
     plan = _on_this_machine(launch.plan(spec, shares, site), job, run)
+    if job.unmounted in (Path(run.output_root), *Path(run.output_root).parents):
+        note = f"stdOutErrPathPrefix {spec.std_out_err_path_prefix} is on no mount: the logs go with the job"
+        plan = plan._replace(notes=(*plan.notes, note))
     prepared = launch.preparation(spec, plan, site)
     folders = (layout.home, Path(RUN_SCRIPT))
     if prepared:
@@ -51,8 +54,10 @@ def write(store: Store, layout: Layout, run: JobRow) -> None:
 def _make_folders(layout: Layout, job: JobLayout, spec: JobSpec) -> None:
     for stale in (job.exits, job.preparation_exits):
         shutil.rmtree(stale, ignore_errors=True)
-        stale.mkdir(parents=True, mode=0o700)
-    job.shared_temp.mkdir(exist_ok=True)
+        private_files.make_folder(stale)
+    private_files.make_folder(job.shared_temp)
+    if spec.secrets:
+        private_files.make_folder(job.hidden)
     mounts.link(layout, job.mounts, spec.mount_volumes)
 
 
@@ -61,7 +66,7 @@ def _node_share(layout: Layout, job: JobLayout, node: JobNode, here: devices.Mac
     folder = layout.node(node.guid, node.id)
     temp = folder / "jobs" / job.root.name
     for path in (folder / "tmp", temp):
-        path.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(path)
     return NodeShare(
         id=node.id,
         gpu_count=devices.gpu_count(cluster_spec["vmSize"]),
@@ -77,7 +82,7 @@ def _node_share(layout: Layout, job: JobLayout, node: JobNode, here: devices.Mac
 
 def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
     stdouterr = Path(run.output_root) / segment / STDOUTERR
-    stdouterr.mkdir(parents=True, exist_ok=True)
+    private_files.make_folder(stdouterr)
     streams = ("stdout", "stderr")
     return JobSite(
         stdouterr=str(stdouterr),
@@ -92,6 +97,7 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
         exits=str(job.exits),
         preparation_exits=str(job.preparation_exits),
         records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
+        hidden=str(job.hidden),
         thread_count=os.environ.get("OMP_NUM_THREADS", ""),
         disk_grace_s=load_settings().own(LocalSettings).disk_grace_s,
     )
@@ -99,24 +105,42 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
 
 def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
     """The plan with the programs of this machine that run it; its log files are there from the start."""
-    for log in plan.output:
-        Path(log.path).touch()
+    for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
+        private.make_file(Path(log))
+    plan = plan._replace(processes=tuple(_with_own_logs(plan, process) for process in plan.processes))
+    private.make_file(job.host_file)
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
-    plan = plan._replace(
-        mpiexec=_mpiexec(run.python) if plan.launcher is Launcher.MPI else "",
-        containers=plan.containers._replace(engine=run.engine),
-    )
-    return open_mpi.chosen(containers.noted(plan), programs=job.bin, hosts=job.host_file)
+    plan = plan._replace(containers=plan.containers._replace(engine=run.engine))
+    plan = containers.noted(plan)
+    chosen = open_mpi.chosen(plan, programs=job.bin, hosts=job.host_file)
+    return mpi.noted(chosen) if chosen.notes == plan.notes else chosen
 
 
-def _mpiexec(python: str) -> str:
-    program = mpiexec.find(python)
-    if not program:
-        raise CapabilityError(
-            "this job needs MPI, and no mpiexec was found",
-            hint="Install it beside the kernel: pip install mpich",
-        )
-    return program
+def _with_own_logs(plan: Plan, process: Process) -> Process:
+    """The process with files of its own that are there; a lone one's are links to those of the job.
+
+    A link costs nothing. The lines of several cannot share their bytes on the disk with the log of all: they
+    are written twice, so that any program can open a process's file.
+    """
+    if not process.own:
+        return process
+    if len(plan.processes) == 1 and all(map(_link, process.own, plan.output)):
+        return process._replace(own=None)
+    for log in process.own:
+        Path(log.path).touch()
+    return process
+
+
+def _link(log: LogFile, target: LogFile) -> bool:
+    """Makes a link to another file of the folder; whether the file system has such."""
+    path, name = Path(log.path), Path(target.path).name
+    try:
+        path.symlink_to(name)
+    except FileExistsError:
+        return path.is_symlink()
+    except OSError:
+        return False
+    return True
 
 
 def _free_ports(count: int) -> tuple[int, ...]:

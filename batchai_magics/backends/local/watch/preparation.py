@@ -14,6 +14,7 @@ from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.node import elevation
+from batchai_magics.backends.service import private_files
 from batchai_magics.launch.nodes import NodeShare
 from batchai_magics.launch.planning import mount_commands, setup
 from batchai_magics.models.cluster import ClusterSpec
@@ -33,8 +34,10 @@ def _prepare(
 ) -> list[subprocess.Popen[bytes]]:
     spec = ClusterSpec.from_wire(json.loads(node.spec))
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
-    (layout.node(node.guid, node.id) / "tmp").mkdir(parents=True, exist_ok=True)
-    mounts.link(layout, layout.mounts(node.guid), volumes)
+    temp = layout.node(node.guid, node.id) / "tmp"
+    if not temp.exists():  # who only looks at the node later must not bring back a share that was deleted
+        mounts.link(layout, layout.mounts(node.guid), volumes)
+        private_files.make_folder(temp)
     has_task = spec.node_setup is not None and spec.node_setup.setup_task is not None
     if not (has_task or mount_commands(volumes)):
         settle(store, node.id, "")
@@ -82,9 +85,9 @@ def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
     assert asked, "only clusters with something to set up get here"
     exits, logs = folder / "exits", ""
     if asked.setup_task:
-        exits.mkdir(exist_ok=True)
+        exits.mkdir(exist_ok=True, mode=private_files.FOLDER)
         path = mounts.setup_logs(layout, spec)
-        path.mkdir(parents=True, exist_ok=True)
+        private_files.make_folder(path)
         logs = str(path)
     root = str(layout.mounts(node.guid))
     share = NodeShare(node.id, 0, root, root, str(folder), tmpdir=str(folder / "tmp"))

@@ -10,10 +10,11 @@ from pathlib import Path
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import nodes
-from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process, upkeep
 from batchai_magics.backends.local.watch.preparation import settle
-from batchai_magics.backends.node.programs import RANK
+from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.node.programs import RUN_RANKS
+from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 
 
@@ -21,7 +22,7 @@ def main() -> None:
     """Prepares one node (`HOME NODE`), then lets waiting jobs have it."""
     layout, node = Layout(Path(sys.argv[1])), sys.argv[2]
     secrets: dict[str, str] = json.load(sys.stdin)
-    store = Store(layout.database)
+    store = SharedStore(layout.database, may_make=False)
     with store.read() as db:
         found = nodes.preparing(db, node)
     if not found:  # sent away meanwhile
@@ -40,11 +41,11 @@ def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:
     """Runs the setup task; gives why the node cannot be used when it failed."""
     stderr = plan.output.stderr.path
     for note in plan.notes:
-        with Path(stderr).open("a", encoding="utf-8") as log:
+        with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:
             log.write(f"warning: {note}\n")
     env = {**detached.clean_environment(sys.executable), **secrets}
     code = subprocess.run(
-        [plan.python, "-I", "-S", RANK, str(plan_file), "0"], env=env, check=False
+        [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
     ).returncode
     process.end(lambda: process.marked(plan.guid))
     return f"The setup task ended with exit code {code}; its output is in {stderr}" if code else ""

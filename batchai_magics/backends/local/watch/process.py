@@ -6,22 +6,34 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil
+from batchai_magics.backends.node import strays
+from batchai_magics.backends.node.rank import LIBC, die_with_parent
+from batchai_magics.backends.node.strays import MARK, Found
 
-from batchai_magics.backends.node.rank import MARK, die_with_parent
+if TYPE_CHECKING:
+    import psutil
 
 GRACE_S = 1.2  # between SIGTERM and SIGKILL: a job is gone within two seconds
+HAS_ORPHANS = sys.platform == "linux"  # whether `adopt_orphans` leaves nothing out of this process's tree
+KILL_S = 5.0  # what SIGKILL gets to end all; what is left then waits for its disk, or is somebody else's
 
 
 def identity(pid: int) -> str:
     """A name for the process that no later process has: pid, start time, boot. Empty when it is gone."""
-    started = _start_ticks(pid)
+    started = _started(pid)
     return f"{pid}:{started}:{_boot()}" if started else ""
+
+
+def identity_of(process: Found) -> str:
+    """The same for a process that was found."""
+    return f"{process.pid}:{process.started.decode()}:{_boot()}"
 
 
 def is_alive(name: str) -> bool:
@@ -30,59 +42,110 @@ def is_alive(name: str) -> bool:
     return bool(pid) and identity(int(pid)) == name
 
 
+def is_of_another_boot(name: str) -> bool:
+    """Whether the process of that identity ran before this machine was started."""
+    return name.rpartition(":")[2] != _boot()
+
+
 def pid_of(name: str) -> int:
     """The pid in an identity."""
     return int(name.partition(":")[0])
 
 
-def marked(guid: str) -> list[psutil.Process]:
-    """Every process of the job `guid`, wherever it hung itself in the process tree."""
-    ours = []
+def marked(mark: str) -> list[Found]:
+    """Every living process whose environment has this mark, wherever it hung itself in the process tree."""
+    if sys.platform == "linux":
+        return strays.marked(mark)
+    import psutil
+
+    found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == guid:
-                ours.append(process)
-    return ours
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(_found(process))
+    return found
 
 
-def end(find: Callable[[], Iterable[psutil.Process]], *, grace_s: float = GRACE_S) -> None:
+def descendants() -> list[Found]:
+    """Every living process below this one."""
+    if sys.platform == "linux":
+        return strays.descendants(os.getpid())
+    import psutil
+
+    return [_found(process) for process in psutil.Process().children(recursive=True)]
+
+
+def _found(process: psutil.Process) -> Found:
+    return Found(process.pid, str(process.create_time()).encode())
+
+
+def end(find: Callable[[], Iterable[Found]], *, grace_s: float = GRACE_S) -> None:
     """SIGTERM to all that `find` finds, SIGKILL after the grace to what is left, until none is."""
-    _send(find(), signal.SIGTERM)
+    send(find(), signal.SIGTERM)
     deadline = time.monotonic() + grace_s
-    while time.monotonic() < deadline:
-        if not list(find()):
-            return
+    while list(find()) and time.monotonic() < deadline:
         time.sleep(0.02)
     kill(find)
 
 
-def kill(find: Callable[[], Iterable[psutil.Process]]) -> None:
-    """SIGKILL to all that `find` finds, again for what they started meanwhile."""
-    for _ in range(50):
-        left = list(find())
-        if not left:
-            return
-        _send(left, signal.SIGKILL)
-        psutil.wait_procs(left, timeout=0.1)
+def kill(find: Callable[[], Iterable[Found]]) -> None:
+    """SIGKILL to all that `find` finds, again for what they started meanwhile, until none is left."""
+    deadline = time.monotonic() + KILL_S
+    pause_s = 0.001
+    while (left := list(find())) and time.monotonic() < deadline:
+        send(left, signal.SIGKILL)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.1)
 
 
-def wake_on_signals() -> int:
-    """A descriptor that becomes readable when a child ends or somebody asks this process to stop."""
-    reader, writer = os.pipe()
-    os.set_blocking(reader, False)
-    os.set_blocking(writer, False)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    return reader
+def send(processes: Iterable[Found], number: signal.Signals) -> None:
+    """Signals these processes, and none that has got the pid of one."""
+    for process in processes:
+        _send_to(identity_of(process), number)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Within it, SIGTERM ends this process, whatever it does otherwise; in the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def ask_to_end(name: str) -> None:
+    """SIGTERM to the process of that identity; one that was stopped goes on, so that it hears it."""
+    _send_to(name, signal.SIGTERM)
+    go_on(name)
+
+
+def go_on(name: str) -> None:
+    """SIGCONT to the process of that identity: one that was stopped goes on, another one notices nothing."""
+    _send_to(name, signal.SIGCONT)
+
+
+def kill_one(name: str) -> None:
+    """SIGKILL to the process of that identity, and a moment in which it goes."""
+    _send_to(name, signal.SIGKILL)
+    deadline = time.monotonic() + GRACE_S
+    while is_alive(name) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _send_to(name: str, number: signal.Signals) -> None:
+    if is_alive(name):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid_of(name), number)
 
 
 def adopt_orphans() -> None:
     """What this process's children leave behind becomes a child of it, so that it can be ended (Linux)."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+    if LIBC:
+        LIBC.prctl(36, 1, 0, 0, 0)
 
 
 def die_with_starter() -> None:
@@ -90,21 +153,13 @@ def die_with_starter() -> None:
     die_with_parent(signal.SIGKILL)
 
 
-def _send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
+def _started(pid: int) -> str:
+    """When the living process of that pid started, in a clock that no clock change moves."""
+    if sys.platform == "linux":
+        found = strays.find(pid)
+        return found.started.decode() if found else ""
+    import psutil
 
-
-def _start_ticks(pid: int) -> str:
-    """When the process started, in a clock that no clock change moves."""
-    stat = Path(f"/proc/{pid}/stat")
-    if stat.parent.parent.joinpath("self").exists():
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            return ""
-        return "" if fields[0] in "ZX" else fields[19]
     try:
         process = psutil.Process(pid)
         return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())

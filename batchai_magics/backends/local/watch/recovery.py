@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.local.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Store
@@ -12,15 +15,27 @@ from batchai_magics.backends.node import registry
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.models.states import ExecutionState
 
+OVERDUE_S = 15.0  # a supervisor that was told to end its job, and has not by then, is killed
+
 
 def recover(store: Store, layout: Layout) -> bool:
-    """Finds open jobs that nobody watches over and ends or re-queues them; True when there were any."""
+    """Finds open jobs that nobody watches over and ends or re-queues them; True when there were any.
+
+    Who was told to end a job and does not is killed first: it hangs, or was stopped for good.
+    """
     with store.read() as db:
         watched = jobs.open_and_watched(db)
+    for job in watched:
+        if _is_overdue(job):
+            process.kill_one(job.supervisor)
     orphans = [job for job in watched if not _is_watched(job)]
     for job in orphans:
         _settle(store, layout, job)
     return bool(orphans)
+
+
+def _is_overdue(job: JobRow) -> bool:
+    return job.state is ExecutionState.TERMINATING and time.time() - job.changed > OVERDUE_S
 
 
 def _is_watched(job: JobRow) -> bool:
@@ -34,7 +49,11 @@ def _settle(store: Store, layout: Layout, job: JobRow) -> None:
         now = jobs.find_open(db, guid=job.guid)
         if now is None or now.supervisor != job.supervisor or _is_watched(now):
             return  # it ended, or somebody else took it, while we looked
-        record(db, job.key, job.guid, _outcome(layout, now))
+        end = RunEnd.read(layout.job(job.guid).end)
+        if end and now.state is not ExecutionState.QUEUED:  # told to its folder, and not to the store
+            record(db, job.key, job.guid, end.outcome, ended=end.ended)
+        else:
+            record(db, job.key, job.guid, _outcome(layout, now))
 
 
 def _outcome(layout: Layout, job: JobRow) -> Outcome:
@@ -49,4 +68,16 @@ def _outcome(layout: Layout, job: JobRow) -> Outcome:
         return failed_with("JobSecretsLost", f"{text}: submit it again")
     if not job.supervisor:
         return stopped(REQUEUE)  # whoever gave it its nodes died before starting it
-    return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail or 'no message'}")
+    if tail:
+        return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail}")
+    return failed_with(
+        "JobLaunchFailed", f"{_silent_end(job.supervisor)}; nothing of it ran: submit it again"
+    )
+
+
+def _silent_end(supervisor: str) -> str:
+    """What is known of a supervisor that ended without a word."""
+    if process.is_of_another_boot(supervisor):
+        return "The machine was restarted before the job began"
+    who = f"The job's supervisor (process {process.pid_of(supervisor)})"
+    return f"{who} ended without a word before the job began: it was killed, or memory ran out"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
+from batchai_magics.backends.local.folders import trees
 from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import jobs, nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
@@ -38,7 +39,7 @@ def step(
             if not job.supervisor:  # one that died with the job's secrets is recovery's business
                 started.append(spawn(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets())))
         except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
-            _give_up(store, job, error)
+            _give_up(store, layout, job, error)
     return started
 
 
@@ -61,7 +62,7 @@ def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
     return child
 
 
-def _give_up(store: Store, job: JobRow, error: Exception) -> None:
+def _give_up(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:
     """A job that waited has failed; one that is being made was never there."""
     with store.write() as db:
         if job.is_assigned:
@@ -69,23 +70,22 @@ def _give_up(store: Store, job: JobRow, error: Exception) -> None:
             return
         jobs.delete(db, job.key)
         resources.delete(db, job.key)
+    trees.remove(layout.job(job.guid).root)
     text = f"The job's supervisor could not be started: {error}"
     raise ServiceError(text, code="JobLaunchFailed") from error
 
 
 def _assign_all(store: Store) -> list[JobRow]:
     with store.read() as db:
-        if not jobs.is_any_waiting(db):
+        if not jobs.waiting_clusters(db):
             return []
     with store.write() as db:
         return [job for cluster in jobs.waiting_clusters(db) for job in _assign(db, cluster)]
 
 
 def _assign(db: Database, cluster: str) -> list[JobRow]:
-    assigned = []
-    for job in jobs.queue(db, cluster):
-        if not nodes.give(db, cluster, job):
-            break
+    assigned: list[JobRow] = []
+    while (job := jobs.next_in_queue(db, cluster)) and nodes.give(db, cluster, job):
         assigned.append(jobs.assign(db, job, spawner=process.own_identity()))
     return assigned
 

@@ -11,36 +11,45 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
-import psutil
-
-from batchai_magics.backends.local.folders import mpi_segments, trees
+from batchai_magics.backends.local.folders import mpi_segments, trees, unmanaged
 from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch.due import may_be_due
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node import mounting, mpiexec, requirements
+from batchai_magics.backends.node import mounting, mpi, requirements
+from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.log_seals import LogSeal, SealRecord
 from batchai_magics.backends.node.outcome import (
+    NO_TROUBLE,
     Outcome,
-    exits_in,
-    failed_with,
+    Trouble,
+    not_run,
     of_preparation,
     of_ranks,
     stopped,
+    too_long,
+    unwritable,
 )
-from batchai_magics.backends.node.programs import RANK
-from batchai_magics.launch.plan import Launcher, Plan, Process, Role
+from batchai_magics.backends.node.ranks import Ranks
+from batchai_magics.backends.node.strays import Found
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Plan, Role
 
-TICK_S = 0.1
+LOOK_S = 1.0  # between looks at the store without a signal to look
 HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
+PAUSE_S = 0.02  # between looks at what is being ended
+PATIENCE_S = 2.0  # what the disk gets to take the last output of a job that was told to end
 ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
 
 
@@ -51,12 +60,15 @@ class Supervisor:
         self._verdicts = verdicts
         self._layout = layout
         self._plan = Plan.read(str(layout.plan))
-        self._env = {**os.environ, **mpiexec.ENV, **secrets.variables}
+        self._env = {**os.environ, **mpi.transport(self._plan), **secrets.variables}
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._deadline = time.monotonic() + self._plan.limits.wall_s
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._wakeup = process.wake_on_signals()
+        self._next_look = 0.0
+        self._bell = Bell()
+        self._own: set[int] = set()
+        self.may_leave_memory = False  # whether a rank ended without MPI_Finalize, or anyhow
+        self._seals: dict[str, LogSeal] = {}
 
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and leaves none of them behind."""
@@ -65,6 +77,7 @@ class Supervisor:
         finally:
             self._end_all()
             self._remove_containers()
+            process.kill(self._below)
             if self._plan.mounts:
                 trees.unmount(self._layout.root)
         self._log.write(outcome.sentence)
@@ -83,10 +96,16 @@ class Supervisor:
 
     def _use(self, tool: requirements.Tool) -> Outcome | None:
         log = self._layout.tool_log
-        with log.open("wb") as output:
-            child = self._popen(tool.argv, {**os.environ, **tool.env}, output)
-        self._children = [child]
-        interrupted = self._watch(Path(self._plan.exits))
+        with open(log, "wb", opener=private_files.opener) as output:
+            child = subprocess.Popen(
+                tool.argv,
+                env={**os.environ, **tool.env},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=process.die_with_starter,
+            )
+        interrupted = self._wait_for(child)
         if interrupted:
             process.kill(lambda: process.marked(mounting.mark(self._plan.guid)))
             return interrupted
@@ -95,107 +114,150 @@ class Supervisor:
             self._log.write(line)
         return tool.outcome(child.wait(), words)
 
+    def _wait_for(self, child: subprocess.Popen[bytes]) -> Outcome | None:
+        """Waits for the end of a tool; tells why if it was not left to end by itself."""
+        while child.poll() is None:
+            select.select([self._bell], [], [], min(LOOK_S, self._left_s))
+            interrupted = self._interruption(self._bell.heard())
+            if interrupted:
+                return interrupted
+        return None
+
     def _prepare(self) -> Outcome | None:
         plan_file = self._layout.preparation
         if not plan_file.exists():
             return None
         self._log.write("job preparation started")
-        plan = Plan.read(str(plan_file))
-        self._children = [self._start_one(plan_file, process) for process in plan.processes]
-        interrupted = self._watch(Path(plan.exits))
-        codes = [child.poll() for child in self._children]
-        return interrupted or of_preparation([code for code in codes if code is not None])
+        with self._started(Plan.read(str(plan_file))) as ranks:
+            interrupted = self._follow(ranks)
+            if interrupted:
+                self._end(ranks, PATIENCE_S)
+                return interrupted
+            if ranks.unwritable:
+                return unwritable(ranks.unwritable)
+            return of_preparation([ranks.ends[rank].exit_code or 0 for rank in sorted(ranks.ends)])
 
     def _run_ranks(self) -> Outcome:
         self._announce()
-        is_mpi = self._plan.launcher is Launcher.MPI
-        self._children = [self._start_mpi()] if is_mpi else self._start_each()
-        exits = Path(self._plan.exits)
-        interrupted = self._watch(exits)
-        by_themselves = {ended.rank for ended in exits_in(exits)}
-        self._end_all()
-        if interrupted:
-            return interrupted.with_ranks(exits, self._plan)
-        launcher_code = (self._children[0].poll() or 0) if is_mpi else 0
-        return of_ranks(exits, self._plan, by_themselves, launcher_code=launcher_code)
+        with self._started(self._plan) as ranks:
+            interrupted = self._follow(ranks)
+            by_themselves, trouble = set(ranks.ends), _trouble(ranks)
+            self._end(ranks, PATIENCE_S if interrupted else float("inf"))
+            ends, manager = ranks.ends.values(), ranks.manager
+            is_whole = len(ends) == len(self._plan.processes) and not any(end.exit_code for end in ends)
+            self.may_leave_memory = not is_whole or bool(manager and manager.attached)
+            if manager:
+                self._warn(manager.refusals)
+            if interrupted:
+                return interrupted.with_ranks(ends, self._plan)
+            outcome = of_ranks(ends, self._plan, by_themselves, trouble)
+            is_alone = manager is not None and manager.size > 1 and not manager.spoken
+            return outcome.without_mpi(len(self._plan.processes)) if is_alone else outcome
 
     def _announce(self) -> None:
-        for note in self._plan.notes:
-            self._log.write(f"warning: {note}")
+        self._warn(self._plan.notes)
         count = len(self._plan.processes)
         self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
+
+    def _warn(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            self._log.write(f"warning: {note}")
+
+    @contextlib.contextmanager
+    def _started(self, plan: Plan) -> Iterator[Ranks]:
+        """The processes of a plan; none of them runs on behind it."""
+        with (
+            contextlib.closing(SealRecord(self._layout.seals)) as record,
+            contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
+        ):
+            ranks.start()
+            self._own = ranks.own
+            try:
+                yield ranks
+            finally:
+                self._seals |= ranks.seals
+                record.write(self._seals)
+        self._own = set()
+
+    def _follow(self, ranks: Ranks) -> Outcome | None:
+        """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
+        while ranks.is_running:
+            heard = ranks.turn(min(LOOK_S, self._left_s))
+            interrupted = self._interruption(heard)
+            if interrupted:
+                return interrupted
+            if _is_over(ranks):
+                deadline = time.monotonic() + ENDING_S
+                while ranks.is_running and (left_s := deadline - time.monotonic()) > 0:
+                    ranks.turn(left_s)
+                return None
+        return None
+
+    @property
+    def _left_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _interruption(self, heard: set[int]) -> Outcome | None:
+        """Why the job has to stop now: somebody wants it, or its time is over."""
+        now_s = time.monotonic()
+        if signal.SIGTERM in heard or now_s >= self._next_look:
+            self._next_look = now_s + LOOK_S
+            reason = self._verdicts.stop_reason()
+            if reason:
+                return stopped(reason)
+        if now_s >= self._deadline:
+            return too_long(self._plan.limits)
+        return None
+
+    def _end(self, ranks: Ranks, patience_s: float) -> None:
+        """Ends the processes kindly, then surely, with all that they have started; keeps their last output.
+
+        It waits no longer than that for a full disk to take it.
+        """
+        process.send(self._strays(), signal.SIGTERM)
+        deadline = time.monotonic() + process.GRACE_S
+        while (ranks.is_running or self._strays()) and time.monotonic() < deadline:
+            ranks.turn(PAUSE_S)
+        process.kill(self._strays)
+        deadline = time.monotonic() + patience_s
+        while ranks.is_running and time.monotonic() < deadline:
+            ranks.turn(LOOK_S)
+        ranks.give_up()
+
+    def _end_all(self) -> None:
+        """Ends everything of the job that still runs, kindly and then surely."""
+        process.end(self._strays)
+
+    def _strays(self) -> list[Found]:
+        """What the job has started, also in containers; what serves those ends with them, by itself."""
+        if self._plan.containers.engine or not process.HAS_ORPHANS:
+            return process.marked(self._plan.guid)
+        return self._below()
+
+    def _below(self) -> list[Found]:
+        """All below this process, but for its own and what serves mounts: that ends unmounted."""
+        serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
+        return [each for each in process.descendants() if each.pid not in self._own and each not in serving]
 
     def _remove_containers(self) -> None:
         for command in self._plan.containers.removals:
             subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
-    def _start_each(self) -> list[subprocess.Popen[bytes]]:
-        return [self._start_one(self._layout.plan, process) for process in self._plan.processes]
 
-    def _start_one(self, plan: Path, process: Process) -> subprocess.Popen[bytes]:
-        argv = [self._plan.python, "-I", "-S", RANK, str(plan), str(process.rank)]
-        return self._popen(argv, self._env, self._log.file)
+def _is_over(ranks: Ranks) -> bool:
+    """Whether a process has failed, or only parameter servers are left."""
+    trouble = _trouble(ranks)
+    if any(end.exit_code for end in ranks.ends.values()) or trouble != NO_TROUBLE:
+        return True
+    servers = {each.rank for each in ranks.plan.processes if each.role is Role.PARAMETER_SERVER}
+    return bool(servers) and all(
+        each.rank in servers or each.rank in ranks.ends for each in ranks.plan.processes
+    )
 
-    def _start_mpi(self) -> subprocess.Popen[bytes]:
-        argv = mpiexec.command(self._plan, str(self._layout.plan))
-        return self._popen(argv, self._env, self._log.file)
 
-    def _popen(
-        self, argv: Sequence[str], env: Mapping[str, str], output: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            argv,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            preexec_fn=process.die_with_starter,
-        )
-
-    def _watch(self, exits: Path) -> Outcome | None:
-        """Waits for the end of the children; tells why if they were not left to end by themselves."""
-        while any(child.poll() is None for child in self._children):
-            select.select([self._wakeup], [], [], TICK_S)
-            reason = self._verdicts.stop_reason(self._wakeup)
-            if reason:
-                return stopped(reason)
-            if time.monotonic() > self._deadline:
-                return failed_with(
-                    "JobMaxWallClockTimeReached", f"The job ran longer than {self._plan.limits.wall}"
-                )
-            if self._is_over(exits):
-                self._let_end()
-                return None
-        return None
-
-    def _is_over(self, exits: Path) -> bool:
-        """Whether a process has failed, or only parameter servers are left."""
-        codes = {ended.rank: ended.exit_code for ended in exits_in(exits)}
-        if any(codes.values()):
-            return True
-        servers = [process.role is Role.PARAMETER_SERVER for process in self._plan.processes]
-        return any(servers) and all(
-            is_server or process.rank in codes
-            for process, is_server in zip(self._plan.processes, servers, strict=True)
-        )
-
-    def _let_end(self) -> None:
-        deadline = time.monotonic() + ENDING_S
-        while time.monotonic() < deadline and any(child.poll() is None for child in self._children):
-            time.sleep(0.02)
-
-    def _end_all(self) -> None:
-        """Ends the job's processes kindly, then everything below this process surely."""
-        guid = self._plan.guid
-        process.end(lambda: process.marked(guid))
-        process.kill(lambda: [*process.marked(guid), *self._descendants()])
-        for child in self._children:
-            child.wait()
-
-    def _descendants(self) -> list[psutil.Process]:
-        """All below this process, but for what serves its mounts: that ends by itself, unmounted."""
-        serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
-        return [child for child in psutil.Process().children(recursive=True) if child not in serving]
+def _trouble(ranks: Ranks) -> Trouble:
+    abort = ranks.manager.abort if ranks.manager else None
+    return Trouble(abort, tuple(sorted(ranks.missed)), ranks.unwritable)
 
 
 def main() -> None:
@@ -203,31 +265,43 @@ def main() -> None:
     home, key, guid = sys.argv[1:4]
     secrets = JobSecrets.from_message(json.load(sys.stdin))
     layout = Layout(Path(home))
-    store = Store(layout.database)
-    verdicts = Verdicts(store, key, guid)
+    store = SharedStore(layout.database, may_make=False)
+    verdicts = Verdicts(store, key, guid, layout.job(guid))
     process.adopt_orphans()
     if not verdicts.claim():
         return
     while _wait_for_nodes(verdicts, layout.job(guid)):
         is_again = verdicts.begin() and _run(layout.job(guid), verdicts, secrets)
-        # The next job needs the models, which this one did not: they are imported when it has ended.
-        from batchai_magics.backends.local.watch import upkeep
-
-        upkeep.settle(store, layout)
+        _settle(store, layout)
         if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
             return
 
 
+def _settle(store: Store, layout: Layout) -> None:
+    """Starts what can start now. The next job needs the models, which take long: only if there may be one."""
+    if may_be_due(store):
+        from batchai_magics.backends.local.watch import upkeep
+
+        upkeep.settle(store, layout)
+    else:
+        unmanaged.sweep_nodes(store, layout)
+        unmanaged.sweep_mounts(store, layout)
+
+
 def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
     """Runs the job and records its end; whether it is queued again."""
+    may_leave_memory = True
     try:
-        outcome = Supervisor(job, verdicts, secrets).run()
+        supervisor = Supervisor(job, verdicts, secrets)
+        outcome = supervisor.run()
+        may_leave_memory = supervisor.may_leave_memory
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
-        outcome = failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
+        outcome = not_run(error)
     if outcome.is_requeued:
         job.plan.unlink(missing_ok=True)  # other nodes, another plan
     verdicts.finish(outcome)
-    mpi_segments.sweep()
+    if may_leave_memory:
+        mpi_segments.sweep()
     return outcome.is_requeued
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import threading
+import time
 
 from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.local.state import clusters, jobs, nodes
+from batchai_magics.backends.local.state.complaints import DISK_FULL
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import preparation, recovery, scaling, scheduler
+from batchai_magics.backends.local.watch.due import may_be_due
 from batchai_magics.backends.local.watch.job_secrets import Secrets
+from batchai_magics.errors import StorageError
 
 
 class Upkeep:
@@ -21,12 +25,29 @@ class Upkeep:
         self.layout = layout
         self._started: list[subprocess.Popen[bytes]] = []
         self._lock = threading.RLock()
+        self._settled_s = -math.inf
 
-    def settle(self, *, is_due: bool = False, secrets: Secrets | None = None) -> None:
-        """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start."""
+    def settle(self, *, is_due: bool = False, secrets: Secrets | None = None, max_age_s: float = 0.0) -> None:
+        """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start.
+
+        Nothing is done when this process did so less than `max_age_s` ago, nor on a read-only disk.
+        """
         with self._lock:
+            if time.monotonic() - self._settled_s < max_age_s and not is_due:
+                return
             self.reap()
+            if self.store.is_read_only:
+                return
+            self._settled_s = time.monotonic()
             self._started += keep_up(self.store, self.layout, is_due=is_due, secrets=secrets)
+
+    def settle_if_room(self) -> None:
+        """The same after something was ended: that others cannot start on a full disk is no fault of it."""
+        try:
+            self.settle(is_due=True)
+        except StorageError as error:
+            if error.code != DISK_FULL:
+                raise
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""
@@ -39,7 +60,7 @@ def keep_up(
     store: Store, layout: Layout, *, is_due: bool = False, secrets: Secrets | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Makes what the store says true again, and settles what may have to be settled."""
-    if recovery.recover(store, layout) or is_due or _may_be_due(store):
+    if recovery.recover(store, layout) or is_due or may_be_due(store):
         return settle(store, layout, secrets)
     return []
 
@@ -53,9 +74,3 @@ def settle(store: Store, layout: Layout, secrets: Secrets | None = None) -> list
     unmanaged.sweep_nodes(store, layout)
     unmanaged.sweep_mounts(store, layout)
     return started
-
-
-def _may_be_due(store: Store) -> bool:
-    """Whether settling may have something to do."""
-    with store.read() as db:
-        return nodes.is_any_preparing(db) or clusters.is_any_auto_scaled(db) or jobs.is_any_waiting(db)

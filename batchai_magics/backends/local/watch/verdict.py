@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import time
 
+from batchai_magics.backends.local.folders.layout import JobLayout
+from batchai_magics.backends.local.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs, nodes
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
+
+FINISH_S = 60.0  # how long the store is asked to take the outcome; the job's folder has it by then
+AGAIN_S = 0.2
 
 
 class Verdicts:
-    """What one supervisor reads and writes of its own job."""
+    """What one supervisor reads and writes of its own job.
 
-    def __init__(self, store: Store, key: str, guid: str) -> None:
-        self._store, self._key, self._guid = store, key, guid
+    While the store cannot be read, all is taken to be as it was; who loses the job's folder has lost the job.
+    """
+
+    def __init__(self, store: Store, key: str, guid: str, job: JobLayout) -> None:
+        self._store, self._key, self._guid, self._job = store, key, guid, job
+        self._last: jobs.JobRow | None = None
 
     def claim(self) -> bool:
         """Makes this process the job's supervisor; False when the job has another or is gone."""
+        own = process.own_identity()
         with self._store.write() as db:
-            return jobs.claim(db, self._key, self._guid, supervisor=process.own_identity())
+            is_ours = jobs.claim(db, self._key, self._guid, supervisor=own)
+        if is_ours:
+            with (
+                contextlib.suppress(OSError),
+                open(self._job.supervisor, "w", opener=private_files.opener) as file,
+            ):
+                file.write(own)  # for the day on which the store is lost
+        return is_ours
 
     def is_open(self) -> bool:
         """Whether the job is still to be run or running, by this supervisor."""
@@ -35,44 +53,61 @@ class Verdicts:
 
     def begin(self) -> bool:
         """The job runs from now on; False when it was told to stop before."""
-        with self._store.write() as db:
-            return jobs.begin(db, self._key, self._guid)
+        return self._store.insist(lambda db: jobs.begin(db, self._key, self._guid))
 
-    def stop_reason(self, wakeup: int) -> str:
-        """Why the job has to stop, or an empty string. Looks at signals first, at the store each time."""
+    def stop_reason(self) -> str:
+        """Why the job has to stop, or an empty string."""
         run = self._run()
-        if run is None:
-            return "the job was deleted"
-        _drain(wakeup)
-        return run.stop
+        return "the job was deleted" if run is None else run.stop
 
     def finish(self, outcome: Outcome) -> None:
-        """Writes the outcome and frees the nodes; a full disk does not stop it."""
-        while True:
-            try:
-                with self._store.write() as db:
-                    record(db, self._key, self._guid, outcome)
-                return
-            except StorageError:
-                self._store.use_reserve()
-                time.sleep(0.2)
+        """Writes the outcome and frees the nodes; a full disk does not stop it.
+
+        The job's folder is told first. When the store refuses for a minute, or this process is told to go
+        meanwhile, that has to do: recovery reads it there.
+        """
+        ended = time.time()
+        self._leave_word(outcome, ended)
+        if self._is_recorded(outcome, ended):
+            return
+        with process.ended_by_signals():
+            deadline = time.monotonic() + FINISH_S
+            while self._job.root.exists() and time.monotonic() < deadline:
+                time.sleep(AGAIN_S)
+                if self._is_recorded(outcome, ended):
+                    return
+
+    def _leave_word(self, outcome: Outcome, ended: float) -> None:
+        if outcome.is_requeued:
+            return
+        try:
+            RunEnd(outcome, ended).write(self._job.end)
+        except OSError:
+            self._store.use_reserve()
+            with contextlib.suppress(OSError):  # the store is asked all the same
+                RunEnd(outcome, ended).write(self._job.end)
+
+    def _is_recorded(self, outcome: Outcome, ended: float) -> bool:
+        try:
+            self._store.insist(lambda db: record(db, self._key, self._guid, outcome, ended=ended))
+        except StorageError:
+            return False
+        return True
 
     def _run(self) -> jobs.JobRow | None:
-        with self._store.read() as db:
-            return jobs.find_run(db, self._key, self._guid)
+        try:
+            with self._store.read() as db:
+                self._last = jobs.find_run(db, self._key, self._guid)
+        except StorageError:
+            if not self._job.root.exists():
+                return None
+        return self._last
 
 
-def record(db: Database, key: str, guid: str, outcome: Outcome) -> None:
-    """Writes how a job ended, in an open transaction, and gives its nodes back."""
+def record(db: Database, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
+    """Writes how a job ended, and when, in an open transaction, and gives its nodes back."""
     if outcome.is_requeued:
         jobs.requeue(db, key, guid)
     else:
-        jobs.end(db, key, guid, outcome)
+        jobs.end(db, key, guid, outcome, ended=ended)
     nodes.free(db, guid)
-
-
-def _drain(wakeup: int) -> None:
-    try:
-        os.read(wakeup, 1024)
-    except BlockingIOError:
-        return

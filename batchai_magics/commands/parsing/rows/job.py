@@ -24,7 +24,10 @@ _STATE = Option(
 )
 _CREATE = (
     *_SOME,
-    Option(("--name", "-n"), "Name of the job; of several files, NAME-1, NAME-2 and so on."),
+    Option(
+        ("--name", "-n"),
+        "Name of the job, by default its file's; of several files, NAME-1, NAME-2 and so on.",
+    ),
     Option(
         ("--config-file", "-f"),
         "The job as JSON or YAML (job.json). Several files, or a pattern as jobs/*.json, make a job each.",
@@ -34,6 +37,7 @@ _CREATE = (
     ),
     o.CLUSTER,
     *o.MOUNTS,
+    Option(("--dry-run",), "Show what would be submitted; nothing is written.", takes=Takes.NOTHING),
 )
 _SECRET = Option(("--secret",), "Secret of the job, its value taken from this process.", takes=Takes.SOME)
 _STREAMED = Option(("--file-name", "-f"), "Name of the file.", is_required=True, completes=Live.OUTPUT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.commands.parsing import arguments as o
-from batchai_magics.commands.parsing.rows.kinds import usual
+from batchai_magics.commands.parsing.arguments import usual
 from batchai_magics.commands.parsing.tree import Command
 from batchai_magics.options.option import Live, Option
 

@@ -1,12 +1,10 @@
 // The live view of a cluster: its size, and its nodes as tiles. Python holds the data; this draws it.
 
 import { el, setText } from "../core/dom.js";
-import { BUSY, holdWhileUsed } from "../core/kernel.js";
 import { nodeBar } from "../core/node_bar.js";
-import { hideSnapshot } from "../core/snapshot.js";
-import { BoardLine } from "./line.js";
+import { BoardFrame } from "./frame.js";
 import { nodeTiles } from "./node_tiles.js";
-import { scaleForm } from "./scale_form.js";
+import { ScaleForm } from "./scale_form.js";
 
 /** @typedef {import("./messages.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./messages.d.ts").ClusterFacts} ClusterFacts */
@@ -14,54 +12,41 @@ import { scaleForm } from "./scale_form.js";
 export default {
   /** @param {{model: BoardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
+    const board = new BoardFrame(model);
     const head = clusterHead();
     const bar = nodeBar();
     const tiles = nodeTiles();
-    const note = el("span", { class: "ba-note", role: "status" });
-    const line = new BoardLine(model, (isBusy) => setText(note, isBusy ? BUSY : ""));
-    const form = scaleForm(async (settings) => {
-      setText(note, "Asking …");
-      const answer = await line.ask({ kind: "scale", settings });
-      setText(note, answer.done ? "Done: the nodes follow." : answer.text);
-      return answer.done;
-    });
-    const view = el(
-      "article",
-      { class: "ba-view ba-board", "aria-label": `Cluster ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
-      head.element,
-      bar.element,
-      el("div", { class: "ba-tools" }, form.element, note),
-      tiles.element,
-    );
-    holdWhileUsed(view, (content) => line.tell(content));
-    const show = hideSnapshot(model.get("view_id"), view, () => line.isAnswered);
-    root.append(view);
-
-    const onFacts = () => {
+    const form = new ScaleForm((settings) => scaled(board, settings));
+    const tools = el("div", { class: "ba-tools" }, form.element, board.note);
+    board.show(root, `Cluster ${model.get("facts").name}`, head.element, bar.element, tools, tiles.element);
+    board.watch(["facts"], () => {
       /** @type {ClusterFacts} */
       const facts = model.get("facts");
       head.update(facts);
       if (!facts.state) return;
       bar.update(facts.counts);
       form.update(facts);
-    };
-    const onRows = () => tiles.update(model.get("rows"));
-    model.on("change:facts", onFacts);
-    model.on("change:rows", onRows);
-    onFacts();
-    onRows();
-
+    });
+    board.watch(["rows"], () => tiles.update(model.get("rows")));
     return () => {
-      model.off("change:facts", onFacts);
-      model.off("change:rows", onRows);
-      line.close();
       form.stop();
       tiles.stop();
-      show();
-      view.remove();
+      board.close();
     };
   },
 };
+
+/**
+ * Asks for another size; gives whether it was done.
+ * @param {BoardFrame} board
+ * @param {Record<string, unknown>} settings
+ */
+async function scaled(board, settings) {
+  setText(board.note, "Asking …");
+  const answer = await board.line.ask({ kind: "scale", settings });
+  setText(board.note, answer.done ? "Done: the nodes follow." : answer.text);
+  return answer.done;
+}
 
 /** @returns {{element: HTMLElement, update: (facts: ClusterFacts) => void}} */
 function clusterHead() {

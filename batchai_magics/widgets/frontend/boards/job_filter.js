@@ -6,7 +6,7 @@ import { el, setText } from "../core/dom.js";
 /** @typedef {JobRow["state"]} State */
 
 /** @type {State[]} */
-const STATES = ["queued", "running", "terminating", "succeeded", "failed"];
+const STATES = ["queued", "running", "terminating", "succeeded", "failed", "cancelled"];
 
 /**
  * @param {(isShown: (row: JobRow) => boolean) => void} apply

@@ -1,12 +1,11 @@
 // The live list of an experiment's jobs, and one of them opened below. Python holds the data; this draws it.
 
+import { childView } from "../core/child_view.js";
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
-import { BUSY, holdWhileUsed } from "../core/kernel.js";
-import { hideSnapshot } from "../core/snapshot.js";
+import { BoardFrame } from "./frame.js";
 import { stateFilter } from "./job_filter.js";
 import { JobTable } from "./job_table.js";
-import { BoardLine } from "./line.js";
 
 /** @typedef {import("./messages.d.ts").BoardModel} BoardModel */
 /** @typedef {import("./messages.d.ts").ChildView} ChildView */
@@ -15,115 +14,111 @@ import { BoardLine } from "./line.js";
 export default {
   /** @param {{model: BoardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
-    const note = el("span", { class: "ba-note", role: "status" });
-    const line = new BoardLine(model, (isBusy) => setText(note, isBusy ? BUSY : ""));
-    const opened = openedJob(model, line, note, (name) => table.mark(name));
-    const table = new JobTable((name) => opened.toggle(name));
+    const board = new BoardFrame(model);
+    const head = jobsHead(board.note);
+    const opened = new OpenedJob(board, (name) => table.mark(name));
+    const table = new JobTable((name) => void opened.toggle(name));
     const filter = stateFilter((isShown) => table.show(isShown));
-    const name = el("strong", { class: "ba-name" });
-    const total = el("span", { class: "ba-facts" });
-    const problem = el("div", { class: "ba-problem", hidden: true });
-    const view = el(
-      "article",
-      { class: "ba-view ba-board", "aria-label": `Jobs of ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
-      el("header", { class: "ba-header" }, el("div", { class: "ba-title" }, name, total), note, problem),
-      filter.element,
-      table.element,
-      opened.element,
-    );
-    holdWhileUsed(view, (content) => line.tell(content));
-    const show = hideSnapshot(model.get("view_id"), view, () => line.isAnswered);
-    root.append(view);
-
-    const onFacts = () => {
-      /** @type {JobsFacts} */
-      const facts = model.get("facts");
-      setText(name, facts.name);
-      const rows = model.get("rows").length;
-      const jobs = counted(facts.total, "job");
-      setText(total, `experiment  ·  ${rows < facts.total ? `the newest ${rows} of ${jobs}` : jobs}`);
-      problem.hidden = !facts.problem;
-      setText(problem, facts.problem);
-    };
-    const onRows = () => {
-      table.update(model.get("rows"));
-      filter.update(model.get("rows"));
-      onFacts();
-    };
-    line.onNews = (content) => {
+    board.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, opened.element);
+    board.line.onNews = (content) => {
       if (content.kind === "rates") table.setRates(content.rates);
     };
-    model.on("change:facts", onFacts);
-    model.on("change:rows", onRows);
-    onRows();
-
+    board.watch(["rows"], () => {
+      table.update(model.get("rows"));
+      filter.update(model.get("rows"));
+    });
+    board.watch(["rows", "facts"], () => head.update(model.get("facts"), model.get("rows").length));
     return () => {
-      model.off("change:facts", onFacts);
-      model.off("change:rows", onRows);
       opened.close();
-      line.close();
       table.stop();
-      show();
-      view.remove();
+      board.close();
     };
   },
 };
 
-/**
- * The place below the table where one job's live view is.
- * @param {BoardModel} model
- * @param {BoardLine} line
- * @param {HTMLElement} note
- * @param {(name: string) => void} mark says which job is open; "" is none
- */
-function openedJob(model, line, note, mark) {
-  const box = el("div", { class: "ba-opened-view" });
-  const close = el("button", { type: "button", class: "ba-button", click: () => shut() }, "Close");
-  const label = el("span", { class: "ba-label" });
-  const element = el("section", { class: "ba-opened", hidden: true }, el("div", { class: "ba-opened-head" }, label, close), box);
-  let open = "";
-  /** @type {ChildView | null} */
-  let view = null;
+/** @param {HTMLElement} note */
+function jobsHead(note) {
+  const name = el("strong", { class: "ba-name" });
+  const total = el("span", { class: "ba-facts" });
+  const problem = el("div", { class: "ba-problem", hidden: true });
+  const element = el("header", { class: "ba-header" }, el("div", { class: "ba-title" }, name, total), note, problem);
 
-  const shut = () => {
-    const wasOpen = open;
-    open = "";
-    element.hidden = true;
-    view?.remove();
-    view = null;
-    box.replaceChildren();
-    mark("");
-    return wasOpen;
+  /**
+   * @param {JobsFacts} facts
+   * @param {number} shown how many of the jobs have a row
+   */
+  const update = (facts, shown) => {
+    setText(name, facts.name);
+    const jobs = counted(facts.total, "job");
+    setText(total, `experiment  ·  ${shown < facts.total ? `the newest ${shown} of ${jobs}` : jobs}`);
+    problem.hidden = !facts.problem;
+    setText(problem, facts.problem);
   };
-  /** @param {string} name */
-  const toggle = async (name) => {
-    if (shut() === name) return;
-    open = name;
-    mark(name);
-    element.hidden = false;
-    element.setAttribute("aria-label", `Job ${name}`);
-    setText(label, `Job ${name}`);
-    const answer = await line.ask({ kind: "open", name });
-    if (open !== name) return;
-    setText(note, answer.text);
-    const child = answer.model && model.widget_manager ? await childView(model.widget_manager, answer.model) : null;
-    if (!child || open !== name) {
-      child?.remove();
-      if (open === name) shut();
-      return;
-    }
-    view = child;
-    box.replaceChildren(view.el);
-    element.scrollIntoView({ block: "nearest" });
-  };
-  return { element, toggle, close: shut };
+  return { element, update };
 }
 
-/**
- * @param {NonNullable<BoardModel["widget_manager"]>} manager
- * @param {string} id
- * @returns {Promise<ChildView>}
- */
-async function childView(manager, id) {
-  return manager.create_view(await manager.get_model(id), {});
+/** The place below the table where one job's live view is. */
+class OpenedJob {
+  #name = ""; // of the job that is open
+  /** @type {ChildView | null} */
+  #view = null;
+  #box = el("div", { class: "ba-opened-view" });
+  #label = el("span", { class: "ba-label" });
+
+  /**
+   * @param {BoardFrame} board
+   * @param {(name: string) => void} mark says which job is open; "" is none
+   */
+  constructor(board, mark) {
+    this.board = board;
+    this.mark = mark;
+    const close = el("button", { type: "button", class: "ba-button", click: () => this.close() }, "Close");
+    const head = el("div", { class: "ba-opened-head" }, this.#label, close);
+    this.element = el("section", { class: "ba-opened", hidden: true }, head, this.#box);
+  }
+
+  /**
+   * Opens a job, or closes it where it is open.
+   * @param {string} name
+   */
+  async toggle(name) {
+    if (this.close() === name) return;
+    this.#announce(name);
+    const answer = await this.board.line.ask({ kind: "open", name });
+    if (this.#name !== name) return;
+    setText(this.board.note, answer.text);
+    const { widget_manager: manager } = this.board.model;
+    const view = answer.model && manager ? await childView(manager, answer.model) : null;
+    if (this.#name !== name) view?.remove();
+    else if (view) this.#put(view);
+    else this.close();
+  }
+
+  /** Closes the job that is open; gives its name. */
+  close() {
+    const name = this.#name;
+    this.#name = "";
+    this.element.hidden = true;
+    this.#view?.remove();
+    this.#view = null;
+    this.#box.replaceChildren();
+    this.mark("");
+    return name;
+  }
+
+  /** @param {string} name */
+  #announce(name) {
+    this.#name = name;
+    this.mark(name);
+    this.element.hidden = false;
+    this.element.setAttribute("aria-label", `Job ${name}`);
+    setText(this.#label, `Job ${name}`);
+  }
+
+  /** @param {ChildView} view */
+  #put(view) {
+    this.#view = view;
+    this.#box.replaceChildren(view.el);
+    this.element.scrollIntoView({ block: "nearest" });
+  }
 }

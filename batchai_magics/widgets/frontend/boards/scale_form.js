@@ -14,108 +14,172 @@ const WHEN_LEAVING = [
   ["terminate", "end their jobs"],
 ];
 
-/**
- * @param {(settings: Settings) => Promise<boolean>} apply
- * @returns {{element: HTMLElement, update: (facts: ClusterFacts) => void, stop: () => void}}
- */
-export function scaleForm(apply) {
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let timer;
+/** The form: the fields with a button, and in their place the question whether it is meant. */
+export class ScaleForm {
   /** @type {ClusterFacts | null} */
-  let known = null;
-  let isEdited = false;
-  const kind = el(
-    "select",
-    { class: "ba-field", "aria-label": "How the cluster is scaled", change: () => edited() },
-    el("option", { value: "manual" }, "Fixed size"),
-    el("option", { value: "auto" }, "Auto-scale"),
+  #known = null;
+  #isEdited = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #fields = new SizeFields(() => this.#edited());
+  #submit = el("button", { type: "submit", class: "ba-button" }, "Resize …");
+  #plain = el("span", { class: "ba-choice" }, ...this.#fields.elements, this.#submit);
+  #question = el("span", { class: "ba-question" });
+  #yes = el("button", { type: "button", class: "ba-button ba-go", click: () => this.#confirmed() }, "Yes, resize");
+  #no = el("button", { type: "button", class: "ba-button", click: () => this.#back() }, "Leave it");
+  #sure = el(
+    "span",
+    { class: "ba-choice", role: "group", "aria-label": "Resize?", hidden: true },
+    this.#question,
+    this.#yes,
+    this.#no,
   );
-  const target = number("Number of nodes");
-  const least = number("Fewest nodes");
-  const most = number("Most nodes");
-  const leaving = el(
-    "select",
-    { class: "ba-field", "aria-label": "What happens to the jobs of nodes that leave", change: () => edited() },
-    ...WHEN_LEAVING.map(([value, words]) => el("option", { value: value ?? "" }, `${words}`)),
-  );
-  const fixed = el("span", { class: "ba-choice" }, target, " nodes");
-  const auto = el("span", { class: "ba-choice" }, least, " to ", most, " nodes");
-  const gone = el("label", { class: "ba-choice" }, "leaving nodes", leaving);
-  const submit = el("button", { type: "submit", class: "ba-button" }, "Resize …");
-  const question = el("span", { class: "ba-question" });
-  const yes = el("button", { type: "button", class: "ba-button ba-go", click: () => confirmed() }, "Yes, resize");
-  const no = el("button", { type: "button", class: "ba-button", click: () => back() }, "Leave it");
-  const plain = el("span", { class: "ba-choice" }, kind, fixed, auto, gone, submit);
-  const sure = el("span", { class: "ba-choice", role: "group", "aria-label": "Resize?", hidden: true }, question, yes, no);
-  const element = el("form", { class: "ba-scale", submit: (/** @type {Event} */ event) => asked(event) }, plain, sure);
-  for (const field of [target, least, most]) field.addEventListener("input", () => edited());
 
-  const edited = () => {
-    isEdited = true;
-    arrange();
-  };
-  const arrange = () => {
-    const isAuto = kind.value === "auto";
-    fixed.hidden = isAuto;
-    auto.hidden = !isAuto;
-    for (const field of [least, most]) field.disabled = !isAuto;
-    target.disabled = isAuto;
-    gone.hidden = isAuto || !known || Number(target.value) >= known.current;
-    most.min = least.value || "0";
-    submit.disabled = !isEdited;
-  };
+  /** @param {(settings: Settings) => Promise<boolean>} apply whether it was done */
+  constructor(apply) {
+    this.apply = apply;
+    const submit = (/** @type {Event} */ event) => this.#asked(event);
+    this.element = el("form", { class: "ba-scale", submit }, this.#plain, this.#sure);
+  }
+
+  /**
+   * Shows the cluster's size, unless somebody is about to change it.
+   * @param {ClusterFacts} facts
+   */
+  update(facts) {
+    this.#known = facts;
+    this.#fill();
+  }
+
+  /** Ends what the form has running. */
+  stop() {
+    clearTimeout(this.#timer);
+  }
+
+  #edited() {
+    this.#isEdited = true;
+    this.#arrange();
+  }
+
+  #fill() {
+    if (this.#known && !this.#isEdited) this.#fields.fill(this.#known);
+    this.#arrange();
+  }
+
+  #arrange() {
+    this.#fields.arrange(this.#known?.current ?? null);
+    this.#submit.disabled = !this.#isEdited;
+  }
+
   /** @param {Event} event */
-  const asked = (event) => {
+  #asked(event) {
     event.preventDefault();
-    if (!known || !element.reportValidity()) return;
-    setText(question, sentence(known));
-    swap(true);
-    yes.focus({ preventScroll: true });
-    timer = setTimeout(back, CONFIRM_MS);
-  };
-  /** @param {ClusterFacts} facts */
-  const sentence = (facts) => {
-    if (kind.value === "auto") return `Let ${facts.name} scale itself between ${least.value} and ${most.value} nodes?`;
-    return `Resize ${facts.name} from ${facts.current} to ${counted(Number(target.value), "node")}?`;
-  };
+    if (!this.#known || !this.element.reportValidity()) return;
+    setText(this.#question, this.#fields.sentence(this.#known));
+    this.#swap(true);
+    this.#yes.focus({ preventScroll: true });
+    this.#timer = setTimeout(() => this.#back(), CONFIRM_MS);
+  }
+
+  async #confirmed() {
+    this.#swap(false);
+    this.#fields.focus();
+    if (await this.apply(this.#fields.settings())) this.#isEdited = false;
+    this.#fill();
+  }
+
+  #back() {
+    const hadFocus = this.#sure.contains(document.activeElement);
+    this.#swap(false);
+    if (hadFocus) this.#submit.focus({ preventScroll: true });
+  }
+
   /** @param {boolean} isAsking */
-  const swap = (isAsking) => {
-    clearTimeout(timer);
-    plain.hidden = isAsking;
-    sure.hidden = !isAsking;
-  };
-  const back = () => {
-    const hadFocus = sure.contains(document.activeElement);
-    swap(false);
-    if (hadFocus) submit.focus({ preventScroll: true });
-  };
-  const confirmed = async () => {
-    swap(false);
-    kind.focus({ preventScroll: true });
-    if (await apply(settings())) isEdited = false;
-    fill();
-  };
-  const settings = () => {
-    if (kind.value === "auto") {
-      return { autoScale: { minimumNodeCount: Number(least.value), maximumNodeCount: Number(most.value) } };
+  #swap(isAsking) {
+    clearTimeout(this.#timer);
+    this.#plain.hidden = isAsking;
+    this.#sure.hidden = !isAsking;
+  }
+}
+
+/** The fields of a size: its kind, its numbers, and what becomes of the jobs of nodes that leave. */
+class SizeFields {
+  #target = number("Number of nodes");
+  #least = number("Fewest nodes");
+  #most = number("Most nodes");
+  #fixed = el("span", { class: "ba-choice" }, this.#target, " nodes");
+  #auto = el("span", { class: "ba-choice" }, this.#least, " to ", this.#most, " nodes");
+
+  /** @param {() => void} edited */
+  constructor(edited) {
+    this.kind = choice("How the cluster is scaled", edited, [
+      ["manual", "Fixed size"],
+      ["auto", "Auto-scale"],
+    ]);
+    this.leaving = choice("What happens to the jobs of nodes that leave", edited, WHEN_LEAVING);
+    this.gone = el("label", { class: "ba-choice" }, "leaving nodes", this.leaving);
+    for (const field of [this.#target, this.#least, this.#most]) field.addEventListener("input", edited);
+    this.elements = [this.kind, this.#fixed, this.#auto, this.gone];
+  }
+
+  get isAuto() {
+    return this.kind.value === "auto";
+  }
+
+  focus() {
+    this.kind.focus({ preventScroll: true });
+  }
+
+  /**
+   * Shows the cluster's size.
+   * @param {ClusterFacts} facts
+   */
+  fill(facts) {
+    this.kind.value = facts.scale.kind;
+    this.#target.value = String(facts.scale.target ?? facts.target);
+    this.#least.value = String(facts.scale.minimum ?? 0);
+    this.#most.value = String(facts.scale.maximum ?? Math.max(1, facts.target));
+  }
+
+  /**
+   * Hides what does not matter now.
+   * @param {number | null} current how many nodes there are, where that is known
+   */
+  arrange(current) {
+    this.#fixed.hidden = this.isAuto;
+    this.#auto.hidden = !this.isAuto;
+    for (const field of [this.#least, this.#most]) field.disabled = !this.isAuto;
+    this.#target.disabled = this.isAuto;
+    this.gone.hidden = this.isAuto || current === null || Number(this.#target.value) >= current;
+    this.#most.min = this.#least.value || "0";
+  }
+
+  /**
+   * What the size would mean, as a question.
+   * @param {ClusterFacts} facts
+   */
+  sentence(facts) {
+    if (this.isAuto) return `Let ${facts.name} scale itself between ${this.#least.value} and ${this.#most.value} nodes?`;
+    return `Resize ${facts.name} from ${facts.current} to ${counted(Number(this.#target.value), "node")}?`;
+  }
+
+  /** @returns {Settings} */
+  settings() {
+    if (this.isAuto) {
+      return { autoScale: { minimumNodeCount: Number(this.#least.value), maximumNodeCount: Number(this.#most.value) } };
     }
-    return { manual: { targetNodeCount: Number(target.value), nodeDeallocationOption: leaving.value } };
-  };
-  const fill = () => {
-    if (known && !isEdited) {
-      kind.value = known.scale.kind;
-      target.value = String(known.scale.target ?? known.target);
-      least.value = String(known.scale.minimum ?? 0);
-      most.value = String(known.scale.maximum ?? Math.max(1, known.target));
-    }
-    arrange();
-  };
-  /** @param {ClusterFacts} facts */
-  const update = (facts) => {
-    known = facts;
-    fill();
-  };
-  return { element, update, stop: () => clearTimeout(timer) };
+    return { manual: { targetNodeCount: Number(this.#target.value), nodeDeallocationOption: this.leaving.value } };
+  }
+}
+
+/**
+ * @param {string} label
+ * @param {() => void} change
+ * @param {string[][]} options value and words
+ */
+function choice(label, change, options) {
+  const items = options.map(([value, words]) => el("option", { value: value ?? "" }, `${words}`));
+  return el("select", { class: "ba-field", "aria-label": label, change }, ...items);
 }
 
 /** @param {string} label */

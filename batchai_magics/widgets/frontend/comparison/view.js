@@ -1,10 +1,8 @@
 // The live view of runs side by side: an overlay of their lines, or how their speed grows with processes.
 
-import { BoardLine } from "../boards/line.js";
+import { BoardFrame } from "../boards/frame.js";
 import { el, setText } from "../core/dom.js";
 import { counted, duration } from "../core/format.js";
-import { BUSY, holdWhileUsed } from "../core/kernel.js";
-import { hideSnapshot } from "../core/snapshot.js";
 import { isDashed, LinesChart, runColour } from "./chart.js";
 import { runTable } from "./table.js";
 
@@ -26,26 +24,18 @@ const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
 export default {
   /** @param {{model: BoardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
-    const note = el("span", { class: "ba-note", role: "status" });
-    const line = new BoardLine(model, (isBusy) => setText(note, isBusy ? BUSY : ""));
+    const board = new BoardFrame(model);
     const isScaling = model.get("facts").kind === "scaling";
-    const head = comparisonHead(isScaling ? "Scaling" : "Comparison", note);
+    const head = comparisonHead(isScaling ? "Scaling" : "Comparison", board.note);
     const table = runTable(isScaling ? "Runs of the study" : "Runs compared");
     const charts = isScaling ? scalingCharts(model.get("view_id")) : overlayCharts(model.get("view_id"));
+    const plots = el("div", { class: "ba-charts" }, ...charts.charts.map((chart) => chart.element));
     const sentences = el("div", { class: "ba-sentences" });
-    const view = el(
-      "article",
-      { class: "ba-view ba-board", "aria-label": isScaling ? "Scaling of runs" : "Runs side by side", "data-lm-suppress-shortcuts": "true" },
-      head.element,
-      el("div", { class: "ba-charts" }, ...charts.charts.map((chart) => chart.element)),
-      sentences,
-      table.element,
-    );
-    holdWhileUsed(view, (content) => line.tell(content));
-    const show = hideSnapshot(model.get("view_id"), view, () => line.isAnswered);
-    root.append(view);
-
-    const update = () => {
+    board.show(root, isScaling ? "Scaling of runs" : "Runs side by side", head.element, plots, sentences, table.element);
+    board.line.onNews = (content) => {
+      if (content.kind === "lines") charts.take(content);
+    };
+    board.watch(["facts", "rows"], () => {
       /** @type {ComparisonFacts} */
       const facts = model.get("facts");
       /** @type {RunRow[]} */
@@ -54,21 +44,10 @@ export default {
       table.update(rows);
       charts.update(facts, rows);
       sentences.replaceChildren(...(facts.sentences ?? []).map((sentence) => el("p", {}, sentence)));
-    };
-    line.onNews = (content) => {
-      if (content.kind === "lines") charts.take(content);
-    };
-    model.on("change:facts", update);
-    model.on("change:rows", update);
-    update();
-
+    });
     return () => {
-      model.off("change:facts", update);
-      model.off("change:rows", update);
-      line.close();
       charts.charts.forEach((chart) => chart.stop());
-      show();
-      view.remove();
+      board.close();
     };
   },
 };

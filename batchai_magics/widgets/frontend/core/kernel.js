@@ -3,7 +3,7 @@
 
 const LOST = ["restarting", "autorestarting", "terminating", "dead"];
 export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
-export const GONE = "The kernel that showed this is gone: run the cell again.";
+export const GONE = "The connection to the kernel is gone. Run the cell to see the job again.";
 
 /** @typedef {{statusChanged?: {connect: (slot: Slot) => void, disconnect: (slot: Slot) => void}}} Kernel */
 /** @typedef {(sender: unknown, status: string) => void} Slot */

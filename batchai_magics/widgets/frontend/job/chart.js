@@ -38,23 +38,12 @@ export class Chart {
     this.legend = new Legend(() => this.#showLines());
     this.title = el("span", { class: "ba-label" }, subject.title);
     this.menu = el("select", { class: "ba-select", "aria-label": "Number to draw", hidden: true });
-    this.log = el(
-      "button",
-      {
-        type: "button",
-        class: "ba-button ba-small",
-        title: "Logarithmic scale",
-        "aria-pressed": "false",
-        hidden: !subject.hasLog,
-        click: () => this.#toggleLog(),
-      },
-      "log",
-    );
-    this.reset = el(
-      "button",
-      { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.onReset() },
-      "Reset zoom",
-    );
+    this.log = smallButton("log", () => this.#toggleLog(), {
+      title: "Logarithmic scale",
+      "aria-pressed": "false",
+      hidden: !subject.hasLog,
+    });
+    this.reset = smallButton("Reset zoom", () => this.onReset(), { hidden: true });
     this.empty = el("div", { class: "ba-empty" }, subject.empty);
     this.box = el("div", {
       class: "ba-plot",
@@ -246,4 +235,13 @@ export class Chart {
     event.preventDefault();
     event.stopPropagation();
   }
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} click
+ * @param {Record<string, string | boolean>} attributes
+ */
+function smallButton(text, click, attributes) {
+  return el("button", { type: "button", class: "ba-button ba-small", click, ...attributes }, text);
 }

@@ -71,10 +71,11 @@ export class FailurePanel {
 
 /**
  * What failed first, in one sentence.
- * @param {{rank?: number, node?: string, exit_code?: number, file?: string}} failure
+ * @param {{rank?: number, node?: string, exit_code?: number, meaning?: string, file?: string}} failure
  */
-export function failureTitle({ rank, node = "", exit_code: code, file = "" }) {
-  if (rank !== undefined) return `Rank ${rank} on ${nodeName(node)} failed first, with exit code ${code}`;
+export function failureTitle({ rank, node = "", exit_code: code, meaning = "", file = "" }) {
+  const words = meaning && `: ${meaning}`;
+  if (rank !== undefined) return `Rank ${rank} on ${nodeName(node)} failed first, with exit code ${code}${words}`;
   return file.includes("job_prep") ? `Job preparation failed: ${file}` : `The last lines of ${file}`;
 }
 
@@ -85,7 +86,7 @@ export function failureTitle({ rank, node = "", exit_code: code, file = "" }) {
 function rest(failure, lines) {
   const count = failure.others.length + (failure.more ?? 0);
   const each = failure.others.map((other) => {
-    const title = `Rank ${other.rank} on ${nodeName(other.node ?? "")}: exit code ${other.exit_code}`;
+    const title = `Rank ${other.rank} on ${nodeName(other.node ?? "")}: exit code ${other.exit_code}${other.meaning ? `: ${other.meaning}` : ""}`;
     return el("div", { class: "ba-other" }, el("div", {}, title), ...lines(other));
   });
   return el("details", { class: "ba-others" }, el("summary", {}, count === 1 ? "1 other process" : `${counted(count, "other processe")}`), ...each);

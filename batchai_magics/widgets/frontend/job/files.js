@@ -76,11 +76,12 @@ export class Files {
   async #fill(inside, directory, path) {
     const { content } = await this.session.request({ kind: "list", directory, path });
     if (content.text) return inside.replaceChildren(el("li", { class: "ba-muted" }, content.text));
-    const entries = /** @type {[string, boolean, number][]} */ (content.entries);
+    const entries = /** @type {[string, string, number][]} */ (content.entries);
     const below = (/** @type {string} */ name) => (path ? `${path}/${name}` : name);
-    const rows = entries.map(([name, isFolder, bytes]) =>
-      isFolder ? this.#folder(directory, below(name), name) : this.#file(name, { directory, path: below(name), bytes }),
-    );
+    const rows = entries.map(([name, kind, bytes]) => {
+      if (kind === "directory") return this.#folder(directory, below(name), name);
+      return kind === "file" ? this.#file(name, { directory, path: below(name), bytes }) : unread(name, kind);
+    });
     const left = content.total - entries.length;
     if (left > 0) rows.push(el("li", { class: "ba-muted" }, `… and ${left} more`));
     if (!rows.length) rows.push(el("li", { class: "ba-muted" }, "empty"));
@@ -190,6 +191,15 @@ export class Files {
     } else return;
     event.preventDefault();
   }
+}
+
+/**
+ * What is no file and has nothing to read: a pipe, a socket, a device, a link that is not followed.
+ * @param {string} name
+ * @param {string} kind
+ */
+function unread(name, kind) {
+  return el("li", { role: "treeitem", class: "ba-muted" }, `${name} (${kind})`);
 }
 
 /**

@@ -11,65 +11,83 @@ import { failureTitle } from "./failure.js";
 
 const CONFIRM_MS = 6000;
 const SECOND_MS = 1000;
+const FINAL = ["succeeded", "failed", "cancelled"];
 const DAY_S = 86_400; // a limit that is further off than this is nobody's concern yet
 
-/**
- * @param {Session} session
- * @returns {{element: HTMLElement, problem: HTMLElement, update: () => void, stop: () => void}} `problem`: why the
- *   job failed, or nothing new comes; it belongs where it moves nothing
- */
-export function header(session) {
-  const badge = el("span", { class: "ba-badge" });
-  const name = el("strong", { class: "ba-name" });
-  const facts = el("span", { class: "ba-facts" });
-  const elapsed = el("span", { class: "ba-elapsed", role: "timer", "aria-label": "elapsed time" });
-  const left = el("span", { class: "ba-left" });
-  const exit = el("span", { class: "ba-exit" });
-  const spoken = el("span", { class: "ba-spoken", "aria-live": "polite" });
-  const controls = buttons(session);
-  const problem = el("div", { class: "ba-problem", hidden: true });
-  const element = el(
-    "header",
-    { class: "ba-header" },
-    el("div", { class: "ba-title" }, badge, name, facts),
-    el("div", { class: "ba-status" }, exit, elapsed, left, controls.element),
-    spoken,
-  );
+export class Header {
+  #badge = el("span", { class: "ba-badge" });
+  #name = el("strong", { class: "ba-name" });
+  #facts = el("span", { class: "ba-facts" });
+  #elapsed = el("span", { class: "ba-elapsed", role: "timer", "aria-label": "elapsed time" });
+  #left = el("span", { class: "ba-left" });
+  #exit = el("span", { class: "ba-exit" });
+  #spoken = el("span", { class: "ba-spoken", "aria-live": "polite" });
 
-  const read = () => /** @type {Facts} */ (session.model.get("facts"));
-  const tick = () => {
-    const now = read();
-    const isWaiting = now.started === null && now.ended === null;
-    setText(elapsed, `${isWaiting ? "waiting " : ""}${duration(elapsedSeconds(now))}`);
-    const rest = now.started === null || now.ended !== null ? null : now.max_s - elapsedSeconds(now);
-    setText(left, rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
-    left.title = `The job is ended after ${span(now.max_s)}`;
-    left.dataset.short = String(rest !== null && rest < now.max_s / 10);
-  };
-  const update = () => {
-    const now = read();
-    setText(badge, now.state);
-    badge.dataset.state = now.state;
-    setText(name, now.name);
-    setText(facts, describe(now));
-    facts.title = `experiment ${now.experiment}, toolkit ${now.toolkit}`;
+  /**
+   * @param {Session} session
+   * @param {(model: string) => void} open shows another job's view below this one
+   */
+  constructor(session, open) {
+    this.session = session;
+    this.buttons = new Buttons(session, open);
+    /** Why the job failed, or nothing new comes; it belongs where it moves nothing. */
+    this.problem = el("div", { class: "ba-problem", hidden: true });
+    const title = el("div", { class: "ba-title" }, this.#badge, this.#name, this.#facts);
+    const status = el("div", { class: "ba-status" }, this.#exit, this.#elapsed, this.#left, this.buttons.element);
+    this.element = el("header", { class: "ba-header" }, title, status, this.#spoken);
+    this.ticking = setInterval(() => this.#tick(this.#read()), SECOND_MS);
+    this.stopListening = session.listen((kind) => {
+      if (kind !== "lost") return;
+      clearInterval(this.ticking); // how it goes on nobody here knows
+      this.#badge.dataset.lost = "true";
+    });
+  }
+
+  /** Shows the job as it is now. */
+  update() {
+    const now = this.#read();
+    setText(this.#badge, now.state);
+    this.#badge.dataset.state = now.state;
+    setText(this.#name, now.name);
+    setText(this.#facts, describe(now));
+    this.#facts.title = `experiment ${now.experiment}, toolkit ${now.toolkit}`;
+    this.#showEnd(now);
+    setText(this.#spoken, `Job ${now.name} is ${now.state}.`);
+    this.buttons.update(now);
+    this.#tick(now);
+  }
+
+  /** Ends what the head has running. */
+  stop() {
+    clearInterval(this.ticking);
+    this.stopListening();
+    this.buttons.stop();
+  }
+
+  #read() {
+    return /** @type {Facts} */ (this.session.model.get("facts"));
+  }
+
+  /** @param {Facts} now */
+  #showEnd(now) {
     const hasExit = now.exit_code !== null;
-    setText(exit, hasExit ? `exit code ${now.exit_code}` : "");
-    exit.dataset.failed = String(hasExit && now.exit_code !== 0);
+    setText(this.#exit, hasExit ? `exit code ${now.exit_code}` : "");
+    this.#exit.dataset.failed = String(hasExit && now.exit_code !== 0);
     const reason = reasonOf(now);
-    problem.hidden = !reason;
-    setText(problem, reason);
-    problem.title = reason;
-    setText(spoken, `Job ${now.name} is ${now.state}.`);
-    controls.update(now);
-    tick();
-  };
-  const timer = setInterval(tick, SECOND_MS);
-  const stop = () => {
-    clearInterval(timer);
-    controls.stop();
-  };
-  return { element, problem, update, stop };
+    this.problem.hidden = !reason;
+    setText(this.problem, reason);
+    this.problem.title = reason;
+  }
+
+  /** @param {Facts} now */
+  #tick(now) {
+    const isWaiting = now.started === null && now.ended === null;
+    setText(this.#elapsed, `${isWaiting ? "waiting " : ""}${duration(elapsedSeconds(now))}`);
+    const rest = now.started === null || now.ended !== null ? null : now.max_s - elapsedSeconds(now);
+    setText(this.#left, rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
+    this.#left.title = `The job is ended after ${span(now.max_s)}`;
+    this.#left.dataset.short = String(rest !== null && rest < now.max_s / 10);
+  }
 }
 
 /** @param {Facts} facts */
@@ -84,7 +102,7 @@ function describe(facts) {
 function reasonOf(facts) {
   const first = facts.state === "failed" ? facts.first_failure : null;
   const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
-  return [facts.problem, ...reasons].filter(Boolean).join("  ·  ");
+  return [facts.problem, ...reasons, ...facts.log_faults].filter(Boolean).join("  ·  ");
 }
 
 /** @param {Facts} facts */
@@ -93,82 +111,108 @@ function elapsedSeconds(facts) {
   return ((facts.ended ?? Date.now()) - start) / SECOND_MS;
 }
 
-/**
- * Cancel (asks once) and detach; both say so when the kernel cannot hear them.
- * @param {Session} session
- * @returns {{element: HTMLElement, update: (facts: Facts) => void, stop: () => void}}
- */
-function buttons(session) {
+/** Cancel (asks once) and detach; both say so when the kernel cannot hear them. */
+class Buttons {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let timer;
+  #asking;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let noting;
-  let isFinal = false;
-  const note = el("span", { class: "ba-note", "aria-live": "polite" });
-  const cancel = el("button", { type: "button", class: "ba-button", click: () => ask(true) }, "Cancel job");
-  const detach = el(
-    "button",
-    {
-      type: "button",
-      class: "ba-button",
-      title: "Stop watching. The job runs on.",
-      click: () => session.ask("detach", { kind: "detach" }),
-    },
-    "Detach",
-  );
-  const copy = el(
-    "button",
-    { type: "button", class: "ba-button", title: "Copy the command that shows this job again", click: () => copied() },
-    "Copy command",
-  );
-  const yes = el("button", { type: "button", class: "ba-button ba-danger", click: () => confirmed() }, "Yes, cancel it");
-  const no = el("button", { type: "button", class: "ba-button", click: () => ask(false) }, "Keep running");
-  const plain = el("span", { class: "ba-choice" }, cancel, detach);
-  const sure = el("span", { class: "ba-choice", hidden: true }, yes, no);
-  const element = el("span", { class: "ba-buttons" }, note, copy, plain, sure);
+  #noting;
+  #isFinal = false;
+  #note = el("span", { class: "ba-note", "aria-live": "polite" });
+  #cancel = button("Cancel job", () => this.#ask(true));
+  #detach = button("Detach", () => this.session.ask("detach", { kind: "detach" }), "Stop watching. The job runs on.");
+  #again = button("Run again", () => this.#runAgain(), "Submit the job once more, under the next name");
+  #copy = button("Copy command", () => this.#copied(), "Copy the command that shows this job again");
+  #yes = button("Yes, cancel it", () => this.#confirmed());
+  #no = button("Keep running", () => this.#ask(false));
+  #plain = el("span", { class: "ba-choice" }, this.#cancel, this.#detach);
+  #sure = el("span", { class: "ba-choice", hidden: true }, this.#yes, this.#no);
 
-  /** @param {boolean} isAsking */
-  const ask = (isAsking) => {
-    clearTimeout(timer);
-    const hadFocus = element.contains(document.activeElement);
-    plain.hidden = isAsking;
-    sure.hidden = !isAsking;
-    if (hadFocus) (isAsking ? no : cancel).focus({ preventScroll: true });
-    if (isAsking) timer = setTimeout(() => ask(false), CONFIRM_MS);
-  };
-  const copied = async () => {
-    const command = session.model.get("facts").way_back;
-    setText(note, (await copyText(command)) ? "copied" : command);
-    noting = setTimeout(() => setText(note, ""), CONFIRM_MS);
-  };
-  const confirmed = () => {
-    ask(false);
-    cancel.disabled = true;
-    setText(note, "cancelling …");
-    session.ask("cancel", { kind: "cancel" });
-  };
-  const stopListening = session.listen((kind, text) => {
-    if (kind === "busy") {
-      setText(note, session.isKernelBusy ? BUSY : "");
-    } else if (kind === "lost") {
-      setText(note, GONE);
-    } else if (kind === "answer" && text) {
-      setText(note, text);
-      cancel.disabled = isFinal;
-    }
-  });
+  /**
+   * @param {Session} session
+   * @param {(model: string) => void} open shows another job's view below this one
+   */
+  constructor(session, open) {
+    this.session = session;
+    this.open = open;
+    this.#again.hidden = true;
+    this.element = el("span", { class: "ba-buttons" }, this.#note, this.#again, this.#copy, this.#plain, this.#sure);
+    this.#yes.classList.add("ba-danger");
+    this.stopListening = session.listen((kind, text) => this.#hear(kind, text));
+  }
+
   /** @param {Facts} facts */
-  const update = (facts) => {
-    isFinal = facts.state === "succeeded" || facts.state === "failed";
-    cancel.disabled = isFinal || facts.state === "terminating";
-    if (isFinal) ask(false);
-    plain.hidden = isFinal || !sure.hidden;
-    if (isFinal) setText(note, "");
-  };
-  const stop = () => {
-    clearTimeout(timer);
-    clearTimeout(noting);
-    stopListening();
-  };
-  return { element, update, stop };
+  update(facts) {
+    this.#isFinal = FINAL.includes(facts.state);
+    this.#cancel.disabled = this.#isFinal || facts.state === "terminating" || this.session.isKernelLost;
+    if (this.#isFinal) this.#ask(false);
+    this.#plain.hidden = this.#isFinal || !this.#sure.hidden;
+    if (this.#isFinal) setText(this.#note, "");
+    this.#again.hidden = !(this.#isFinal && facts.can_again);
+  }
+
+  /** Ends what the buttons have running. */
+  stop() {
+    clearTimeout(this.#asking);
+    clearTimeout(this.#noting);
+    this.stopListening();
+  }
+
+  /** @param {boolean} isAsking whether cancelling is meant */
+  #ask(isAsking) {
+    clearTimeout(this.#asking);
+    const hadFocus = this.element.contains(document.activeElement);
+    this.#plain.hidden = isAsking;
+    this.#sure.hidden = !isAsking;
+    if (hadFocus) (isAsking ? this.#no : this.#cancel).focus({ preventScroll: true });
+    if (isAsking) this.#asking = setTimeout(() => this.#ask(false), CONFIRM_MS);
+  }
+
+  #confirmed() {
+    this.#ask(false);
+    this.#cancel.disabled = true;
+    setText(this.#note, "cancelling …");
+    this.session.ask("cancel", { kind: "cancel" });
+  }
+
+  async #runAgain() {
+    this.#again.disabled = true;
+    setText(this.#note, "submitting …");
+    const { content } = await this.session.request({ kind: "again" });
+    this.#again.disabled = false;
+    setText(this.#note, content.text);
+    if (content.model) this.open(content.model);
+  }
+
+  async #copied() {
+    const command = this.session.model.get("facts").way_back;
+    setText(this.#note, (await copyText(command)) ? "copied" : command);
+    this.#noting = setTimeout(() => setText(this.#note, ""), CONFIRM_MS);
+  }
+
+  /**
+   * @param {string} kind
+   * @param {string | undefined} text
+   */
+  #hear(kind, text) {
+    if (kind === "busy") {
+      setText(this.#note, this.session.isKernelBusy ? BUSY : "");
+    } else if (kind === "lost") {
+      this.#ask(false);
+      for (const dead of [this.#cancel, this.#detach]) dead.disabled = true;
+      setText(this.#note, GONE);
+    } else if (kind === "answer" && text) {
+      setText(this.#note, text);
+      this.#cancel.disabled = this.#isFinal;
+    }
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} click
+ * @param {string} [title]
+ */
+function button(text, click, title) {
+  return el("button", { type: "button", class: "ba-button", title, click }, text);
 }

@@ -6,7 +6,7 @@ export interface Facts {
   experiment: string;
   cluster: string;
   toolkit: string;
-  state: "queued" | "running" | "terminating" | "succeeded" | "failed";
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled";
   nodes: number;
   processes: number;
   created: number;
@@ -14,11 +14,13 @@ export interface Facts {
   ended: number | null;
   exit_code: number | null;
   errors: { code: string; message: string }[];
-  first_failure: { rank: number; node: string; exit_code: number } | null;
+  first_failure: { rank: number; node: string; exit_code: number; meaning: string } | null;
   problem: string;
+  log_faults: string[];
   max_s: number;
   script: string;
   way_back: string;
+  can_again: boolean; // whether it can be submitted once more from here
   warm_up: number | null;
   has_ranks: boolean;
   directories: string[];
@@ -73,6 +75,7 @@ export interface LastWords {
   rank?: number;
   node?: string;
   exit_code?: number;
+  meaning?: string; // of the exit code
   file: string;
   offset: number;
   lines: string[];

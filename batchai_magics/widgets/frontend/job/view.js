@@ -1,11 +1,12 @@
 // The live view of a job. Python holds the data; this draws it.
 
+import { childView } from "../core/child_view.js";
 import { el } from "../core/dom.js";
 import { holdWhileUsed } from "../core/kernel.js";
 import { nodeBar } from "../core/node_bar.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
 import { Charts } from "./charts.js";
-import { header } from "./header.js";
+import { Header } from "./header.js";
 import { LogPanel } from "./log/panel.js";
 import { Session } from "./session.js";
 
@@ -39,7 +40,11 @@ class JobView {
   constructor(session, model, root) {
     this.session = session;
     this.model = model;
-    this.head = header(session);
+    /** The view of the run that was submitted from this one. */
+    this.next = el("div", { class: "ba-next", hidden: true });
+    /** @type {import("../core/child_view.js").ChildView | null} */
+    this.following = null;
+    this.head = new Header(session, (id) => this.#open(id));
     this.nodes = nodeBar();
     this.charts = new Charts(session, model.get("view_id"));
     this.output = new LogPanel(session);
@@ -80,6 +85,7 @@ class JobView {
       el("div", { class: "ba-below" }, nodes.element, head.problem),
       charts.element,
       output.element,
+      this.next,
     );
     root.append(element);
     return element;
@@ -97,6 +103,16 @@ class JobView {
     }
   }
 
+  /** @param {string} id of the model of another job's view */
+  async #open(id) {
+    const view = await childView(this.model.widget_manager, id);
+    this.following?.remove();
+    this.following = view;
+    this.next.hidden = false;
+    this.next.replaceChildren(view.el);
+    this.next.scrollIntoView({ block: "nearest" });
+  }
+
   #updateFacts() {
     this.head.update();
     this.output.offer();
@@ -112,6 +128,7 @@ class JobView {
   #end() {
     if (this.isOver) return;
     this.isOver = true;
+    this.following?.remove();
     this.stopListening();
     for (const [event, listener] of this.traits) this.model.off(event, listener);
     for (const part of [this.head, this.charts, this.output]) part.stop();

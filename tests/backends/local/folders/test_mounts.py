@@ -11,6 +11,8 @@ from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.node import mounting
 from batchai_magics.errors import SpecError
 from batchai_magics.models.storage import MountVolumes
+from tests.backends.local.still import Still
+from tests.contract.places import MOUNTED
 
 LAYOUT = Layout(Path("/home"))
 ROOT = "AZ_BATCHAI_MOUNT_ROOT"
@@ -135,3 +137,14 @@ def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:
         assert ended == [True]
     with unmanaged._alone(tmp_path, wait=False):
         pass
+
+
+@pytest.mark.slow
+def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(still: Still) -> None:
+    task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
+    still.cluster(nodeSetup={"setupTask": task, "mountVolumes": {"azureFileShares": [share("d")]}})
+    still.prepare()
+    folder = still.layout.share("acc", "data")
+    folder.rmdir()
+    still.prepare()
+    assert not folder.exists()

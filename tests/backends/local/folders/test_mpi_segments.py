@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.local.folders import mpi_segments
+from tests.backends.local.namespace import scene, tell
 from tests.world import World, until
 
 pytestmark = [
@@ -17,24 +20,28 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="segments are files only on Linux"),
 ]
 CODE = "from mpi4py import MPI\nprint(MPI.COMM_WORLD.size, flush=True)\n"
-FIND = "print(open('/proc/self/maps').read().split('/dev/shm/')[1].split()[0], flush=True)\n"
+FIND = """
+lines = [line.split() for line in open('/proc/self/maps') if '/dev/shm/' in line]
+print(*{words[5].rpartition('/')[2] for words in lines}, flush=True)
+"""
 
 
 def test_killed_ranks_leave_no_shared_memory(world: World) -> None:
     job = world.submit("j --nodes 2 --processes 4", CODE + FIND + "import time; time.sleep(1000)")
     until(lambda: job.log().count("mpich_shm_") == 4)
-    segments = {Path("/dev/shm", word) for word in job.log().split() if word.startswith("mpich_shm_")}
-    assert len(segments) == 2  # one a node
+    names = set(job.log().split()) - {"4"}
+    assert sorted(name.startswith("mpich_shm_") for name in names) == [False] * 4 + [True] * 2  # one a node
+    segments = {Path("/dev/shm", name) for name in names}
     assert all(path.exists() for path in segments)
     job.cancel()
     until(lambda: not any(path.exists() for path in segments))
 
 
-def test_a_segment_that_a_process_has_stays() -> None:
-    path = Path("/dev/shm/mpich_shm_ours_test")
+@pytest.mark.parametrize("name", ["mpich_shm_ours_test", "4194305:0:0"])
+def test_a_segment_that_a_process_has_stays(name: str) -> None:
+    path = Path("/dev/shm", name)
     try:
-        path.write_bytes(bytes(mmap.PAGESIZE))
-        with path.open("r+b") as file, mmap.mmap(file.fileno(), mmap.PAGESIZE):
+        with mapped(path):
             mpi_segments.sweep()
             assert path.exists()
         mpi_segments.sweep()
@@ -42,3 +49,38 @@ def test_a_segment_that_a_process_has_stays() -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
+
+
+@contextlib.contextmanager
+def mapped(path: Path) -> Iterator[None]:
+    """Maps a new file, which has its name only then: jobs that end elsewhere sweep too."""
+    path.with_suffix(".new").write_bytes(bytes(mmap.PAGESIZE))
+    with path.with_suffix(".new").open("r+b") as file, mmap.mmap(file.fileno(), mmap.PAGESIZE):
+        path.with_suffix(".new").rename(path)
+        yield
+
+
+def test_a_segment_named_after_a_living_process_stays() -> None:
+    """Other ranks open it when they first talk to it, long after the process has made it."""
+    path = Path(f"/dev/shm/{os.getpid()}:0:7")
+    try:
+        path.touch()
+        mpi_segments.sweep()
+        assert path.exists()
+    finally:
+        path.unlink()
+
+
+def sweeping_below(place: Path) -> None:
+    """Runs in a namespace of its own, from where nobody can see what processes outside have mapped."""
+    mpi_segments.sweep()
+    tell(Path("/dev/shm/mpich_shm_seen_test").exists())
+
+
+def test_who_cannot_see_all_processes_deletes_nothing(tmp_path: Path) -> None:
+    path = Path("/dev/shm/mpich_shm_seen_test")
+    try:
+        with mapped(path):
+            assert scene(sweeping_below, tmp_path) == [True]
+    finally:
+        path.unlink(missing_ok=True)

@@ -89,6 +89,7 @@ def test_a_row_is_read_as_it_was_written(still: Still) -> None:
     with still.store.read() as db:
         assert jobs.get(db, row.key) == row
         assert jobs.some(db, [row.key, bare.key, "nope"]) == {row.key: row, bare.key: bare}
+        assert jobs.find_with_id(db, row.key) is None  # no resource has that key
         assert jobs.find_run(db, row.key, "run a") == row
         assert jobs.find_run(db, row.key, "run b") is None
         assert jobs.find_run(db, bare.key, "run a") is None
@@ -122,21 +123,21 @@ def test_runs_that_need_a_process_are_watched(still: Still) -> None:
 
 def test_what_waits_for_nodes(still: Still) -> None:
     with still.store.read() as db:
-        assert jobs.is_any_waiting(db) is False
         assert jobs.waiting_clusters(db) == []
         assert jobs.nodes_waited_for(db, "c") == 0
     put(still, "assigned", is_assigned=True, node_count=10, cluster="busy")
     put(still, "running", RUNNING, node_count=20, cluster="busy")
-    with still.store.read() as db:
-        assert jobs.is_any_waiting(db) is False
-        assert jobs.waiting_clusters(db) == []
     put(still, "a", node_count=2)
     put(still, "b", node_count=3)
     put(still, "d", node_count=40, cluster="d")
     put(still, "over", RUNNING, node_count=80)
     put(still, "given", is_assigned=True, node_count=160)
-    with still.store.read() as db:
-        assert jobs.is_any_waiting(db) is True
+    with still.store.write() as db:
+        assert jobs.waiting_clusters(db) == []  # no node is idle
+        statement = "INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, 0, ?, 0)"
+        db.executemany(statement, [("1", "c", "running"), ("2", "busy", "idle")])
+        assert jobs.waiting_clusters(db) == []
+        db.executemany(statement, [("3", "c", "idle"), ("4", "d", "idle"), ("5", "c", "idle")])
         assert sorted(jobs.waiting_clusters(db)) == ["c", "d"]
         assert jobs.nodes_waited_for(db, "c") == 5
         assert jobs.nodes_waited_for(db, "busy") == 0
@@ -157,12 +158,12 @@ def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
     still.change("UPDATE job SET is_assigned = 1 WHERE key = ?", key(still, "given"))
     still.change("UPDATE job SET state = 'running' WHERE key = ?", key(still, "runs"))
     cluster = still.workspace.child(Kind.CLUSTER, "c")
-    with still.store.read() as db:
-        queue = jobs.queue(db, cluster.key)
-    assert [row.key for row in queue] == [
-        key(still, name) for name in ("high", "z", "y", "x", "w", "held", "low")
-    ]
-    assert queue[1] in table(still)
+    with still.store.write() as db:
+        for name in ("high", "z", "y", "x", "w", "held", "low"):
+            job = jobs.next_in_queue(db, cluster.key)
+            assert job == jobs.get(db, key(still, name))
+            jobs.assign(db, job, spawner="me")
+        assert jobs.next_in_queue(db, cluster.key) is None
 
 
 def test_a_job_that_gets_its_nodes_says_since_when_and_by_whom(still: Still) -> None:
@@ -220,11 +221,11 @@ def test_a_run_keeps_its_first_reason_to_stop_and_a_job_its_last(still: Still) -
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_only_a_running_job_is_terminating(still: Still, state: ExecutionState) -> None:
+def test_only_a_job_that_has_not_ended_comes_to_terminating(still: Still, state: ExecutionState) -> None:
     row, other = put(still, "a", state), put(still, "b", RUNNING)
     with still.store.write() as db:
         jobs.note_terminating(db, row.key)
-    after = row._replace(state=TERMINATING, changed=NOW) if state is RUNNING else row
+    after = row._replace(state=TERMINATING, changed=NOW) if state in (QUEUED, RUNNING) else row
     assert table(still) == [after, other]
 
 
@@ -284,3 +285,11 @@ def test_forgetting_a_job_tells_its_folders_and_keeps_the_others(still: Still) -
         assert jobs.delete(db, row.key) == ["run a"]
         assert jobs.delete(db, row.key) == []
     assert table(still) == [other]
+
+
+def test_a_run_is_found_with_the_id_that_its_job_was_given(still: Still) -> None:
+    still.cluster()
+    id = still.job("ResNet")
+    with still.store.read() as db:
+        assert jobs.find_with_id(db, id.key) == (str(id), jobs.get(db, id.key))
+        assert jobs.find_with_id(db, "nope") is None

@@ -33,6 +33,16 @@ def job(still: Still, name: str) -> ResourceId:
     return still.experiment.child(Kind.JOB, name)
 
 
+def test_a_workspace_is_in_its_group_whatever_both_are_called(still: Still) -> None:
+    id = ResourceId("s", "workspaces", "workspaces", Kind.WORKSPACE, "workspaces")
+    row = put(still, id)
+    with still.store.read() as db:
+        assert resources.children(db, id, Kind.WORKSPACE, Page()) == [row]
+    assert (
+        resources.parent_key(id) == "/subscriptions/s/resourcegroups/workspaces/providers/microsoft.batchai"
+    )
+
+
 def test_a_resource_is_read_as_it_was_written(still: Still) -> None:
     id = still.workspace.child(Kind.EXPERIMENT, "Mixed")
     row = put(still, id, '{"a": 1}')

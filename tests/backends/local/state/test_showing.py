@@ -10,6 +10,7 @@ import pytest
 from batchai_magics.backends.base import WorkspaceSpec
 from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.quotas import Nodes
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
@@ -99,7 +100,7 @@ def test_a_cluster_counts_its_nodes_and_says_what_is_wrong_with_them(still: Stil
         node(still, cluster, f"n{number}", state, error=f"no disk {number}" * (state == "unusable"))
     assert shown(still, cluster) == Cluster(
         id=cluster,
-        spec=ClusterSpec.from_stored(stored(still, cluster)),
+        spec=with_image(ClusterSpec.from_stored(stored(still, cluster))),
         provisioning=made(),
         allocation_state=AllocationState.STEADY,
         allocation_changed=at(150),

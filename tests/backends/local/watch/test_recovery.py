@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -93,6 +95,48 @@ def test_a_supervisor_that_never_began_is_quoted(still: Still) -> None:
     recovery.recover(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert (error["code"], error["message"].endswith(": no such module")) == ("JobLaunchFailed", True)
+
+
+def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) -> None:
+    child = subprocess.Popen(["sleep", "1000"])
+    name = process.identity(child.pid)
+    child.kill()
+    child.wait()
+    job = lost(still, state="queued", supervisor=name)
+    recovery.recover(still.store, still.layout)
+    (error,) = json.loads(still.state(job)["errors"])
+    assert error["code"] == "JobLaunchFailed"
+    assert f"(process {child.pid}) ended without a word before the job began" in error["message"]
+
+
+def test_a_job_that_a_restart_of_the_machine_kept_from_starting_says_so(still: Still) -> None:
+    job = lost(still, state="queued", supervisor=dead())
+    recovery.recover(still.store, still.layout)
+    (error,) = json.loads(still.state(job)["errors"])
+    assert "restarted before the job began" in error["message"]
+
+
+DEAF = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("deaf", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("age_s", [0.0, 1000.0])
+def test_a_supervisor_that_does_not_end_its_job_is_killed_when_it_is_due(still: Still, age_s: float) -> None:
+    deaf = subprocess.Popen([sys.executable, "-c", DEAF], stdout=subprocess.PIPE)
+    deaf.stdout.readline()
+    changed = time.time() - age_s
+    name = process.identity(deaf.pid)
+    job = lost(still, supervisor=name, state="terminating", stop="terminate", changed=changed)
+    process.ask_to_end(name)
+    assert recovery.recover(still.store, still.layout) is (age_s > 0)
+    assert codes(still, job) == (["JobTerminated"] if age_s else [])
+    assert (deaf.poll() is None) is (age_s == 0)
+    deaf.kill()
+    deaf.communicate()
 
 
 @pytest.mark.parametrize(("words", "code"), [("", "JobSecretsLost"), ("oh\n", "JobLaunchFailed")])

@@ -80,6 +80,19 @@ def test_a_record_of_times_that_is_missing_leaves_them_unknown(world: World) -> 
     assert job.metrics(tidy=True)["wall_time"].isna().all()
 
 
+def test_ranks_that_do_not_use_the_jobs_mpi_are_told_of(world: World) -> None:
+    job = world.run("j --nodes 2 --processes 2", "print('0 of 1')")
+    (warning,) = job.show().execution.errors
+    assert (job.state, job.exit_code, warning.code) == (ExecutionState.SUCCEEDED, 0, "MpiNotUsed")
+    assert "none of the 2 processes" in warning.message
+    assert "docs/horovod.md" in job.log(file=f"execution-{job.ranks()[0].node}.log")
+
+
+def test_ranks_that_use_it_and_processes_without_mpi_are_not(world: World) -> None:
+    assert not world.run("j --nodes 2 --processes 2", RANK).show().execution.errors
+    assert not world.run("k --toolkit custom", "print(1)").show().execution.errors
+
+
 def test_the_first_failing_rank_is_named_with_its_code(world: World) -> None:
     code = RANK + "import sys, time\nif rank == 2: sys.exit(7)\ntime.sleep(1000)"
     job = world.run("j --nodes 2 --processes 4", code)

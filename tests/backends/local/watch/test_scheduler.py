@@ -121,8 +121,7 @@ def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still
     cluster = still.cluster()
     still.prepare()
     bad = still.job("a")
-    still.layout.jobs.mkdir()
-    still.layout.job(still.state(bad)["guid"]).root.write_text("in the way")
+    still.layout.job(still.state(bad)["guid"]).exits.write_text("in the way")
     good = still.job("b")
     still.schedule()
     assert still.state(bad)["state"] == "failed"

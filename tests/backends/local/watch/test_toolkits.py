@@ -44,6 +44,29 @@ if task["type"] == "ps":
     assert sorted(job.log().splitlines()) == ["master 0", "ps 0", "worker 0"]
 
 
+def test_each_task_of_tensorflow_has_files_of_its_own_on_the_disk(world: World) -> None:
+    script = """
+import json, os, time
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+print(task["type"], task["index"], flush=True)
+if task["type"] == "ps":
+    time.sleep(1000)
+"""
+    run(world, script, tensorFlowSettings={"pythonScriptFilePath": PATH})
+    files = {path.name: path for path in world.home.rglob("stdouterr/stdout-*")}
+    assert {name: path.read_text() for name, path in files.items()} == {
+        "stdout-ps-0.txt": "ps 0\n",
+        "stdout-wk-0.txt": "master 0\n",
+        "stdout-wk-1.txt": "worker 0\n",
+    }
+
+
+def test_the_file_of_a_lone_process_is_a_link_to_the_jobs(world: World) -> None:
+    run(world, "print('hello')", tensorFlowSettings={"pythonScriptFilePath": PATH}, nodeCount=1)
+    (path,) = world.home.rglob("stdouterr/stdout-wk-0.txt")
+    assert (path.is_symlink(), path.read_text()) == (True, "hello\n")
+
+
 def test_pytorch_processes_meet_at_the_given_address(world: World) -> None:
     """As torch's own gloo and `init_process_group` do it: rank 0 listens, the others come and add up."""
     script = """

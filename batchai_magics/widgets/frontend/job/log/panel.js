@@ -50,30 +50,8 @@ export class LogPanel {
     this.wrap.setAttribute("aria-pressed", "false");
     this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
     this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
-    this.foot = el(
-      "div",
-      { class: "ba-foot" },
-      el(
-        "span",
-        { class: "ba-links" },
-        this.#link("First line", "Go to the first line (Home)", () => this.view.toStart()),
-        this.#link("First error", "Go to the first line that tells of an error", () => this.#toFirstError()),
-        this.wrap,
-        this.#link("Copy", "Copy the lines that are loaded", () => this.#copy()),
-        this.note,
-      ),
-      this.position,
-    );
-    this.element = el(
-      "div",
-      { class: "ba-output", role: "group", "aria-label": "output", keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event) },
-      el("div", { class: "ba-toolbar" }, this.tabs.element),
-      this.filters,
-      this.logFrame,
-      this.failure.element,
-      this.files.element,
-      this.foot,
-    );
+    this.foot = el("div", { class: "ba-foot" }, this.#links(), this.position);
+    this.element = this.#output();
     this.tabs.current = MAIN_LOG;
     this.refreshing = setInterval(() => this.#refresh(), REFRESH_MS);
     this.#showPosition();
@@ -91,6 +69,32 @@ export class LogPanel {
     if (this.target !== null) this.#seek();
     this.#showPosition();
     this.search.grown();
+  }
+
+  #links() {
+    return el(
+      "span",
+      { class: "ba-links" },
+      this.#link("First line", "Go to the first line (Home)", () => this.view.toStart()),
+      this.#link("First error", "Go to the first line that tells of an error", () => this.#toFirstError()),
+      this.wrap,
+      this.#link("Copy", "Copy the lines that are loaded", () => this.#copy()),
+      this.note,
+    );
+  }
+
+  #output() {
+    const keydown = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
+    return el(
+      "div",
+      { class: "ba-output", role: "group", "aria-label": "output", keydown },
+      el("div", { class: "ba-toolbar" }, this.tabs.element),
+      this.filters,
+      this.logFrame,
+      this.failure.element,
+      this.files.element,
+      this.foot,
+    );
   }
 
   /** Offers the files of the job. */

@@ -1,0 +1,137 @@
+"""Files of this machine become files of a share, and the other way: each whole or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from batchai_magics.backends.base import Copy, FileKind, ShareFile
+from batchai_magics.backends.base.transfers import Unfinished, naming, spoiled
+from batchai_magics.backends.local.folders.checked_copy import ChangedError, DamagedError, copied
+from batchai_magics.backends.local.folders.entries import inside
+from batchai_magics.backends.service import private_files, refusals
+
+GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # that are made safe on the disk together
+ANYBODY = 0o666  # as far as the process's own mask allows
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of one file: from where, where it lies until it is whole, and to where."""
+
+    copy: Copy
+    source: Path
+    part: Path
+    target: Path
+
+
+class Targets:
+    """Where files lie below a folder, links followed; each folder below it is looked at once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._parents: dict[str, Path] = {}
+
+    def of(self, path: str) -> Path:
+        """The place of a file; a StorageError when it would lie outside of the folder."""
+        parent, _, name = path.strip("/").rpartition("/")
+        if name in ("", ".", ".."):
+            return inside(self._root, path)
+        if parent not in self._parents:
+            self._parents[parent] = inside(self._root, parent)
+        target = self._parents[parent] / name
+        return inside(self._root, path) if target.is_symlink() else target
+
+
+def groups(copies: Iterable[Copy]) -> Iterator[list[Copy]]:
+    """The files in groups that are few and small enough to be made safe together."""
+    group: list[Copy] = []
+    size_bytes = 0
+    for copy in copies:
+        if group and (len(group) == GROUP_FILES or size_bytes + copy.size_bytes > GROUP_BYTES):
+            yield group
+            group, size_bytes = [], 0
+        group.append(copy)
+        size_bytes += copy.size_bytes
+    if group:
+        yield group
+
+
+def group_up(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile]]:
+    """Copies a group of files to a share. Those that are whole get their places, also when another fails."""
+    whole: list[tuple[Route, os.stat_result]] = []
+    files: list[ShareFile] = []
+    try:
+        for route in routes:
+            with naming(route.copy, "read"):
+                found = yield from _copied(route, private_files.FILE)
+                whole.append((route, found))
+    finally:
+        _make_safe([route.part for route, _ in whole])
+        for route, found in whole:
+            move(route.part, route.target)
+            modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
+            files.append(ShareFile(route.copy.there, FileKind.FILE, found.st_size, modified))
+    return files
+
+
+def all_down(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
+    """Copies files of a share to their places outside of it."""
+    targets, unfinished = Targets(folder), Unfinished()
+    for copy in copies:
+        source = targets.of(copy.there)
+        with naming(copy, "written"):
+            try:
+                found = source.stat()
+            except FileNotFoundError:
+                raise refusals.no_file_of_share(share, copy.there) from None
+            identity = f"{share}/{copy.there} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
+            route = Route(copy, source, Unfinished.name(copy.here, identity), copy.here)
+            yield from _copied(route, ANYBODY)
+            route.part.replace(copy.here)
+            unfinished.drop(copy.here)
+
+
+def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
+    try:
+        return (yield from copied(route.source, route.part, mode=mode))
+    except ChangedError:
+        raise spoiled(route.copy, is_changed=True) from None
+    except DamagedError:
+        raise spoiled(route.copy, is_changed=False) from None
+
+
+def move(part: Path, target: Path) -> None:
+    """Moves a whole file to its place, which may be on another disk."""
+    try:
+        part.replace(target)
+    except FileNotFoundError:
+        private_files.make_folder(target.parent)
+        part.replace(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = target.with_name(f".{part.name}")
+        shutil.copyfile(part, beside)
+        _make_safe([beside])
+        beside.replace(target)
+        part.unlink()
+
+
+def _make_safe(parts: Sequence[Path]) -> None:
+    """Has files on the disk before they get their names; many of them at once, where the system can."""
+    at_once = len(parts) > 1 and sys.platform == "linux"
+    for path in [parts[0].parent] if at_once else parts:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not at_once or ctypes.CDLL(None).syncfs(descriptor):
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

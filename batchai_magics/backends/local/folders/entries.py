@@ -1,0 +1,115 @@
+"""What lies in folders that jobs write to: told for what it is, opened where it is a regular file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import BinaryIO
+
+from batchai_magics.backends.base import FileKind
+from batchai_magics.errors import NotFoundError, StorageError
+
+_KINDS = {
+    stat.S_IFREG: FileKind.FILE,
+    stat.S_IFDIR: FileKind.DIRECTORY,
+    stat.S_IFIFO: FileKind.PIPE,
+    stat.S_IFSOCK: FileKind.SOCKET,
+    stat.S_IFCHR: FileKind.DEVICE,
+    stat.S_IFBLK: FileKind.DEVICE,
+    stat.S_IFLNK: FileKind.LINK,
+}
+_UNOPENED = (errno.ENXIO, errno.ELOOP, errno.ENODEV, errno.EISDIR)  # a socket, a link, a device, a folder
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something in a folder. A link that stays inside of the place counts as what it leads to."""
+
+    name: str
+    kind: FileKind
+    size_bytes: int
+    modified: datetime
+
+    @classmethod
+    def at(cls, root: Path, path: Path) -> Entry:
+        """What lies at `path`, somewhere below `root`; FileNotFoundError when there is nothing."""
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            found = _followed(root, path) or found
+        kind = _KINDS[stat.S_IFMT(found.st_mode)]
+        size_bytes = found.st_size if kind is FileKind.FILE else 0
+        modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
+        return cls(path.name, kind, size_bytes, modified)
+
+
+def _followed(root: Path, path: Path) -> os.stat_result | None:
+    """What a link leads to, unless that is outside of `root` or nowhere."""
+    real = _real(path)
+    try:
+        return real.lstat() if real.is_relative_to(_real(root)) else None
+    except OSError:
+        return None
+
+
+def _real(path: Path) -> Path:
+    """The path without links, as far as there is one: a link to itself stays, where `resolve` would raise."""
+    return Path(os.path.realpath(path))
+
+
+def below(root: Path, folder: Path) -> Iterator[Entry]:
+    """One level of a folder below `root`, sorted by name; nothing when it is gone."""
+    try:
+        paths = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return
+    for path in paths:
+        try:
+            yield Entry.at(root, path)
+        except FileNotFoundError:  # it went meanwhile
+            continue
+
+
+def inside(folder: Path, path: str) -> Path:
+    """`folder/path`, links followed; a StorageError when that would lie outside of the folder."""
+    full = _real(folder / path.lstrip("/"))
+    if not full.is_relative_to(_real(folder)):
+        raise StorageError(f"{path!r} leads out of {folder.name}", hint="Paths are relative and stay inside.")
+    return full
+
+
+def named(folder: Path, path: str) -> Path:
+    """`folder/path` itself, be it a link; a StorageError when it would lie outside of the folder."""
+    place = folder / path.lstrip("/")
+    if place.name in ("", "..") or place == folder:
+        return inside(folder, path)
+    return inside(folder, str(place.parent.relative_to(folder))) / place.name
+
+
+def open_regular(file: Path) -> BinaryIO:
+    """A regular file, to read. FileNotFoundError when nothing is there, NotFoundError for anything else.
+
+    Nothing is waited for: a pipe without a writer would block, and a device could do anything.
+    """
+    found = file.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise _no_file(file, _KINDS[stat.S_IFMT(found.st_mode)])
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:  # it became something else since
+        if error.errno in _UNOPENED:
+            raise _no_file(file, FileKind.LINK) from None
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise _no_file(file, _KINDS[stat.S_IFMT(mode)])
+    return os.fdopen(descriptor, "rb", buffering=0)
+
+
+def _no_file(file: Path, kind: FileKind) -> NotFoundError:
+    return NotFoundError(f"{file.name} is {kind.words}, not a file", code="FileNotFound")

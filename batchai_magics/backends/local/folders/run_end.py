@@ -1,0 +1,49 @@
+"""How a run ended, in its own folder: what is believed when the database could not be told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import ProcessExit
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended, and when (in seconds since 1970)."""
+
+    outcome: Outcome
+    ended: float
+
+    def write(self, file: Path) -> None:
+        """Writes it down; the file appears whole or not at all. OSError when it cannot be written."""
+        outcome = self.outcome
+        data = {
+            "version": VERSION,
+            "ended": self.ended,
+            "exit_code": outcome.exit_code,
+            "errors": outcome.errors,
+            "warnings": outcome.warnings,
+            "ranks": [rank._asdict() for rank in outcome.ranks],
+        }
+        part = file.with_suffix(".part")
+        with open(part, "w", opener=private_files.opener) as stream:
+            json.dump(data, stream)
+        part.replace(file)
+
+    @classmethod
+    def read(cls, file: Path) -> RunEnd | None:
+        """What was written down; None when that is nothing, or nothing that this code can read."""
+        try:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            ranks = tuple(ProcessExit(**rank) for rank in data["ranks"])
+            warnings = tuple(data.get("warnings", ()))
+            outcome = Outcome(data["exit_code"], tuple(data["errors"]), ranks, warnings=warnings)
+            return cls(outcome, float(data["ended"])) if data["version"] == VERSION else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None

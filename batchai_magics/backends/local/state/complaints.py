@@ -1,0 +1,94 @@
+"""What SQLite complains of, in our words: which file, what is wrong with it, and how to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from batchai_magics.errors import StorageError
+
+DISK_FULL = "DiskFull"  # the code of the error that says so
+DAMAGED = "StoreDamaged"
+MISSING = "StoreMissing"
+READ_ONLY = "StoreReadOnly"
+FULL_BYTES = 1 << 20  # with less room than this, an error of writing is one of room
+_FREE_SPACE = "Free some space and try again; what was saved before is intact."
+
+
+@contextlib.contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Within it, what SQLite says of the file at `path` becomes a StorageError."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise _operational(path, str(error)) from error
+    except sqlite3.DatabaseError as error:
+        if type(error) is not sqlite3.DatabaseError:  # a mistake of ours, such as a key that is there already
+            raise
+        raise damaged(path, str(error)) from error
+
+
+def is_lock(error: sqlite3.OperationalError) -> bool:
+    """Whether another process was in a transaction all the time."""
+    return str(error) == "database is locked"
+
+
+def damaged(path: Path, words: str) -> StorageError:
+    """The file is no database any more, or its files do not belong together."""
+    text = f"{path} is damaged: {words}"
+    hint = (
+        f"Move it away, with {path.name}-wal and {path.name}-shm, and try again: what"
+        f" {path.with_name('jobs')} tells of jobs is then found again."
+    )
+    return StorageError(text, code=DAMAGED, hint=hint)
+
+
+def unusable(path: Path, words: str) -> StorageError:
+    """It cannot be opened, read or written as things are."""
+    return StorageError(f"{path} cannot be used: {words}", code="StoreUnavailable")
+
+
+def missing(path: Path) -> StorageError:
+    """The file that was in use is gone."""
+    hint = (
+        "What runs goes on. What you create next begins a new one, with all that is found of jobs in"
+        f" {path.with_name('jobs')}."
+    )
+    return StorageError(f"{path} was deleted while it was in use", code=MISSING, hint=hint)
+
+
+def no_room(folder: Path, error: OSError) -> StorageError:
+    """Nothing can be written there now."""
+    hint = "Free some space and try again; nothing was written."
+    return StorageError(f"{folder} cannot be used: {error.strerror}", code=DISK_FULL, hint=hint)
+
+
+def replaced(path: Path) -> StorageError:
+    """Another file is in its place."""
+    hint = "Try again to go on with the file that is there now."
+    return StorageError(f"{path} was replaced while it was in use", code="StoreReplaced", hint=hint)
+
+
+def read_only(folder: Path) -> StorageError:
+    """Nothing can be changed there."""
+    hint = "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write."
+    return StorageError(f"{folder} is read-only", code=READ_ONLY, hint=hint)
+
+
+def _operational(path: Path, words: str) -> StorageError:
+    if "full" in words or ("disk I/O" in words and _has_no_room(path.parent)):
+        return StorageError(f"{path} cannot be used: {words}", code=DISK_FULL, hint=_FREE_SPACE)
+    if "disk I/O" in words or "malformed" in words:
+        return damaged(path, words)
+    return unusable(path, words)
+
+
+def _has_no_room(folder: Path) -> bool:
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < FULL_BYTES

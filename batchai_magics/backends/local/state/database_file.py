@@ -1,0 +1,132 @@
+"""The file of the store: opened for its owner alone, known again, and copied where it cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+import warnings
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.local.state import complaints, migrations
+
+Mark = tuple[float, ...]  # what a file is known by: another one, made later, has another
+BUSY_S = 30.0
+_WAL = "-wal"
+_TRIES = 5  # at a copy of what is being written
+
+
+class DatabaseFile:
+    """An open database. On a read-only disk it is a copy that goes when it is closed."""
+
+    def __init__(self, path: Path, *, may_make: bool) -> None:
+        self.path = path
+        self.pid = os.getpid()
+        try:
+            self.is_copy = path.exists() and private.is_read_only(path.parent)
+            self._folder = tempfile.mkdtemp(prefix="batchai-") if self.is_copy else ""
+            self.connection = self._connected(may_make)
+            self._mark = _mark(path, self.is_copy)
+        except OSError as error:
+            raise complaints.unusable(path, error.strerror or str(error)) from error
+        self.close = weakref.finalize(self, _close, self.connection, self.pid, self._folder)
+
+    def _connected(self, may_make: bool) -> sqlite3.Connection:
+        if not self.is_copy:
+            return _connected(self.path, may_make=may_make)
+        try:
+            return _connected(_copied(self.path, Path(self._folder)), may_make=may_make)
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether this process opened it: a forked child must not use its parent's, nor close it."""
+        return self.pid == os.getpid()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file at its path is still the one that was opened, as it was if this is a copy."""
+        return _mark(self.path, self.is_copy) == self._mark
+
+
+def _connected(path: Path, *, may_make: bool) -> sqlite3.Connection:
+    """A connection to a database of the newest version; StorageError when there is none to be had."""
+    if not may_make:
+        if not path.exists():
+            raise complaints.missing(path)
+        return _set_up(path, may_make=False)
+    private.make_home(path.parent)
+    with _alone(path.parent):
+        if path.exists() and not path.stat().st_size:  # who has it open finds it gone, not broken
+            path.unlink()
+        private.make_file(path)
+        return _set_up(path, may_make=True)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else makes a database in the folder."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _set_up(path: Path, *, may_make: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        found = migrations.bring_up_to_date(connection, path, may_make=may_make)
+    except BaseException:
+        connection.close()
+        raise
+    if found:
+        text = f"{path} was lost: it was made again with {found} jobs, as far as their folders tell"
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return connection
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A copy of the database, of one moment."""
+    copy = folder / path.name
+    for _ in range(_TRIES):
+        before = _mark(path, True)
+        for suffix in ("", _WAL):
+            source = path.with_name(path.name + suffix)
+            if source.exists():
+                shutil.copyfile(source, copy.with_name(copy.name + suffix))
+        if _mark(path, True) == before:
+            break
+    return copy
+
+
+def _mark(path: Path, with_changes: bool) -> Mark:
+    """What the file is known by; with its changes, if they are to be noticed. Empty when it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    mark = (found.st_dev, found.st_ino)
+    if not with_changes:
+        return mark
+    wal = path.with_name(path.name + _WAL)
+    changes = [(each.st_mtime_ns, each.st_size) for each in (found, *([wal.stat()] if wal.exists() else []))]
+    return (*mark, *(number for pair in changes for number in pair))
+
+
+def _close(connection: sqlite3.Connection, pid: int, folder: str) -> None:
+    if pid == os.getpid():
+        connection.close()
+        shutil.rmtree(folder, ignore_errors=True)

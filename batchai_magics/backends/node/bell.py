@@ -1,0 +1,30 @@
+"""Signals as news on a descriptor: a child has ended, somebody asks this process to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable
+
+
+class Bell:
+    """Readable from when one of these signals comes until it is heard; the process itself goes on."""
+
+    def __init__(self, numbers: Iterable[int] = (signal.SIGCHLD, signal.SIGTERM)) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, lambda *_: None)
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._reader
+
+    def heard(self) -> set[int]:
+        """The signals since it was asked last."""
+        try:
+            return set(os.read(self._reader, 1 << 16))
+        except BlockingIOError:
+            return set()

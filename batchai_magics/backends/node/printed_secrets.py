@@ -1,0 +1,68 @@
+"""The values of a job's secrets, sought in what its processes print, while somebody still knows them.
+
+A rank has them in its environment: it notes where its output holds one, and who shows the output later needs
+to know no secret. The standard library alone, and little of it: this file travels with `run_ranks.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+from collections.abc import Iterable, Sequence
+
+PLACE = struct.Struct("<QQ")  # start, end: one record of a `hidden` file
+SHORTEST = 6  # bytes: what is shorter stands in too much that is none
+
+_LINE_END = re.compile(rb"[\r\n]+")
+_PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def forms(values: Iterable[str]) -> tuple[bytes, ...]:
+    """What to look for: the lines of each value as it is, and as JSON, Python, URLs and base64 write it."""
+    lines = [line.strip() for value in values for form in _written(value) for line in _LINE_END.split(form)]
+    return tuple(sorted({line for line in lines if len(line) >= SHORTEST}))
+
+
+def _written(value: str) -> list[bytes]:
+    data = os.fsencode(value)
+    texts = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
+    quoted = "".join(chr(byte) if byte in _PLAIN_IN_URLS else f"%{byte:02X}" for byte in data)
+    base64 = [_base64(data), _base64(data + b"\n")]  # the second is what `echo $TOKEN | base64` gives
+    in_urls = [form.translate(bytes.maketrans(b"+/", b"-_")) for form in base64]
+    return [data, *(os.fsencode(text[1:-1]) for text in texts), quoted.encode(), *base64, *in_urls]
+
+
+def _base64(data: bytes) -> bytes:
+    import binascii  # loaded from a file of its own: jobs without secrets start without
+
+    return binascii.b2a_base64(data, newline=False).rstrip(b"=")
+
+
+def places(data: bytes, sought: Sequence[bytes]) -> list[tuple[int, int]]:
+    """Where any of them stands in `data`: starts and ends, in order, those joined that touch."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(place for form in sought for place in _places_of(form, data)):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _places_of(form: bytes, data: bytes) -> Iterable[tuple[int, int]]:
+    at = data.find(form)
+    while at >= 0:
+        yield at, at + len(form)
+        at = data.find(form, at + 1)
+
+
+def begun(data: bytes, sought: Sequence[bytes]) -> int:
+    """How many bytes at the end of `data` may be the beginning of one of them."""
+    return max((_begun(data, form) for form in sought), default=0)
+
+
+def _begun(data: bytes, form: bytes) -> int:
+    longest = min(len(form) - 1, len(data))
+    return next((size for size in range(longest, 0, -1) if data.endswith(form[:size])), 0)

@@ -1,0 +1,80 @@
+"""Processes of a job, wherever they hung themselves in the process tree, by what Linux tells in /proc."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from typing import NamedTuple
+
+MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
+_ENDED = (b"Z", b"X")
+
+
+class Found(NamedTuple):
+    """A living process, by a pid that it may lose, and the start time that no later process with it has."""
+
+    pid: int
+    started: bytes
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return find(self.pid) == self
+
+    def send(self, number: signal.Signals) -> None:
+        """Signals the process, and no other one."""
+        if self.is_alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
+
+
+def find(pid: int) -> Found | None:
+    """The living process of that pid; a zombie is none."""
+    fields = _stat(pid)
+    return None if not fields or fields[0] in _ENDED else Found(pid, fields[19])
+
+
+def marked(mark: str) -> list[Found]:
+    """Every living process whose environment has this mark."""
+    entry = f"{MARK}={mark}".encode()
+    return [found for pid in _pids() if _has(pid, entry) and (found := find(pid))]
+
+
+def descendants(pid: int) -> list[Found]:
+    """Every living process below that one."""
+    children: dict[int, list[int]] = {}
+    for other in _pids():
+        fields = _stat(other)
+        if fields:
+            children.setdefault(int(fields[1]), []).append(other)
+    return [found for child in _below(pid, children) if (found := find(child))]
+
+
+def _below(pid: int, children: dict[int, list[int]]) -> Iterator[int]:
+    for child in children.get(pid, ()):
+        yield child
+        yield from _below(child, children)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 pathlib is slow
+
+
+def _has(pid: int, entry: bytes) -> bool:
+    data = _read(f"/proc/{pid}/environ")
+    return entry in data and entry in data.split(b"\0")
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields behind the name: state, parent, …, start time as the twentieth."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 as above
+            return file.read()
+    except OSError:  # it has ended, or is somebody else's
+        return b""

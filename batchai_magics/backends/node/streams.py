@@ -1,0 +1,223 @@
+"""Output on its way to the job's files: in whole lines, with records of who wrote what, when, and secrets."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import struct
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.node.log_seals import LogSeal
+from batchai_magics.backends.node.printed_secrets import PLACE, begun, places
+
+if TYPE_CHECKING:
+    from batchai_magics.launch.plan import LogFile
+
+SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
+STAMP = struct.Struct("<Qd")  # start, time: one of a `.times` file, of what stands from there on
+STAMP_S = 0.1  # so exact they are
+LONGEST_LINE = 16 << 20  # a longer one is cut, with a line end put in
+IDLE_S = 0.2  # a lone process's unfinished line is shown after this
+
+
+class LogWriter:
+    """A log file with its records. What the disk has no room for waits, in order, until it has.
+
+    Where one of `secrets` is printed is noted, to be hidden by who shows the file. `stuck_since` is when the
+    disk refused what is next, by the monotonic clock; None while all is written.
+    """
+
+    def __init__(self, log: LogFile, secrets: tuple[bytes, ...] = ()) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = os.open(log.path, flags, 0o600)
+        self.is_shared = bool(log.spans)
+        self._spans = os.open(log.spans, flags, 0o600) if log.spans else -1
+        self._times = os.open(log.times, flags, 0o600) if log.times else -1
+        self.secrets = secrets if log.hidden else ()
+        self._hidden = os.open(log.hidden, flags, 0o600) if self.secrets else -1
+        self._stamped_s = 0.0
+        self._seen = _Seen(log.path)
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._parts: deque[tuple[int, memoryview]] = deque()
+        self.stuck_since: float | None = None
+        self.problem: OSError | None = None
+        self.lost = 0  # bytes that processes wrote, and that nobody waits for any more
+
+    def write(self, rank: int, data: bytes) -> None:
+        """Appends what a rank has written; nobody else's comes into the middle of it."""
+        self._waiting.append((rank, data))
+        if self.stuck_since is None:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits, as far as there is room."""
+        while self._parts or self._waiting:
+            if not self._parts:
+                self._begin(*self._waiting.popleft())
+            file, data = self._parts[0]
+            try:
+                count = os.write(file, data)
+            except OSError as error:
+                self.problem = error
+                if self.stuck_since is None:
+                    self.stuck_since = time.monotonic()
+                return
+            self.stuck_since = None
+            if file == self._file:
+                self._seen.add(data[:count])
+            self._advance(data[count:])
+
+    @property
+    def seal(self) -> LogSeal:
+        """The log as it is now; what still waits counts as lost."""
+        waiting = sum(len(data) for _, data in self._waiting)
+        begun = sum(len(data) for file, data in self._parts if file == self._file)
+        return self._seen.seal(self.lost + waiting + begun)
+
+    def close(self) -> None:
+        """Lets go of the files; what still waits is lost."""
+        for file in (self._file, self._spans, self._times, self._hidden):
+            if file >= 0:
+                os.close(file)
+
+    def _begin(self, rank: int, data: bytes) -> None:
+        """Makes ready what belongs together: what has to be known before the data, the data, its span."""
+        if self.is_shared:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        start = os.lseek(self._file, 0, os.SEEK_END)
+        if self._seen.is_cut_at(start):
+            self._forget_records()
+        found = places(data, self.secrets)
+        if found:
+            marks = b"".join(PLACE.pack(start + first, start + end) for first, end in found)
+            self._parts.append((self._hidden, memoryview(marks)))
+        now_s = time.time()
+        if self._times >= 0 and abs(now_s - self._stamped_s) >= STAMP_S:
+            self._stamped_s = now_s
+            self._parts.append((self._times, memoryview(STAMP.pack(start, now_s))))
+        self._parts.append((self._file, memoryview(data)))
+        if self.is_shared:
+            span = SPAN.pack(start, start + len(data), rank)
+            self._parts.append((self._spans, memoryview(span)))
+
+    def _forget_records(self) -> None:
+        """The log was cut: what is known of who wrote what, and when, is of bytes that are gone."""
+        self._stamped_s = 0.0
+        for file in (self._spans, self._times, self._hidden):
+            if file >= 0:
+                os.ftruncate(file, 0)
+
+    def _advance(self, rest: memoryview) -> None:
+        file, _ = self._parts.popleft()
+        if rest:
+            self._parts.appendleft((file, rest))
+        elif not self._parts and self.is_shared:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+class _Seen:
+    """What was written to a log: so far, so many bytes, and their digest, unless others write to it too."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._is_alone = True
+
+    def is_cut_at(self, start: int) -> bool:
+        """Takes notice of where the log ends now; whether that is before what was written."""
+        self._is_alone &= start == self._size
+        is_cut, self._size = start < self._size, start
+        return is_cut
+
+    def add(self, data: memoryview) -> None:
+        """These bytes were written behind the others."""
+        self._size += len(data)
+        if self._is_alone:
+            self._digest.update(data)
+
+    def seal(self, lost: int) -> LogSeal:
+        """The whole log; it is read where others have written to it, or had before."""
+        if self._is_alone:
+            return LogSeal(self._size, self._digest.hexdigest(), lost)
+        digest, size = hashlib.sha256(), 0
+        try:
+            # What a process has put in its place, such as a pipe, is not waited for.
+            with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+                while data := file.read(1 << 20):
+                    digest.update(data)
+                    size += len(data)
+        except OSError:  # it was taken away: what was written is lost
+            return LogSeal(self._size, self._digest.hexdigest(), lost)
+        return LogSeal(size, digest.hexdigest(), lost)
+
+
+class Stream:
+    """One output stream of a process, cut into whole lines for its file, and for its `own` one, if any."""
+
+    def __init__(self, writer: LogWriter, rank: int, own: LogWriter | None = None) -> None:
+        self.writer = writer
+        self._own = own
+        self._rank = rank
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+        self._fed_s = 0.0
+        self._is_showable = False
+
+    def feed(self, data: bytes) -> None:
+        """Takes what the process wrote; passes on whole lines and keeps the rest."""
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            self._pending.append(data[:cut])
+            self._flush()
+        if cut < len(data):
+            self._pending.append(data[cut:])
+            self._pending_size += len(data) - cut
+            self._fed_s = time.monotonic()
+            self._is_showable |= not self.writer.is_shared or b"\r" in data[cut:]
+        if self._pending_size > LONGEST_LINE:
+            self.finish()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the disk has no room for what it has passed on."""
+        own = self._own.stuck_since if self._own else None
+        return self.writer.stuck_since is not None or own is not None
+
+    @property
+    def due_s(self) -> float | None:
+        """When an unfinished line is to be shown, by the monotonic clock; None when there is none to show."""
+        return self._fed_s + IDLE_S if self._is_showable else None
+
+    def idle(self) -> None:
+        """The process is quiet: show a progress line, and a lone process's unfinished line too."""
+        rest = b"".join(self._pending)
+        held = 0 if self.writer.is_shared else begun(rest, self.writer.secrets)
+        cut = rest.rfind(b"\r") + 1 if self.writer.is_shared else len(rest) - held
+        self._pending = [rest[:cut]]
+        self._flush()
+        if cut < len(rest):
+            self._pending, self._pending_size = [rest[cut:]], len(rest) - cut
+
+    def lose(self, count: int) -> None:
+        """So many bytes more will not be waited for, besides those of an unfinished line."""
+        count += sum(map(len, self._pending))
+        self._pending, self._pending_size = [], 0
+        for writer in filter(None, (self.writer, self._own)):
+            writer.lost += count
+
+    def finish(self) -> None:
+        """No more will come: an unfinished line is ended where another rank's would be glued to it."""
+        is_open = self._pending and not self._pending[-1].endswith((b"\n", b"\r"))
+        self._flush(b"\n" if self.writer.is_shared and is_open else b"")
+
+    def _flush(self, end: bytes = b"") -> None:
+        data = b"".join(self._pending)
+        self._pending, self._pending_size, self._is_showable = [], 0, False
+        if data and self._own:
+            self._own.write(self._rank, data)
+        if data:
+            self.writer.write(self._rank, data + end)

@@ -1,0 +1,146 @@
+"""`--use`: variables of the notebook go with the script, checked before anything is sent."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import pickle
+import pickletools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from batchai_magics.errors import UsageError, did_you_mean
+
+FILE = "variables.pkl"  # beside the script
+PROGRAM = "with_variables.py"  # what is started in the script's place
+MOST_BYTES = 16 << 20
+_SECRET = re.compile(
+    r"(?:^|_)(?:password|passwd|passphrase|pwd|secret|token|credentials?|(?:api|account|access|private|secret)_?key)$",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----|(?:ghp|gho|github_pat|sk|hf)_\w{16,}|AKIA[0-9A-Z]{16}"
+)
+_SOURCE = '''"""Runs a script with variables of the notebook as globals: with_variables.py SCRIPT ARGS"""
+
+import pickle
+import runpy
+import sys
+from pathlib import Path
+
+with Path(__file__).with_name("variables.pkl").open("rb") as file:
+    variables = pickle.load(file)
+del sys.argv[0]
+sys.path[0] = str(Path(sys.argv[0]).parent)
+runpy.run_path(sys.argv[0], init_globals=variables, run_name="__main__")
+'''
+
+
+def shipped(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, bytes]:
+    """The files that go beside the script so that it has these variables; empty for no names.
+
+    Raises UsageError for one that is not there, looks like a secret, cannot be sent, or is too large.
+    """
+    if not names:
+        return {}
+    for name in names:
+        _check(name, variables)
+    data = {name: _pickled(name, variables[name]) for name in names}
+    size = sum(map(len, data.values()))
+    if size > MOST_BYTES:
+        largest = max(data, key=lambda name: len(data[name]))
+        text = f"--use: {_mib(size)} are too much, at most {_mib(MOST_BYTES)} go along"
+        hint = f"{largest} alone has {_mib(len(data[largest]))}: put it on the share, and read it there"
+        raise UsageError(text, hint=hint)
+    whole = pickle.dumps({name: variables[name] for name in names}, protocol=4)
+    return {FILE: whole, PROGRAM: _SOURCE.encode()}
+
+
+def listed(texts: Iterable[str]) -> tuple[str, ...]:
+    """The names of `--use a,b c`, each once."""
+    return tuple(dict.fromkeys(name for text in texts for name in text.split(",") if name))
+
+
+def notes(body: str, names: Sequence[str], variables: Mapping[str, object]) -> Iterator[str]:
+    """What does not fit together: a name that the script has no use for, or takes from the notebook."""
+    needed = needs(body)
+    for name in names:
+        if name not in needed:
+            yield f"--use {name}: the cell does not read it"
+    missing = [name for name in needed if name not in names and _is_data(variables.get(name))]
+    if missing and names:
+        text = ", ".join(missing)
+        yield f"the cell reads {text} of the notebook: --use {','.join(missing)} ships that too"
+
+
+def needs(body: str) -> list[str]:
+    """The names that a script reads and never binds: what it would have to find."""
+    nodes = list(ast.walk(ast.parse(body)))
+    bound = set(map(_bound_by, nodes))
+    loaded = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    read = [node.id for node in sorted(loaded, key=lambda node: (node.lineno, node.col_offset))]
+    return [name for name in dict.fromkeys(read) if name not in bound and not hasattr(builtins, name)]
+
+
+def _bound_by(node: ast.AST) -> str | None:
+    """The name that a piece of a script binds, if any."""
+    if isinstance(node, ast.Name):
+        return None if isinstance(node.ctx, ast.Load) else node.id
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler)):
+        return node.name
+    if isinstance(node, ast.alias):
+        return node.asname or node.name.partition(".")[0]
+    return node.arg if isinstance(node, ast.arg) else None
+
+
+def _is_data(value: object) -> bool:
+    return isinstance(value, (int, float, str, bytes, list, tuple, dict, set))
+
+
+def _check(name: str, variables: Mapping[str, object]) -> None:
+    if name not in variables:
+        hint = did_you_mean(name, variables) or "define it in a cell first"
+        raise UsageError(f"--use {name}: there is no variable {name}", hint=hint)
+    if _SECRET.search(name) or _holds_secret(variables[name]):
+        text = f"--use {name}: it looks like a secret, which a file on the share is no place for"
+        raise UsageError(text, hint="put it into an environment variable, and name that with --secret")
+
+
+def _holds_secret(value: Any) -> bool:
+    """Whether a text in it looks like a key, or a key of it is called like a secret."""
+    if isinstance(value, str):
+        return _SECRET_VALUE.search(value) is not None
+    if isinstance(value, Mapping):
+        names = (key for key in value if isinstance(key, str))
+        return any(map(_SECRET.search, names)) or any(map(_holds_secret, value.values()))
+    return isinstance(value, (list, tuple, set)) and any(map(_holds_secret, value))
+
+
+def _pickled(name: str, value: object) -> bytes:
+    try:
+        data = pickle.dumps(value, protocol=4)
+    except Exception as error:  # noqa: BLE001  whatever an object's own method raises
+        text = f"--use {name}: a {type(value).__name__} cannot be shipped: {error}"
+        raise UsageError(text, hint="make it in the cell, from what can be") from None
+    if _is_of_notebook(data):
+        text = f"--use {name}: it is made of a class or function of the notebook, which the job does not have"
+        raise UsageError(text, hint="put the definition into the cell, and make the value there")
+    return data
+
+
+def _is_of_notebook(data: bytes) -> bool:
+    """Whether something in it is defined in the notebook itself."""
+    recent: list[object] = []
+    for code, argument, _ in pickletools.genops(data):
+        if code.name == "GLOBAL" and str(argument).startswith("__main__ "):
+            return True
+        if code.name == "STACK_GLOBAL" and "__main__" in recent[-2:]:
+            return True
+        if isinstance(argument, str):
+            recent.append(argument)
+    return False
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

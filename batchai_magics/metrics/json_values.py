@@ -1,0 +1,36 @@
+"""Numbers of logs as JSON can have them."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+_DIGITS = 15  # what a decimal number survives: a sum of tenths is not 106.30000000000001
+
+
+def json_value(value: Any) -> Any:
+    """The value for JSON, at any depth: keys as text, tuples as lists, enums and records by their values.
+
+    None stays null, "there is no number"; one that was printed and is not finite is "NaN", "Infinity" or
+    "-Infinity".
+    """
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, float):
+        return _number(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): json_value(item) for key, item in value.items()}
+    return [json_value(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _number(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return float(f"{value:.{_DIGITS}g}")

@@ -1,0 +1,137 @@
+"""The records of a whole log as arrays: a record becomes an object when somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from batchai_magics.metrics.record import Record, StepRecord, step_record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pandas import DataFrame
+
+Array: TypeAlias = "NDArray[Any]"
+
+NO_RANK = -1
+
+
+@dataclass(frozen=True)
+class StepColumns:
+    """Step records, a row each, in file order; `rank` is NO_RANK where the log does not tell it.
+
+    Accuracies hold where `has_accuracy`, and are NaN elsewhere, as is `wall_time` where nothing tells it.
+    """
+
+    step: Array
+    rank: Array
+    images_per_sec: Array
+    uncertainty: Array
+    jitter: Array
+    loss: Array
+    top_1: Array
+    top_5: Array
+    has_accuracy: Array
+    offset: Array
+    wall_time: Array
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def arrays(self) -> Mapping[str, Array]:
+        """The columns by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def rank_slots(self) -> Array:
+        """The rank of each row; where it is not told, how often the step came before among such rows."""
+        slots = self.rank.copy()
+        unknown = np.flatnonzero(self.rank == NO_RANK)
+        order = unknown[np.argsort(self.step[unknown], kind="stable")]
+        ordered = self.step[order]
+        is_first = np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(order)]
+        places = np.arange(len(order))
+        slots[order] = places - np.maximum.accumulate(np.where(is_first, places, 0))
+        return slots
+
+    def take(self, rows: Array | slice) -> StepColumns:
+        """Some rows, in the order asked for."""
+        return StepColumns(**{name: column[rows] for name, column in self.arrays().items()})
+
+    def records(self) -> Iterator[StepRecord]:
+        """The rows as records."""
+        ranks = [None if rank == NO_RANK else rank for rank in self.rank.tolist()]
+        numbers = (self.images_per_sec, self.uncertainty, self.jitter, self.loss)
+        top_1, top_5 = (_or_none(column, self.has_accuracy) for column in (self.top_1, self.top_5))
+        lists = (column.tolist() for column in numbers)
+        times = _or_none(self.wall_time, ~np.isnan(self.wall_time))
+        rows = zip(self.step.tolist(), ranks, *lists, top_1, top_5, self.offset.tolist(), times, strict=True)
+        return map(step_record, rows)
+
+    @classmethod
+    def of(cls, records: Sequence[StepRecord]) -> StepColumns:
+        """The columns of some records."""
+
+        def column(name: str, dtype: Any) -> Array:
+            return np.array([getattr(record, name) for record in records], dtype)
+
+        return cls(
+            step=column("step", np.int64),
+            rank=np.array([NO_RANK if r.rank is None else r.rank for r in records], np.int32),
+            **{name: column(name, np.float64) for name in _FLOATS},
+            has_accuracy=np.array([record.top_1 is not None for record in records], np.bool_),
+            offset=column("offset", np.int64),
+            wall_time=column("wall_time", np.float64),
+        )
+
+    def at_offsets(self, offsets: Array) -> StepColumns:
+        """The same rows, their lines ending at these offsets."""
+        return replace(self, offset=offsets)
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[StepColumns]) -> StepColumns:
+        """The rows of all parts, one part behind the other."""
+        every = [part.arrays() for part in (parts or [cls.of([])])]
+        return cls(
+            **{field.name: np.concatenate([part[field.name] for part in every]) for field in fields(cls)}
+        )
+
+
+_FLOATS = ("images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All records of a log: its steps, and each other record with the number of steps before it."""
+
+    steps: StepColumns
+    others: Sequence[tuple[int, Record]]
+
+    def records(self) -> Iterator[Record]:
+        """All records in file order."""
+        steps = self.steps.records()
+        done = 0
+        for place, record in self.others:
+            yield from islice(steps, place - done)
+            done = place
+            yield record
+        yield from steps
+
+    def frame(self) -> DataFrame:
+        """The table of `series.frame`, made without the records."""
+        import pandas as pd
+
+        rank = pd.arrays.IntegerArray(self.steps.rank.astype(np.int64), self.steps.rank == NO_RANK)
+        floats = {name: getattr(self.steps, name) for name in _FLOATS}
+        return pd.DataFrame({"step": self.steps.step, "rank": rank, **floats})
+
+
+def _or_none(column: Array, is_there: Array) -> Iterable[float | None]:
+    if not is_there.any():
+        return [None] * len(column)
+    return [
+        value if is_told else None for value, is_told in zip(column.tolist(), is_there.tolist(), strict=True)
+    ]

@@ -1,0 +1,132 @@
+"""What stands before messages, all of a buffer at once: rows of one shape are read together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchai_magics.metrics.reading.bulk.columns import NO_RANK
+from batchai_magics.metrics.reading.leads import (
+    MAX_BYTES,
+    TO_ZERO,
+    Shape,
+    StampPlace,
+    recent_stamp_in,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_MOST_SHAPES = 64  # of one width in a block; more are left to the parser
+_TO_ZERO = np.frombuffer(TO_ZERO, np.uint8)
+_ZERO = ord("0")
+
+
+@dataclass(frozen=True)
+class Leads:
+    """Some leads, a row each; only rows with `is_lead` hold. Ranks may be NO_RANK, `seconds` NaN."""
+
+    is_lead: Array
+    has_tag: Array
+    tag_rank: Array
+    label: Array
+    seconds: Array
+
+
+def read_leads(text: Array, begin: Array, end: Array, *, has_times: bool = True) -> Leads:
+    """What stands in a text between these places says; the time only on request."""
+    count = len(begin)
+    leads = Leads(
+        is_lead=begin == end,
+        has_tag=np.zeros(count, np.bool_),
+        tag_rank=np.full(count, NO_RANK),
+        label=np.full(count, NO_RANK),
+        seconds=np.full(count, np.nan),
+    )
+    for rows, chars, shape in _by_shape(text, begin, end - begin):
+        leads.is_lead[rows] = True
+        leads.has_tag[rows] = shape.name is not None
+        if shape.tag_rank:
+            leads.tag_rank[rows] = _numbers(chars[:, shape.tag_rank])
+        if shape.label:
+            leads.label[rows] = _numbers(chars[:, shape.label])
+        if shape.stamps and has_times:
+            leads.seconds[rows] = _first_seconds(chars, shape.stamps)
+    return leads
+
+
+def is_equal(text: Array, first: Array, second: Array, width: Array) -> Array:
+    """Whether the same characters stand at two places of a text, in so great a width, row by row."""
+    result = np.zeros(len(first), np.bool_)
+    for each in np.flatnonzero(np.bincount(width)).tolist():
+        rows = np.flatnonzero(width == each)
+        result[rows] = _chars(text, first[rows], each) == _chars(text, second[rows], each)
+    return result
+
+
+def _chars(text: Array, begin: Array, width: int) -> Array:
+    """So many characters from each place on, as one value."""
+    return _as_words(_windows(text, width)[begin])
+
+
+def _windows(text: Array, width: int) -> Array:
+    return np.lib.stride_tricks.as_strided(text, (len(text) - width + 1, width), (1, 1), writeable=False)
+
+
+def _by_shape(text: Array, begin: Array, width: Array) -> Iterator[tuple[Array, Array, Shape]]:
+    """The rows of each shape, with their characters: a row each."""
+    is_possible = (width > 0) & (width <= MAX_BYTES)
+    for each in np.flatnonzero(np.bincount(width[is_possible])).tolist():
+        rows = np.flatnonzero(width == each)
+        chars = _windows(text, each)[begin[rows]]
+        zeroed = _as_words(_TO_ZERO[chars])
+        for _ in range(_MOST_SHAPES):
+            if not len(rows):
+                break
+            shape, is_other = shape_of(zeroed[0].tobytes()), zeroed != zeroed[0]
+            if shape:
+                yield rows[~is_other], chars[~is_other], shape
+            rows, chars, zeroed = rows[is_other], chars[is_other], zeroed[is_other]
+
+
+def _as_words(chars: Array) -> Array:
+    """Each row as one value."""
+    return np.ascontiguousarray(chars).view(f"S{chars.shape[1]}").ravel()
+
+
+def _numbers(digits: Array) -> Array:
+    numbers: Array = (digits - _ZERO) @ 10 ** np.arange(digits.shape[1])[::-1]
+    return numbers
+
+
+def _first_seconds(chars: Array, stamps: tuple[StampPlace, ...]) -> Array:
+    """The times of the first stamps that tell one."""
+    seconds = _seconds(chars, stamps[0])
+    for place in stamps[1:]:
+        seconds = np.where(np.isnan(seconds), _seconds(chars, place), seconds)
+    return seconds
+
+
+def _seconds(chars: Array, place: StampPlace) -> Array:
+    stamp, fraction = place.stamp, place.fraction
+    if fraction is None:
+        return _whole_seconds(chars[:, stamp])
+    before, behind = chars[:, stamp.start : fraction.start], chars[:, fraction.stop : stamp.stop]
+    digits = chars[:, fraction.start + 1 : fraction.stop]
+    fractions: Array = _numbers(digits) / 10 ** digits.shape[1]
+    return fractions + _whole_seconds(np.concatenate((before, behind), axis=1))
+
+
+def _whole_seconds(stamps: Array) -> Array:
+    """The times of stamps, of which neighbours are often the same."""
+    words = _as_words(stamps)
+    starts = np.flatnonzero(np.concatenate(([True], words[1:] != words[:-1])))
+    times = [recent_stamp_in(stamps[start].tobytes()) for start in starts.tolist()]
+    seconds = np.array([np.nan if time is None else time.seconds for time in times])
+    return np.repeat(seconds, np.diff(np.append(starts, len(words))))

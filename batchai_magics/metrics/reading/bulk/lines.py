@@ -1,0 +1,183 @@
+"""Lines of a buffer in their order: stretches become columns at once, single lines go through the parser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from batchai_magics.metrics.formats.header import HINTS, OPENINGS
+from batchai_magics.metrics.formats.table import LITERALS
+from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, take_apart
+from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
+from batchai_magics.metrics.reading.bulk.scan import Scanner
+from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
+from batchai_magics.metrics.reading.cleaning import cleaned, has_controls
+from batchai_magics.metrics.reading.leads import TagShapes, read_lead
+from batchai_magics.metrics.reading.log_file import LogFile
+from batchai_magics.metrics.reading.memory import Pace
+from batchai_magics.metrics.reading.patterns import Patterns
+from batchai_magics.metrics.record import Record, StepRecord, at_offset
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+_HEADER_BLOCK_BYTES = 1 << 18
+_FIRST_STRIDE_BYTES, _LAST_STRIDE_BYTES = 1 << 8, 1 << 16
+_MARGIN = b"\n" * MARGIN_BYTES
+
+
+@cache
+def _scanners() -> Mapping[bool, Scanner]:
+    """What finds all lines that matter: outside of a header, and in one."""
+    literals = list(dict.fromkeys((RATE, *TAG_NAMES, *OPENINGS, *sorted(LITERALS))))
+    return {False: Scanner(literals), True: Scanner(list(dict.fromkeys((*literals, *HINTS))))}
+
+
+class BulkLines:
+    """Reads the lines of one buffer after the other, and keeps their records."""
+
+    def __init__(self) -> None:
+        self._file = LogFile(None, Patterns({}))
+        self._tags = TagShapes()
+        self._scanners = _scanners()
+        self._buffer = bytearray()
+        self._offset = 0  # in the file
+        self._parts: list[StepColumns] = []
+        self._count = 0  # of all steps
+        self._others: list[tuple[int, Record]] = []
+        self._parsed: list[StepRecord] = []  # of the block in hand …
+        self._rows: list[Array] = []  # … and its rows, in file order; the parsed steps come behind its own
+
+    def read(self, buffer: bytearray, end: int) -> None:
+        """Read a buffer up to the end of a line, or a part of an endless one."""
+        self._buffer = buffer
+        is_whole = buffer[end - 1 : end] == b"\n"
+        at = self._settle(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
+        self._keep(StepColumns.of([]))
+        if has_controls(buffer, at, end):
+            self._read_clean(bytes(buffer[at:end]))
+        else:
+            self._read_lines(at, end)
+
+    def finish(self, buffer: bytearray, end: int) -> Columns:
+        """Read the last line, up to where the buffer is filled; gives all records."""
+        self._buffer = buffer
+        self._parse(MARGIN_BYTES, end)
+        self._add(self._file.finish(), 0)
+        self._keep(StepColumns.of([]))
+        return Columns(StepColumns.concatenated(self._parts), self._others)
+
+    def _read_clean(self, raw: bytes) -> None:
+        """Read lines out of which something is taken; where they end is told of the raw ones."""
+        clean = cleaned(raw, self._tags)
+        begin, part, other = self._offset, len(self._parts), len(self._others)
+        self._buffer = bytearray(_MARGIN + clean + _MARGIN)
+        self._read_lines(MARGIN_BYTES, MARGIN_BYTES + len(clean))
+        self._file.skip(len(raw) - len(clean), lines=0)
+        self._offset = begin + len(raw)
+        clean_ends, raw_ends = begin + _line_ends(clean), begin + _line_ends(raw)
+        for number, steps in enumerate(self._parts[part:], part):
+            lines = np.searchsorted(clean_ends, steps.offset)
+            self._parts[number] = steps.at_offsets(raw_ends[lines])
+        for number, (place, record) in enumerate(self._others[other:], other):
+            line = np.searchsorted(clean_ends, record.offset)
+            self._others[number] = place, at_offset(record, int(raw_ends[line]))
+
+    def _read_lines(self, start: int, end: int) -> None:
+        while start < end:
+            start = self._read_block(start, end)
+
+    def _read_block(self, start: int, end: int) -> int:
+        """Read lines up to the end, or to where a header begins or ends; gives where that is."""
+        is_in_header = self._file.is_in_header
+        if is_in_header:
+            end = self._buffer.find(b"\n", min(start + _HEADER_BLOCK_BYTES, end) - 1, end) + 1
+        scanner = self._scanners[is_in_header]
+        block = take_apart(scanner, self._buffer, start, end, offset=self._offset)
+        at = self._walk(block, start, end)
+        self._keep(block.steps)
+        return at
+
+    def _walk(self, block: BlockColumns, start: int, end: int) -> int:
+        at, is_in_header = start, self._file.is_in_header
+        for begin, stop in [*block.hard, (end, end)]:
+            if stop > at or stop == end:
+                if at < begin:
+                    self._take(block, at, begin)
+                self._parse(max(at, begin), stop, len(block.places))
+                at = self._settle(stop, end, len(block.places))
+            if self._file.is_in_header and not is_in_header:
+                break  # the block was not searched for lines of a header
+        return at
+
+    def _settle(self, start: int, end: int, rows: int = 0) -> int:
+        """Parse lines until the next one can be read without the parser; gives where that one begins."""
+        stride = _FIRST_STRIDE_BYTES
+        while start < end and not self._file.is_at_rest:
+            stop = self._buffer.find(b"\n", min(start + stride, end - 1), end) + 1 or end
+            self._parse(start, stop, rows)
+            start, stride = stop, min(2 * stride, _LAST_STRIDE_BYTES)
+        return start
+
+    def _parse(self, start: int, stop: int, rows: int = 0) -> int:
+        """Read lines with the parser, behind a block's own rows; gives where they stop."""
+        self._offset += stop - start
+        self._add(self._file.feed(bytes(self._buffer[start:stop])), rows)
+        return stop
+
+    def _add(self, records: Iterable[Record], rows: int) -> None:
+        known = len(self._parsed)
+        for record in records:
+            if isinstance(record, StepRecord):
+                self._parsed.append(record)
+                self._count += 1
+            else:
+                self._others.append((self._count, record))
+        self._rows.append(np.arange(rows + known, rows + len(self._parsed)))
+
+    def _take(self, block: BlockColumns, start: int, stop: int) -> None:
+        """Read a stretch of plain lines from the block's columns."""
+        first, last = np.searchsorted(block.places, (start, stop)).tolist()
+        first_tag, end_tag = np.searchsorted(block.tags.end, (start, stop), side="right").tolist()
+        stretch = slice(first, last)
+        ranks = block.steps.rank[stretch]
+        ranks[block.tag_rows[stretch] < first_tag] = NO_RANK if self._file.rank is None else self._file.rank
+        np.copyto(ranks, block.label[stretch], where=ranks == NO_RANK, casting="same_kind")
+        has_accuracy = block.steps.has_accuracy[stretch].any()
+        _learn(self._file.pace, block.steps.step[stretch], has_accuracy=bool(has_accuracy))
+        self._rows.append(np.arange(first, last))
+        self._count += last - first
+        self._offset += stop - start
+        lines = self._buffer.count(b"\n", start, stop) if self._file.is_in_header else 0
+        lead = None
+        if end_tag > first_tag:
+            lead = read_lead(bytes(self._buffer[block.tags.begin[end_tag - 1] : block.tags.end[end_tag - 1]]))
+        self._file.skip(stop - start, lines=lines, last_key=lead and lead.key)
+
+    def _keep(self, steps: StepColumns) -> None:
+        """Put the rows of the block in hand away, in file order."""
+        if self._parsed:
+            steps = StepColumns.concatenated([steps, StepColumns.of(self._parsed)])
+        rows = np.concatenate([np.zeros(0, np.int64), *self._rows])
+        if len(rows):
+            self._parts.append(steps.take(rows))
+        self._rows, self._parsed = [], []
+
+
+def _line_ends(lines: bytes) -> Array:
+    return np.flatnonzero(np.frombuffer(lines, np.uint8) == NEWLINE) + 1
+
+
+def _learn(pace: Pace, steps: Array, *, has_accuracy: bool) -> None:
+    """Let the pace see all steps, through the few of them that change it."""
+    pace.has_accuracy = pace.has_accuracy or has_accuracy
+    while pace.every != 1:
+        steps = steps[(steps > 1) & ((steps % pace.every != 0) if pace.every else True)]
+        if not len(steps):
+            return
+        pace.see(int(steps[0]))

@@ -1,0 +1,176 @@
+"""What stands before the message on a line: understood once for all lines that differ in digits alone.
+
+A *lead* is a tag, or prefixes and a label, or both: `Sat Nov 21 00:19:42 2026[1,6]<stdout>:[3] `. Its *shape*
+is the lead with each digit a zero. None of the expressions for tags and prefixes tells digits apart, so that
+all leads of a shape have their rank and their time at the same places.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from batchai_magics.metrics.reading.prefixes import LABEL, PREFIX, StreamKey, first_tag
+from batchai_magics.metrics.reading.times import Stamp, find_stamp, stamp_in
+
+TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+"""Makes the shape of a lead, with `bytes.translate`."""
+
+MAX_BYTES = 200
+"""No lead is longer."""
+
+_MOST_REMEMBERED = 4096
+
+
+class Lead(NamedTuple):
+    """What it says: the stream of its tag, the rank of its label, and when the line was printed."""
+
+    key: StreamKey | None
+    label: int | None
+    stamp: Stamp | None
+
+    def rank(self, stream_rank: int | None) -> int | None:
+        """The rank of the message, if it is in a stream of this rank unless a tag says otherwise."""
+        if self.key is not None and self.key.rank is not None:
+            return self.key.rank
+        return self.label if stream_rank is None else stream_rank
+
+
+NO_LEAD = Lead(None, None, None)
+"""What stands before a message at the start of its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class StampPlace:
+    """Where in a lead a stamp stands, and within it the point and the digits of its fraction of a second."""
+
+    stamp: slice
+    fraction: slice | None
+
+    def read(self, lead: bytes) -> Stamp | None:
+        """The time that the stamp tells, None for no day of any calendar."""
+        if self.fraction is None:
+            return recent_stamp_in(lead[self.stamp])
+        begin, end = self.fraction.start, self.fraction.stop
+        stamp = recent_stamp_in(lead[self.stamp.start : begin] + lead[end : self.stamp.stop])
+        return stamp and Stamp(
+            stamp.seconds + float(b"0%b0" % lead[begin:end].replace(b",", b".")), stamp.is_exact
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Leads that differ in digits alone: where in them the numbers stand.
+
+    `name` is the stream of the tag, None without a tag; `stamps` come with the first one that counts.
+    """
+
+    name: bytes | None
+    tag_rank: slice | None
+    label: slice | None
+    stamps: tuple[StampPlace, ...]
+
+    def read(self, lead: bytes) -> Lead:
+        """What a lead of this shape says."""
+        stamp = None
+        for place in self.stamps:
+            stamp = stamp or place.read(lead)
+        return Lead(self.key(lead), _number(lead, self.label), stamp)
+
+    def key(self, lead: bytes) -> StreamKey | None:
+        """The stream of the tag."""
+        return None if self.name is None else _stream_key(_number(lead, self.tag_rank), self.name)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def read_lead(lead: bytes) -> Lead | None:
+    """What the text before a message says, None if it is more than tags, prefixes and labels."""
+    shape = shape_of(lead.translate(TO_ZERO))
+    return shape.read(lead) if shape else None
+
+
+@lru_cache(_MOST_REMEMBERED)
+def shape_of(zeroed: bytes) -> Shape | None:
+    """The shape of the leads that become this one with a zero for each digit; None if these are no leads."""
+    name, tag_rank, stamps, begin = None, None, [], 0
+    if b"<std" in zeroed:
+        tag = first_tag(zeroed)
+        if tag is None:
+            return None
+        name, tag_rank, begin = tag.name, tag.rank, tag.end
+        stamps = [_stamp_place(zeroed, tag.begin, tag.end), _stamp_place(zeroed, 0, tag.begin)]
+    message = zeroed[begin:]
+    if len(zeroed) > MAX_BYTES or not PREFIX.fullmatch(message):
+        return None
+    label = LABEL.search(message)
+    prefix = PREFIX.match(message)
+    stamps.insert(0, _stamp_place(zeroed, begin, begin + prefix.end() if prefix else begin))
+    return Shape(name, tag_rank, _label_place(label, begin), tuple(filter(None, stamps)))
+
+
+def _stamp_place(zeroed: bytes, begin: int, end: int) -> StampPlace | None:
+    match = find_stamp(zeroed[begin:end])
+    if match is None:
+        return None
+    first, last = match.span("fraction")
+    fraction = slice(begin + first - 1, begin + last) if first >= 0 else None
+    return StampPlace(slice(begin + match.start(), begin + match.end()), fraction)
+
+
+def _label_place(label: re.Match[bytes] | None, begin: int) -> slice | None:
+    if label is None:
+        return None
+    first, last = label.span("bracket" if label["bracket"] else "number")
+    return slice(begin + first, begin + last)
+
+
+def _number(lead: bytes, place: slice | None) -> int | None:
+    return None if place is None else int(lead[place])
+
+
+recent_stamp_in = lru_cache(_MOST_REMEMBERED)(stamp_in)
+"""`stamp_in`, quick where a stamp comes again."""
+_stream_key = lru_cache(_MOST_REMEMBERED)(StreamKey)
+
+
+class TagShapes:
+    """The shapes of the tags at the starts of a file's lines, learnt while it is read."""
+
+    def __init__(self) -> None:
+        self._shapes: tuple[bytes, ...] = ()
+        self._behind_newline = re.compile(rb"(?!)")
+
+    def fit(self, lines: bytes) -> bool:
+        """Whether each of these whole lines begins with a tag and has no other one."""
+        count = lines.count(b"\n")
+        if lines.count(b"<std") != count:
+            return False
+        zeroed = lines.translate(TO_ZERO)
+        is_known = len(self._behind_newline.findall(zeroed)) + zeroed.startswith(self._shapes) == count
+        return is_known or self._learn(zeroed)
+
+    def _learn(self, zeroed: bytes) -> bool:
+        """Take in the shapes of all lines; whether all of them are tags."""
+        shapes = {tag_lead(line) for line in zeroed.splitlines()}
+        if not all(shape and shape_of(shape) for shape in shapes):
+            return False
+        self._shapes = tuple(sorted({*shapes, *self._shapes[:_MOST_SHAPES]}))
+        self._behind_newline = re.compile(rb"\n(?:" + b"|".join(map(re.escape, self._shapes)) + rb")")
+        return True
+
+
+_MOST_SHAPES = 64
+
+
+def tag_lead(line: bytes, start: int = 0) -> bytes:
+    """A line's text up to the end of its first tag; nothing where there is none."""
+    name = line.find(b"<std", start)
+    return line[start : line.find(b">:", name) + 2] if name >= 0 else b""
+
+
+def last_key(lines: bytes) -> StreamKey | None:
+    """The stream of the last of some lines that each begin with a tag."""
+    lead = read_lead(tag_lead(lines, lines.rfind(b"\n", 0, -1) + 1))
+    return lead and lead.key

@@ -1,0 +1,142 @@
+"""YAML of JSON's types alone, with a budget for its aliases, and errors that quote no value.
+
+Dates, octal numbers and yes/no stay the text that was written. PyYAML's own words repeat what they stumble
+over, which may be a password that begins with `*` or `!`: they are told without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from batchai_magics.errors import quoted
+
+ALIASED = 100_000  # values and characters that aliases may add to what is written
+
+_JSON_TYPES = (
+    ("null", r"null|~|", ["n", "~", ""]),
+    ("bool", r"true|false|True|False", list("tfTF")),
+    ("int", r"-?(?:0|[1-9][0-9]*)", list("-0123456789")),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+][0-9]+)", list("-0123456789")),
+    ("merge", r"<<", ["<"]),
+)
+_TAG = "tag:yaml.org,2002:"
+_PATTERNS = {_TAG + name: re.compile(f"(?:{pattern})") for name, pattern, _ in _JSON_TYPES}
+_QUOTES = re.compile(r" ?(?<!\w)(?:'(?P<one>(?:[^'\\]|\\.)*)'|\"(?P<two>(?:[^\"\\]|\\.)*)\")")
+_TOKENS = re.compile(r"<[a-z ]+>|[^\w\s]{1,3}")
+
+
+class YamlError(ValueError):
+    """Text that is no YAML, or more than JSON could say; the message says where, and quotes no value."""
+
+
+def load(text: str) -> Any:
+    """The data of a YAML document; a YamlError for what JSON could not say."""
+    try:
+        return _data(_Loader(text))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise YamlError(f"{_unquoted(error)}{where}") from None
+    except yaml.YAMLError as error:
+        raise YamlError(str(getattr(error, "reason", "unknown reason"))) from None
+
+
+def _data(loader: _Loader) -> Any:
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check(node)
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _unquoted(error: yaml.MarkedYAMLError) -> str:
+    """PyYAML's words without what they quote of the text, but for its punctuation."""
+    context, problem = error.context or "", error.problem or ""
+    said = problem if context.startswith("while") else f"{context} {problem}".strip()
+    return _QUOTES.sub(lambda quote: quote[0] if _TOKENS.fullmatch(quote["one"] or "") else "", said)
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads a plain word as JSON would, and tells a key that is there twice or is no text."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's own way
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.tag == f"{_TAG}merge":
+                continue
+            if not isinstance(key, yaml.ScalarNode):
+                raise _error("the key is no text", key)
+            if key.value in seen:
+                raise YamlError(f"{quoted(key.value)} twice at line {key.start_mark.line + 1}")
+            key.tag = f"{_TAG}str"
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+for _name, _pattern, _first in _JSON_TYPES:
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _first)
+
+
+def _check(root: yaml.Node) -> None:
+    """Refuses types that JSON has not, and aliases that make much of little."""
+    sizes = _Sizes()
+    if sizes.of(root) - sizes.written > ALIASED:
+        raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", root)
+
+
+class _Sizes:
+    """How many values and letters nodes stand for, their aliases written out; `written` is without."""
+
+    def __init__(self) -> None:
+        self.written = 0
+        self._known: dict[int, int] = {}
+        self._open: set[int] = set()
+
+    def of(self, node: yaml.Node) -> int:
+        """The size of a node. Its type is checked on the way, and that it is not within itself."""
+        if id(node) in self._open:
+            raise _error("an alias stands within what it stands for: it is nested in itself", node)
+        if id(node) not in self._known:
+            _check_type(node)
+            self._open.add(id(node))
+            own = _own_size(node)
+            self.written += own
+            self._known[id(node)] = own + sum(map(self.of, _inner(node)))
+            self._open.discard(id(node))
+        return self._known[id(node)]
+
+
+def _own_size(node: yaml.Node) -> int:
+    return 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
+
+
+def _inner(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from pair
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
+
+
+def _check_type(node: yaml.Node) -> None:
+    if not isinstance(node, yaml.ScalarNode):
+        is_plain = node.tag == _TAG + ("map" if isinstance(node, yaml.MappingNode) else "seq")
+    elif node.tag in _PATTERNS:
+        is_plain = _PATTERNS[node.tag].fullmatch(node.value) is not None
+    else:
+        is_plain = node.tag == f"{_TAG}str"
+    if not is_plain:
+        raise _error("a type that JSON does not have", node)
+
+
+def _error(message: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.constructor.ConstructorError(None, None, message, node.start_mark)

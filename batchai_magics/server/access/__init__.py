@@ -1,0 +1,1 @@
+"""Who gets in: tokens, users, what belongs to whom."""

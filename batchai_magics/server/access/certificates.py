@@ -1,0 +1,139 @@
+"""A certificate of one's own for TLS: a small authority below the server's home, and what it signs.
+
+`cryptography` makes them: it is a dependency already, and what trustme offers is meant for tests.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from batchai_magics.backends.service.private_files import write
+
+AUTHORITY = timedelta(days=3650)
+LEAF = timedelta(days=397)  # browsers take no longer ones
+RENEWED = timedelta(days=30)  # before the end
+_AGO = timedelta(hours=1)  # clocks differ
+_USES = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
+Key = ec.EllipticCurvePrivateKey
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two files: a certificate, with the one that vouches for it, and its private key."""
+
+    certificate: Path
+    key: Path
+
+
+def authority_of(folder: Path) -> Path:
+    """The certificate that clients have to trust."""
+    return folder / "ca.pem"
+
+
+def own_pair(folder: Path, names: Sequence[str], now: datetime | None = None) -> Pair:
+    """A certificate for these names and addresses, made anew when it is missing, of others, or soon over."""
+    moment = now or datetime.now(timezone.utc)
+    authority = Pair(authority_of(folder), folder / "ca.key")
+    leaf = Pair(folder / "server.pem", folder / "server.key")
+    if not _is_good(authority.certificate, (), moment):
+        _make_authority(authority, moment)
+        leaf.certificate.unlink(missing_ok=True)
+    if not _is_good(leaf.certificate, names, moment):
+        _make_leaf(leaf, authority, names, moment)
+    return leaf
+
+
+def _is_good(file: Path, names: Sequence[str], now: datetime) -> bool:
+    if not file.exists():
+        return False
+    certificate = x509.load_pem_x509_certificate(file.read_bytes())
+    if certificate.not_valid_after_utc - RENEWED < now:
+        return False
+    return not names or set(_names_of(certificate)) == set(names)
+
+
+def _names_of(certificate: x509.Certificate) -> list[str]:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def _make_authority(pair: Pair, now: datetime) -> None:
+    key, name = ec.generate_private_key(ec.SECP256R1()), _name("batchai serve: authority of this machine")
+    builder = _builder(key, now, AUTHORITY).subject_name(name).issuer_name(name)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage("key_cert_sign"), critical=True)
+    _save(pair, key, builder.sign(key, hashes.SHA256()))
+
+
+def _make_leaf(pair: Pair, authority: Pair, names: Sequence[str], now: datetime) -> None:
+    signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
+    signing = load_pem_private_key(authority.key.read_bytes(), None)
+    assert isinstance(signing, Key), "as we made it"
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = _builder(key, now, LEAF).subject_name(_name(names[0][:64])).issuer_name(signer.subject)
+    places = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    builder = builder.add_extension(places, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage("digital_signature"), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    vouching = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
+    builder = builder.add_extension(vouching, critical=False)
+    _save(pair, key, builder.sign(signing, hashes.SHA256()), signer)
+
+
+def _builder(key: Key, now: datetime, life: timedelta) -> x509.CertificateBuilder:
+    known = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    return (
+        x509.CertificateBuilder()
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _AGO)
+        .not_valid_after(now + life)
+        .add_extension(known, critical=False)
+    )
+
+
+def _save(pair: Pair, key: Key, *certificates: x509.Certificate) -> None:
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    write(pair.key, private.decode())
+    write(pair.certificate, b"".join(each.public_bytes(Encoding.PEM) for each in certificates).decode())
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _general_name(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _usage(*uses: str) -> x509.KeyUsage:
+    return x509.KeyUsage(**{name: name in uses for name in _USES})

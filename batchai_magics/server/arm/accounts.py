@@ -1,0 +1,155 @@
+"""Storage accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from batchai_magics.backends.base import ACCOUNTS, Accounts, StorageAccount
+from batchai_magics.errors import NotFoundError, SpecError
+from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.errors import refusal
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage.keys import OWN_ACCOUNT
+
+# The first parts of this server's other paths.
+RESERVED = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi")
+_NUMBERS = {"key1": 1, "key2": 2}
+
+
+def create(service: Service, call: Call) -> Answer:
+    """Makes an account, or gives the one of that name in that group."""
+    service.check_subscription(call)
+    name, body = check_account_name(call.parts["account"]), call.json()
+    if name in RESERVED:
+        raise refusal(
+            409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken."
+        )
+    group, location = check_group_name(call.parts["group"]), body.get("location") or service.location
+    is_new = _find(service, name) is None
+    account = _accounts(service).create(name, group, str(location), _sku(body))
+    if is_new:
+        service.owners.note(_key(service, account), call.user.name)
+    return Answer(data=_shown(call, account))
+
+
+def show(service: Service, call: Call) -> Answer:
+    """An account."""
+    return Answer(data=_shown(call, _account(service, call)))
+
+
+def list_all(service: Service, call: Call) -> Answer:
+    """The accounts of a group, or of the subscription."""
+    service.check_subscription(call)
+    accounts = _accounts(service).list(call.parts.get("group"))
+    return Answer(data={"value": [_shown(call, account) for account in accounts]})
+
+
+def delete(service: Service, call: Call) -> Answer:
+    """Deletes an account with its shares and containers; 204 for one that is not there."""
+    try:
+        account = _account(service, call)
+    except NotFoundError:
+        return Answer(204)
+    service.check_owner(call, _key(service, account))
+    _accounts(service).delete(account.name)
+    service.owners.forget(_key(service, account))
+    return Answer(200)
+
+
+def list_keys(service: Service, call: Call) -> Answer:
+    """The two keys of an account."""
+    name = _name(service, call)
+    return _keys(service, name)
+
+
+def renew_key(service: Service, call: Call) -> Answer:
+    """Makes a new key 1 or 2; gives both."""
+    name, number = _name(service, call), _NUMBERS.get(str(call.json().get("keyName")))
+    if number is None:
+        raise refusal(400, "InvalidValuesForRequestParameters", "keyName must be key1 or key2.")
+    if name == OWN_ACCOUNT and not call.user.is_admin:
+        raise refusal(403, "AuthorizationFailed", "The keys of this account are the administrator's.")
+    if name != OWN_ACCOUNT:
+        service.check_owner(call, _key(service, _account(service, call)))
+    service.keys.renew(name, number)
+    return _keys(service, name)
+
+
+def check_name(service: Service, call: Call) -> Answer:
+    """Whether an account's name is free."""
+    service.check_subscription(call)
+    name = str(call.json().get("name", ""))
+    try:
+        check_account_name(name)
+    except SpecError:
+        message = f"{name} is not a valid storage account name. Use 3 to 24 small letters and digits."
+        return Answer(data={"nameAvailable": False, "reason": "AccountNameInvalid", "message": message})
+    if name in (*RESERVED, OWN_ACCOUNT) or _find(service, name):
+        message = f"The storage account named {name} is already taken."
+        return Answer(data={"nameAvailable": False, "reason": "AlreadyExists", "message": message})
+    return Answer(data={"nameAvailable": True})
+
+
+def _sku(body: Mapping[str, Any]) -> str:
+    sku = body.get("sku")
+    name = sku.get("name") if isinstance(sku, Mapping) else None
+    return name if isinstance(name, str) else "Standard_LRS"
+
+
+def _name(service: Service, call: Call) -> str:
+    """The name of an account whose keys are asked for; the server's own one is in every group."""
+    service.check_subscription(call)
+    if call.parts["account"].lower() == OWN_ACCOUNT:
+        return OWN_ACCOUNT
+    return _account(service, call).name
+
+
+def _account(service: Service, call: Call) -> StorageAccount:
+    service.check_subscription(call)
+    name, group = call.parts["account"].lower(), call.parts["group"]
+    account = _find(service, name)
+    if account is None or account.group.lower() != group.lower():
+        path = f"Microsoft.Storage/storageAccounts/{name}"
+        message = f"The Resource '{path}' under resource group '{group}' was not found."
+        raise NotFoundError(message, code="ResourceNotFound")
+    return account
+
+
+def _find(service: Service, name: str) -> StorageAccount | None:
+    try:
+        return _accounts(service).show(name)
+    except NotFoundError:
+        return None
+
+
+def _accounts(service: Service) -> Accounts:
+    accounts: Accounts = ACCOUNTS.of(service.backend)
+    return accounts
+
+
+def _keys(service: Service, name: str) -> Answer:
+    values = enumerate(service.keys.of(name), start=1)
+    keys = [{"keyName": f"key{number}", "value": value, "permissions": "FULL"} for number, value in values]
+    return Answer(data={"keys": keys})
+
+
+def _key(service: Service, account: StorageAccount) -> str:
+    group = f"/subscriptions/{service.subscription}/resourceGroups/{account.group}"
+    return f"{group}/providers/Microsoft.Storage/storageAccounts/{account.name}".lower()
+
+
+def _shown(call: Call, account: StorageAccount) -> dict[str, Any]:
+    """As Azure shows it: what is no part of its description is below `properties`."""
+    data = account.to_wire()
+    address = f"{call.origin}/{account.name}"
+    return {
+        **{name: data[name] for name in ("id", "kind", "location", "name", "sku", "type")},
+        "properties": {
+            "primaryEndpoints": {"blob": address, "file": address},
+            "primaryLocation": account.location,
+            "provisioningState": "Succeeded",
+            "statusOfPrimary": "available",
+        },
+    }

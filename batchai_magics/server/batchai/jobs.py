@@ -1,0 +1,72 @@
+"""Jobs: ended by hand, and what they wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchai_magics.backends.base import OutputFile
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import JobResource
+from batchai_magics.server.batchai.links import accepted
+from batchai_magics.server.batchai.output import address
+from batchai_magics.server.batchai.paging import LONGEST, check_token, listed
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.errors import refusal
+from batchai_magics.server.operations import TERMINATE
+from batchai_magics.server.service import Service
+
+_LONGEST_LINK_MIN = 600  # as the API has it
+
+
+def terminate(service: Service, call: Call) -> Answer:
+    """Asks a job to end; 200 with nothing for one that has ended already."""
+    service.check_subscription(call)
+    id = call.id(Kind.JOB)
+    job = _job(service, call)
+    service.check_owner(call, id.key)
+    if job.state.is_final:
+        return Answer(200)
+    service.backend.terminate(id)
+    return accepted(service, call, service.operations.begin(TERMINATE, str(id)))
+
+
+def list_output_files(service: Service, call: Call) -> Answer:
+    """One level of an output directory, each file with an address that is good for a while."""
+    service.check_subscription(call)
+    directory_id = call.query.get("outputdirectoryid", "")
+    if not directory_id:
+        message = "The required query parameter outputdirectoryid is missing."
+        raise refusal(400, "MissingRequiredQueryParameter", message)
+    expiry_min = call.number("linkexpiryinminutes", 60, least=5, most=_LONGEST_LINK_MIN)
+    job, path = _job(service, call), _folder(call.query.get("directory", "."))
+    files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min)
+    chosen, token = _page(call, files)
+    items = []
+    for file in chosen:
+        item = file.to_wire()
+        if file.is_file:
+            item["downloadUrl"] = address(service, call, job, directory_id, file.path, expiry_min)
+        items.append(item)
+    return listed(call, items, token)
+
+
+def _job(service: Service, call: Call) -> JobResource:
+    job = service.backend.show(call.id(Kind.JOB))
+    assert isinstance(job, JobResource), "what has the id of a job is one"
+    return job
+
+
+def _page(call: Call, files: Sequence[OutputFile]) -> tuple[Sequence[OutputFile], str | None]:
+    """A page of files that are sorted by name; its token is how many were told before the next."""
+    start = int(check_token(call.query.get("$skiptoken", "")) or 0)
+    end = start + call.number("maxresults", LONGEST, least=1, most=LONGEST)
+    return files[start:end], str(end) if end < len(files) else None
+
+
+def _folder(directory: str) -> str:
+    parts = [part for part in directory.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise refusal(
+            400, "InvalidQueryParameterValue", f"The directory {directory!r} leads out of the job's."
+        )
+    return "/".join(parts)

@@ -1,0 +1,55 @@
+"""Where a long-running operation is asked for: the headers of a 202, as the service sent them."""
+
+from __future__ import annotations
+
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.errors import refusal
+from batchai_magics.server.operations import Operation
+from batchai_magics.server.service import Service
+
+API_VERSION = "2018-05-01"
+# The default of all clients is 30 s, also for 0.
+RETRY_S = "1"
+
+
+def accepted(service: Service, call: Call, operation: Operation) -> Answer:
+    """202, empty, with both headers. Their names are the opposite of what one expects, as recorded."""
+    query = f"api-version={API_VERSION}"
+    headers = {
+        "Location": call.link(_path(service, "operationstatuses", operation), query),
+        "Azure-AsyncOperation": call.link(_path(service, "operationresults", operation), query),
+        "Retry-After": RETRY_S,
+    }
+    return Answer(202, headers=headers)
+
+
+def result(service: Service, call: Call) -> Answer:
+    """The operation as it stands."""
+    operation = _find(service, call)
+    return _told(service, call, operation, 200)
+
+
+def status(service: Service, call: Call) -> Answer:
+    """The same, with 202 while it is in progress: for clients that only look at the status."""
+    operation = _find(service, call)
+    return _told(service, call, operation, 202 if operation.ended is None else 200)
+
+
+def _find(service: Service, call: Call) -> Operation:
+    service.check_subscription(call)
+    name = call.parts["operation"]
+    operation = service.operations.find(name)
+    if operation is None:
+        raise refusal(404, "OperationNotFound", f"The specified operation {name} is not found")
+    return operation
+
+
+def _told(service: Service, call: Call, operation: Operation, status: int) -> Answer:
+    url = f"{call.origin}{_path(service, 'operationresults', operation)}"
+    answer = Answer(status, operation.to_wire(url))
+    return answer if operation.ended is not None else answer.with_headers(Retry_After=RETRY_S)
+
+
+def _path(service: Service, word: str, operation: Operation) -> str:
+    scope = f"/subscriptions/{service.subscription}/providers/Microsoft.BatchAI"
+    return f"{scope}/locations/{service.location}/{word}/{operation.name}"

@@ -1,0 +1,92 @@
+"""What every kind of resource can be asked: to be made, shown, listed, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from batchai_magics.backends.base import Spec
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.file_server import FileServerSpec
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspaceSpec
+from batchai_magics.server.batchai.links import accepted
+from batchai_magics.server.batchai.paging import listed, page_of
+from batchai_magics.server.batchai.shown import one, shown
+from batchai_magics.server.call import Answer, Call, Handler
+from batchai_magics.server.operations import DELETE
+from batchai_magics.server.service import Service
+
+_READ: Mapping[Kind, Callable[[Call], Spec]] = {
+    Kind.WORKSPACE: lambda call: WorkspaceSpec.from_wire(call.json()),
+    Kind.EXPERIMENT: lambda call: ExperimentSpec(),
+    Kind.CLUSTER: lambda call: ClusterSpec.from_wire(call.json()),
+    Kind.JOB: lambda call: JobSpec.from_wire(call.json()),
+    Kind.FILE_SERVER: lambda call: FileServerSpec.from_wire(call.json()),
+}
+_AT_ONCE = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service had made them when it answered
+
+
+def create(kind: Kind) -> Handler:
+    """What makes a resource of a kind, or gives the very same one that is there."""
+
+    def handle(service: Service, call: Call) -> Answer:
+        service.check_subscription(call)
+        id, spec = call.id(kind), _READ[kind](call)
+        existing = find(service, id)
+        resource = service.backend.create(id, spec)
+        if existing:
+            return one(service, resource)
+        service.owners.note(id.key, call.user.name)
+        if kind in _AT_ONCE:
+            return one(service, resource)
+        return accepted(service, call, service.operations.done(id))
+
+    return handle
+
+
+def show(kind: Kind) -> Handler:
+    """What shows a resource of a kind."""
+
+    def handle(service: Service, call: Call) -> Answer:
+        service.check_subscription(call)
+        return one(service, service.backend.show(call.id(kind)))
+
+    return handle
+
+
+def list_in(parent: Kind, kind: Kind) -> Handler:
+    """What lists the resources of a kind that are in a workspace or an experiment, oldest first."""
+
+    def handle(service: Service, call: Call) -> Answer:
+        service.check_subscription(call)
+        listing = service.backend.list(call.id(parent), kind, page_of(call))
+        token = listing.next.after if listing.next else None
+        return listed(call, [shown(service, resource) for resource in listing], token)
+
+    return handle
+
+
+def delete(kind: Kind) -> Handler:
+    """What begins to delete a resource of a kind; 204 for one that is not there."""
+
+    def handle(service: Service, call: Call) -> Answer:
+        service.check_subscription(call)
+        id = call.id(kind)
+        if find(service, id) is None:
+            return Answer(204)
+        service.check_owner(call, id.key)
+        operation = service.operations.begin(DELETE, str(id), partial(service.owners.forget, id.key))
+        return accepted(service, call, operation)
+
+    return handle
+
+
+def find(service: Service, id: ResourceId) -> Resource | None:
+    """The resource, or None."""
+    try:
+        return service.backend.show(id)
+    except NotFoundError:
+        return None

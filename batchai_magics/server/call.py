@@ -1,0 +1,113 @@
+"""What a handler gets, and what it gives: one request and its answer, without a socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from batchai_magics.models.ids import Kind, ResourceId, check_group_name, check_name
+from batchai_magics.server.errors import refusal
+
+if TYPE_CHECKING:
+    from batchai_magics.server.service import Service
+
+
+@dataclass(frozen=True)
+class User:
+    """Who calls; an administrator may change everything, others what is theirs."""
+
+    name: str
+    is_admin: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. Names of headers and of what the query says are in small letters."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    origin: str = "http://127.0.0.1"  # scheme, host and port, as the client spells them
+    parts: Mapping[str, str] = field(default_factory=dict)  # what stands in the path at the route's names
+    user: User = User("admin", is_admin=True)
+    spool: BinaryIO | None = field(default=None, repr=False)  # a body that is too large for `body`
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """The body, wherever it is kept, in pieces of a size."""
+        stream: BinaryIO = self.spool or BytesIO(self.body)
+        while piece := stream.read(size):
+            yield piece
+
+    def json(self) -> Mapping[str, Any]:
+        """The body as a JSON object; none at all is an empty one."""
+        try:
+            data = json.loads(self.body or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise invalid_content(str(error)) from None
+        if not isinstance(data, Mapping):
+            raise invalid_content(f"expected a JSON object, got {type(data).__name__}")
+        return data
+
+    def id(self, kind: Kind) -> ResourceId:
+        """The id of the resource that the path is about."""
+        parts = self.parts
+        subscription, group = parts["subscription"], check_group_name(parts["group"])
+        workspace = check_name(parts["workspace"], Kind.WORKSPACE)
+        id = ResourceId(subscription, group, workspace, Kind.WORKSPACE, workspace)
+        if kind is Kind.WORKSPACE:
+            return id
+        if kind is not Kind.JOB:
+            return id.child(kind, check_name(parts["name"], kind))
+        experiment = id.child(Kind.EXPERIMENT, check_name(parts["experiment"], Kind.EXPERIMENT))
+        return experiment.child(kind, check_name(parts["name"], kind))
+
+    def number(self, name: str, default: int, *, least: int, most: int) -> int:
+        """A whole number of the query, between bounds."""
+        text = self.query.get(name, str(default))
+        if text.isascii() and text.isdigit() and least <= int(text[:9]) <= most:
+            return int(text)
+        message = f"The query parameter {name} must be a whole number from {least} to {most}, not {text!r}."
+        raise refusal(400, "InvalidQueryParameterValue", message)
+
+    def link(self, path: str, query: str) -> str:
+        """An absolute URL of this server."""
+        return f"{self.origin}{path}?{query}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes back: a status, JSON data or bytes or nothing, and headers."""
+
+    status: int = 200
+    data: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None  # in place of `data`; a header says what it is
+    pieces: Iterator[bytes] | None = None  # in place of both; they are made as they go out
+
+    def with_headers(self, **headers: str) -> Answer:
+        """The answer with more headers, `_` for `-`."""
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        return replace(self, headers={**self.headers, **more})
+
+
+Handler = Callable[["Service", Call], Answer]
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method and a path, and what answers; `{name}` in the path is one of `Call.parts`."""
+
+    method: str
+    path: str
+    handler: Handler
+
+
+def invalid_content(reason: str) -> Exception:
+    """The error for a body that is no JSON object."""
+    message = f"The request content was invalid and could not be deserialized: '{reason}'."
+    return refusal(400, "InvalidRequestContent", message)

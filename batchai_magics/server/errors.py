@@ -1,0 +1,69 @@
+"""Errors as clients of Azure read them: a status, and `{"error": {"code", "message"}}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batchai_magics.errors import (
+    BatchAIError,
+    CapabilityError,
+    ConflictError,
+    NotFoundError,
+    ServiceError,
+    SpecError,
+    StorageError,
+)
+
+HINT = "batchaiHint"  # what to do next, for our own client; others leave it out
+_STATUS = {
+    NotFoundError: 404,
+    ConflictError: 409,
+    CapabilityError: 400,
+    StorageError: 507,
+}
+_BY_CODE = {"StoreUnavailable": 503, "ShareUnavailable": 503, "HomeNotPrivate": 503, "HomeNotOwned": 503}
+
+
+class Refusal(ServiceError):
+    """An error that the server itself has found, with its status."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+def refusal(status: int, code: str, message: str) -> Refusal:
+    """What to raise where a request is refused."""
+    return Refusal(status, code, message)
+
+
+def status_of(error: BatchAIError) -> int:
+    """The status that an error is told with; never 500, which is for what nobody has foreseen."""
+    if isinstance(error, Refusal):
+        return error.status
+    code = error.code if isinstance(error, ServiceError) else ""
+    kind = next((kind for kind in _STATUS if isinstance(error, kind)), None)
+    if isinstance(error, StorageError) and not code:  # a path that leads out of its folder
+        return 400
+    return _BY_CODE.get(code) or (_STATUS[kind] if kind else 400)
+
+
+def body_of(error: BatchAIError) -> dict[str, Any]:
+    """The JSON of an error."""
+    if isinstance(error, SpecError):
+        details = [
+            {"code": "InvalidProperty", "target": problem.path, "message": _sentence(problem)}
+            for problem in error.problems
+        ]
+        return _error("InvalidRequest", error.message, error.hint, details=details)
+    code = error.code if isinstance(error, ServiceError) else ""
+    return _error(code or "InvalidRequest", error.message, error.hint)
+
+
+def _sentence(problem: Any) -> str:
+    return f"{problem.message} ({problem.fix})" if problem.fix else str(problem.message)
+
+
+def _error(code: str, message: str, hint: str = "", **more: Any) -> dict[str, Any]:
+    hints = {HINT: hint} if hint else {}
+    return {"error": {"code": code, "message": message, **more, **hints}}

@@ -1,0 +1,1 @@
+"""The part that knows of sockets: requests become Calls, Answers responses."""

@@ -1,0 +1,160 @@
+"""Long-running operations: each a small file, so that a server that was killed goes on with them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base import GROUPS, Backend, Groups
+from batchai_magics.backends.service.private_files import write
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.times import wire_time
+from batchai_magics.server.errors import body_of
+
+KEPT_S = 24 * 3600.0  # how long an operation can be asked for after its end
+WORKERS = 4
+CREATE, TERMINATE, DELETE, DELETE_GROUP = "create", "terminate", "delete", "delete group"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What was begun for a client; `target` is the resource's id, or the name of a resource group."""
+
+    name: str
+    kind: str
+    target: str
+    started: float
+    ended: float | None = None
+    error: Mapping[str, Any] | None = None
+
+    @property
+    def status(self) -> str:
+        """As the service calls it."""
+        if self.ended is None:
+            return "InProgress"
+        return "Failed" if self.error else "Succeeded"
+
+    def to_wire(self, url: str) -> dict[str, Any]:
+        """The service's JSON; `url` is where the operation is asked for, without its query."""
+        data: dict[str, Any] = {"id": url, "name": self.name, "status": self.status}
+        data["startTime"] = _wire(self.started)
+        if self.ended is not None:
+            data["endTime"] = _wire(self.ended)
+            data["properties"] = {"resourceId": _spelled(self.target)}
+        if self.error:
+            data["error"] = self.error
+        return data
+
+
+class Operations:
+    """The operations of a server, kept below a folder; what takes long runs in threads of its own."""
+
+    def __init__(self, folder: Path, backend: Backend, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder, self._backend, self._clock = folder, backend, clock
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="operation")
+        self._lock = threading.Lock()
+        self._deleting: set[str] = set()
+
+    def done(self, target: ResourceId) -> Operation:
+        """An operation that has ended when it is told: the resource was made."""
+        now = self._clock()
+        return self._keep(Operation(str(uuid.uuid4()), CREATE, str(target), now, now))
+
+    def begin(self, kind: str, target: str, after: Callable[[], None] | None = None) -> Operation:
+        """Begins to delete something, or to wait for a job that was told to end."""
+        operation = self._keep(Operation(str(uuid.uuid4()), kind, target, self._clock()))
+        if kind != TERMINATE:
+            self._start(operation, after)
+        return operation
+
+    def find(self, name: str) -> Operation | None:
+        """The operation of that name as it stands."""
+        try:
+            file = self._folder / f"{uuid.UUID(name)}.json"
+            operation = Operation(**json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, OSError, TypeError):
+            return None
+        if operation.kind == TERMINATE and operation.ended is None and self._has_ended(operation):
+            return self._keep(replace(operation, ended=self._clock()))
+        return operation
+
+    def is_deleting(self, id: ResourceId) -> bool:
+        """Whether a resource, or what holds it, is being deleted."""
+        key = id.key
+        with self._lock:
+            return any(key == gone or key.startswith(gone + "/") for gone in self._deleting)
+
+    def resume(self) -> None:
+        """Goes on with what a server before this one has left, and forgets what is long over."""
+        for file in self._folder.glob("*.json") if self._folder.exists() else ():
+            operation = self.find(file.stem)
+            if operation is None or (operation.ended or self._clock()) < self._clock() - KEPT_S:
+                file.unlink(missing_ok=True)
+            elif operation.ended is None and operation.kind != TERMINATE:
+                self._start(operation, None)
+
+    def close(self) -> None:
+        """Waits for nothing: what has begun and is not over goes on with the next server."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+
+    def _start(self, operation: Operation, after: Callable[[], None] | None) -> None:
+        with self._lock:
+            self._deleting.add(operation.target.lower())
+        self._workers.submit(self._carry_out, operation, after)
+
+    def _carry_out(self, operation: Operation, after: Callable[[], None] | None) -> None:
+        error = None
+        try:
+            self._delete(operation)
+        except BatchAIError as refused:
+            error = body_of(refused)["error"]
+        except Exception as defect:  # noqa: BLE001  told to the client: nobody waits for this thread
+            error = {"code": "InternalServerError", "message": f"{type(defect).__name__} while deleting"}
+        if after and not error:
+            after()
+        with self._lock:
+            self._deleting.discard(operation.target.lower())
+        self._keep(replace(operation, ended=self._clock(), error=error))
+
+    def _delete(self, operation: Operation) -> None:
+        with contextlib.suppress(NotFoundError):  # another one was faster
+            if operation.kind == DELETE_GROUP:
+                groups: Groups = GROUPS.of(self._backend)
+                groups.delete(operation.target)
+            else:
+                self._backend.delete(ResourceId.parse(operation.target))
+
+    def _has_ended(self, operation: Operation) -> bool:
+        try:
+            job = self._backend.show(ResourceId.parse(operation.target))
+        except NotFoundError:
+            return True
+        return isinstance(job, JobResource) and job.state.is_final
+
+    def _keep(self, operation: Operation) -> Operation:
+        write(self._folder / f"{operation.name}.json", json.dumps(asdict(operation)))
+        return operation
+
+
+def _wire(seconds: float) -> str:
+    return wire_time(datetime.fromtimestamp(seconds, timezone.utc))
+
+
+def _spelled(target: str) -> str:
+    """The parts of an id as the service spelled them here: `{sub}${rg}${ws}[${exp}]${name}`."""
+    words = target.strip("/").split("/")
+    if len(words) == 1:
+        return target
+    names = [words[1], words[3], *words[7::2]]
+    return "$".join(names)

@@ -1,0 +1,43 @@
+"""What the handlers work with: the backend, and what the server itself keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.server.access.owners import Owners
+from batchai_magics.server.call import Call
+from batchai_magics.server.errors import refusal
+from batchai_magics.server.operations import Operations
+from batchai_magics.server.storage.keys import Keys
+
+
+@dataclass(frozen=True)
+class Service:
+    """A backend with what stands around it. `group` is what there is where a backend has no groups."""
+
+    backend: Backend
+    subscription: str
+    location: str
+    group: str
+    operations: Operations
+    owners: Owners
+    keys: Keys
+
+    def check_subscription(self, call: Call) -> None:
+        """Raises the gateway's words for a subscription that is not this one."""
+        wanted = call.parts.get("subscription", self.subscription)
+        if wanted.lower() != self.subscription.lower():
+            message = f"The subscription '{wanted}' could not be found."
+            raise refusal(404, "SubscriptionNotFound", message)
+
+    def check_owner(self, call: Call, key: str) -> None:
+        """Raises unless the caller may change or delete the resource of that key and all inside it."""
+        if call.user.is_admin:
+            return
+        foreign = self.owners.foreign(call.user.name, key)
+        if foreign:
+            text = (
+                f"{call.user.name} may change what is their own only; {foreign[0]} belongs to {foreign[1]}."
+            )
+            raise refusal(403, "AuthorizationFailed", text)

@@ -1,0 +1,151 @@
+"""A server that runs: its sockets, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.server.home import Home
+from batchai_magics.server.storage.keys import OWN_ACCOUNT
+
+if TYPE_CHECKING:  # of the extra `server`
+    import uvicorn
+
+    from batchai_magics.server.http.guard import Guard
+    from batchai_magics.server.http.limits import Limits
+
+_LEAVE_S = 5  # that requests have to end, when the server is told to
+_BACKLOG = 256
+
+
+@dataclass(frozen=True)
+class Serving:
+    """How a server is to run."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    names: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+    is_files_only: bool = False
+    authority: Path | None = None  # the certificate that clients have to trust, of one's own
+
+    def url(self, port: int) -> str:
+        """Where clients find it."""
+        host = self.names[0] if self.names else self.host
+        name = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.certificate else 'http'}://{name}:{port}"
+
+
+def serve(serving: Serving, settings: Settings, home: Home) -> int:
+    """Runs until it is told to end; jobs run on. The exit code."""
+    try:
+        import uvicorn
+
+        from batchai_magics.server.http.limits import Limits
+        from batchai_magics.server.opening import make_app, open_service
+    except ImportError as error:
+        hint = "pip install 'batchai-magics[server]'"
+        raise CapabilityError(f"the server needs {error.name}", code="NotSupported", hint=hint) from error
+    listener = _listen(serving)
+    backend = open_backend(settings)
+    service = open_service(backend, settings, home)
+    limits = Limits()
+    app = make_app(
+        service,
+        limits,
+        home,
+        token=serving.token,
+        names=(serving.host, *serving.names),
+        is_files_only=serving.is_files_only,
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
+    key = service.keys.of(OWN_ACCOUNT)[0]
+    for line in greeting(serving, listener.getsockname()[1], key):
+        print(line, flush=True)
+    _end_quietly()
+    uvicorn.Server(_config(app, serving, limits)).run(sockets=[listener])
+    app.close()
+    service.operations.close()
+    backend.close()
+    return 0
+
+
+def _config(app: Guard, serving: Serving, limits: Limits) -> uvicorn.Config:
+    """How uvicorn runs the application: bounded, silent, and gone soon after it is told to end."""
+    import uvicorn
+
+    from batchai_magics.server.http.protocol import BoundedProtocol
+
+    return uvicorn.Config(
+        app,
+        http=cast("Any", partial(BoundedProtocol, header_s=limits.header_s)),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        h11_max_incomplete_event_size=limits.header_bytes,
+        timeout_graceful_shutdown=_LEAVE_S,
+        ssl_certfile=serving.certificate,
+        ssl_keyfile=serving.key,
+    )
+
+
+def greeting(serving: Serving, port: int, key: str) -> Iterator[str]:
+    """What a server says when it runs: where it is, and the lines that a client needs."""
+    url = serving.url(port)
+    if serving.is_files_only:
+        yield f"Serving files at {url}."
+        yield f"  export AZURE_STORAGE_CONNECTION_STRING='{_connection_string(url, key)}'"
+        return
+    yield f"Serving at {url}. Its token is the right to run programs as you: keep it."
+    token = shlex.quote(serving.token)
+    yield f"  export BATCHAI_BACKEND=arm BATCHAI_ENDPOINT={url} BATCHAI_TOKEN={token}"
+    yield f"  %batchai use --backend arm --endpoint {url}"
+    yield f"  batchai serve az-config FOLDER --url {url}    # for a genuine az"
+    if serving.authority:
+        yield f"  export REQUESTS_CA_BUNDLE={serving.authority} SSL_CERT_FILE={serving.authority}"
+
+
+def _connection_string(url: str, key: str) -> str:
+    parts = {
+        "DefaultEndpointsProtocol": url.partition(":")[0],
+        "AccountName": OWN_ACCOUNT,
+        "AccountKey": key,
+        "FileEndpoint": f"{url}/{OWN_ACCOUNT}",
+        "BlobEndpoint": f"{url}/{OWN_ACCOUNT}",
+    }
+    return ";".join(f"{name}={value}" for name, value in parts.items())
+
+
+def _listen(serving: Serving) -> socket.socket:
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((serving.host, serving.port))
+    except OSError as error:
+        listener.close()
+        hint = "Give another one with --port, or --port 0 for any that is free."
+        text = f"--port {serving.port}: {serving.host} cannot be listened at: {error.strerror}"
+        raise UsageError(text, hint=hint) from error
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def _end_quietly() -> None:
+    """Once uvicorn has ended well for a signal, it sends it again: nothing is left to do then."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)

@@ -1,0 +1,96 @@
+"""Blob containers, and the lists of what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.sax.saxutils import escape
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import check_share_name
+from batchai_magics.server.call import Answer
+from batchai_magics.server.storage.context import Asked, stamps
+from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
+from batchai_magics.server.storage.shares import names_in, share_stamps
+
+
+def create(asked: Asked) -> Answer:
+    """Makes a container."""
+    check_share_name(asked.share)
+    if asked.share in asked.storage.shares():
+        raise StorageRefusal(409, "ContainerAlreadyExists", "The specified container already exists.")
+    asked.storage.make(asked.share)
+    return Answer(201, headers=share_stamps(asked))
+
+
+def show(asked: Asked) -> Answer:
+    """What there is to say of a container."""
+    asked.check_share()
+    return Answer(200, body=b"", headers=share_stamps(asked))
+
+
+def delete(asked: Asked) -> Answer:
+    """Deletes a container with all in it."""
+    asked.check_share()
+    asked.storage.remove(asked.share)
+    return Answer(202)
+
+
+def list_all(asked: Asked) -> Answer:
+    """The containers of the account."""
+    stamp = share_stamps(asked)
+    page = page_of(asked.call, names_in(asked))
+    times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    inner = [
+        f"<Container><Name>{name}</Name><Properties>{times}</Properties></Container>" for name in page.items
+    ]
+    attributes = {"ServiceEndpoint": f"{asked.call.origin}/"}
+    return xml(asked.call, attributes, Entries("Containers", inner, page.next))
+
+
+def list_blobs(asked: Asked) -> Answer:
+    """The blobs of a container; with a delimiter, one level of them and the prefixes of the others."""
+    asked.check_share()
+    prefix, delimiter = asked.call.query.get("prefix", ""), asked.call.query.get("delimiter", "")
+    blobs = {
+        blob.path: blob for blob in _below(asked, prefix.rpartition("/")[0]) if blob.path.startswith(prefix)
+    }
+    names = sorted({_level(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
+    page = page_of(asked.call, names)
+    inner = [_blob(blobs[name]) if name in blobs else _prefix(name) for name in page.items]
+    attributes = {"ServiceEndpoint": f"{asked.call.origin}/", "ContainerName": asked.resource.share}
+    return xml(asked.call, attributes, Entries("Blobs", inner, page.next))
+
+
+def _below(asked: Asked, folder: str) -> Iterator[ShareFile]:
+    """Every file at any depth of a folder; nothing where there is no such folder."""
+    try:
+        level = asked.storage.list(asked.share, folder)
+    except NotFoundError:
+        return
+    for entry in level:
+        if entry.is_directory:
+            yield from _below(asked, entry.path)
+        elif entry.is_file:
+            yield entry
+
+
+def _level(name: str, prefix: str, delimiter: str) -> str:
+    """The name itself, or its part up to the first delimiter after the prefix."""
+    head, sign, _ = name[len(prefix) :].partition(delimiter)
+    return f"{prefix}{head}{sign}"
+
+
+def _blob(blob: ShareFile) -> str:
+    stamp = stamps(blob)
+    return (
+        f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"
+        f"<Etag>{escape(stamp['ETag'])}</Etag><Content-Length>{blob.size_bytes}</Content-Length>"
+        "<Content-Type>application/octet-stream</Content-Type><BlobType>BlockBlob</BlobType>"
+        "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties></Blob>"
+    )
+
+
+def _prefix(name: str) -> str:
+    return f"<BlobPrefix>{name_element(name)}</BlobPrefix>"

@@ -1,0 +1,67 @@
+"""What the handlers of storage get: the request, and the shares or containers that it is about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import format_datetime
+
+from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.uploads import Uploads
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request to storage."""
+
+    service: Service
+    call: Call
+    resource: Resource
+    uploads: Uploads
+
+    @property
+    def storage(self) -> Storage:
+        """The backend's shares, or its containers; CapabilityError where it has none."""
+        facet = CONTAINERS if self.resource.service == "blob" else STORAGE
+        return facet.of(self.service.backend)
+
+    @property
+    def share(self) -> str:
+        """The share or container as the backend calls it."""
+        account, share = self.resource.account, self.resource.share
+        return share if account == OWN_ACCOUNT else f"{account}/{share}"
+
+    @property
+    def path(self) -> str:
+        """The file or folder on it."""
+        return self.resource.path
+
+    def check_share(self) -> None:
+        """Raises ShareNotFound (or ContainerNotFound) for one that is not there."""
+        if self.share not in self.storage.shares():
+            word = "Container" if self.resource.service == "blob" else "Share"
+            message = f"The specified {word.lower()} does not exist."
+            raise StorageRefusal(404, f"{word}NotFound", message)
+
+
+StorageHandler = Callable[[Asked], Answer]
+
+
+def stamps(file: ShareFile) -> Mapping[str, str]:
+    """When a file was changed, and a tag that changes with it."""
+    modified = file.modified or datetime.now(timezone.utc)
+    text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}"
+    tag = hashlib.sha256(text.encode()).hexdigest()[:15].upper()
+    return {"ETag": f'"0x{tag}"', "Last-Modified": http_date(modified)}
+
+
+def http_date(moment: datetime) -> str:
+    """A moment as headers have it."""
+    return format_datetime(moment.astimezone(timezone.utc), usegmt=True)

@@ -1,0 +1,133 @@
+"""Which handler answers a request to storage, and whether whoever sent it may have that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+
+from batchai_magics.errors import NotFoundError
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage import blobs, containers, files, outputs, sas, shared_key, shares
+from batchai_magics.server.storage.context import Asked, StorageHandler
+from batchai_magics.server.storage.errors import StorageRefusal, failed
+from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT
+from batchai_magics.server.storage.sas import Caller, Resource
+from batchai_magics.server.storage.uploads import Uploads
+
+
+@dataclass(frozen=True)
+class Action:
+    """What answers, and which permissions of a signature are enough for it, any one of them."""
+
+    handler: StorageHandler
+    permissions: str
+
+
+# What it is about (account, share, path), the method, `restype` and `comp` → the action.
+_FILE: Mapping[tuple[str, str, str, str], Action] = {
+    ("s", "GET", "", "list"): Action(shares.list_shares, "l"),
+    ("c", "PUT", "share", ""): Action(shares.create_share, "cw"),
+    ("c", "GET", "share", ""): Action(shares.show_share, "r"),
+    ("c", "DELETE", "share", ""): Action(shares.delete_share, "d"),
+    ("c", "GET", "directory", ""): Action(shares.show_folder, "r"),
+    ("c", "GET", "directory", "list"): Action(shares.list_folder, "l"),
+    ("o", "PUT", "directory", ""): Action(shares.create_folder, "cw"),
+    ("o", "GET", "directory", ""): Action(shares.show_folder, "r"),
+    ("o", "DELETE", "directory", ""): Action(shares.delete_folder, "d"),
+    ("o", "GET", "directory", "list"): Action(shares.list_folder, "l"),
+    ("o", "PUT", "directory", "rename"): Action(files.rename, "w"),
+    ("o", "PUT", "", "rename"): Action(files.rename, "w"),
+    ("o", "PUT", "", ""): Action(files.create, "cw"),
+    ("o", "PUT", "", "range"): Action(files.put_range, "w"),
+    ("o", "PUT", "", "properties"): Action(files.set_properties, "w"),
+    ("o", "PUT", "", "metadata"): Action(files.set_metadata, "w"),
+    ("o", "GET", "", "rangelist"): Action(files.ranges, "r"),
+    ("o", "GET", "", ""): Action(files.read, "r"),
+    ("o", "HEAD", "", ""): Action(files.properties, "r"),
+    ("o", "DELETE", "", ""): Action(files.delete, "d"),
+}
+_BLOB: Mapping[tuple[str, str, str, str], Action] = {
+    ("s", "GET", "", "list"): Action(containers.list_all, "l"),
+    ("c", "PUT", "container", ""): Action(containers.create, "cw"),
+    ("c", "GET", "container", ""): Action(containers.show, "r"),
+    ("c", "DELETE", "container", ""): Action(containers.delete, "d"),
+    ("c", "GET", "container", "list"): Action(containers.list_blobs, "l"),
+    ("o", "PUT", "", ""): Action(blobs.put, "cw"),
+    ("o", "PUT", "", "block"): Action(blobs.put_block, "cw"),
+    ("o", "PUT", "", "blocklist"): Action(blobs.put_block_list, "cw"),
+    ("o", "PUT", "", "metadata"): Action(blobs.keep, "w"),
+    ("o", "PUT", "", "properties"): Action(blobs.keep, "w"),
+    ("o", "GET", "", ""): Action(blobs.read, "r"),
+    ("o", "HEAD", "", ""): Action(blobs.properties, "r"),
+    ("o", "DELETE", "", ""): Action(blobs.delete, "d"),
+}
+_OUTPUT = Action(outputs.read, "r")
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Where requests to storage are answered."""
+
+    service: Service
+    uploads: Uploads
+
+    def answer(self, call: Call, resource: Resource, caller: Caller) -> Answer:
+        """The answer to a request; raises what is refused."""
+        resource = self._settled(resource)
+        action = self._action(call, resource)
+        self._check(call, resource, action, caller)
+        return action.handler(Asked(self.service, call, resource, self.uploads))
+
+    def _settled(self, resource: Resource) -> Resource:
+        """The resource with its service, where the request did not say it: that which has such a name."""
+        if resource.service:
+            return resource
+        backend = self.service.backend
+        own = resource.account == OWN_ACCOUNT
+        name = resource.share if own else f"{resource.account}/{resource.share}"
+        is_share = backend.storage is not None and name in backend.storage.shares()
+        is_container = backend.containers is not None and name in backend.containers.shares()
+        return replace(resource, service="blob" if is_container and not is_share else "file")
+
+    def _action(self, call: Call, resource: Resource) -> Action:
+        if (resource.account, resource.share) == (OWN_ACCOUNT, OUTPUTS):
+            if call.method in ("GET", "HEAD") and resource.path:
+                return _OUTPUT
+            raise StorageRefusal(
+                403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file."
+            )
+        restype, comp = call.query.get("restype", "").lower(), call.query.get("comp", "").lower()
+        table = _BLOB if resource.service == "blob" else _FILE
+        method = "GET" if call.method == "HEAD" and restype else call.method
+        action = table.get((resource.kind, method, restype, comp))
+        if action is None:
+            message = (
+                f"{call.method} of this resource with restype={restype} and comp={comp} is not offered here."
+            )
+            raise StorageRefusal(400, "UnsupportedOperation", message)
+        return action
+
+    def _check(self, call: Call, resource: Resource, action: Action, caller: Caller) -> None:
+        """Raises unless a key of the account has signed the request, or an address that gives enough."""
+        try:
+            keys = self.service.keys.of(resource.account)
+        except NotFoundError:
+            raise failed("There is no such account.") from None
+        authorization = call.headers.get("authorization", "")
+        if "sig" in call.query:
+            given = sas.allowed(call.query, resource, keys, caller)
+            if not set(given) & set(action.permissions):
+                message = "This request is not authorized to perform this operation using this permission."
+                raise StorageRefusal(403, "AuthorizationPermissionMismatch", message)
+        elif authorization:
+            if shared_key.account_of(authorization) != resource.account:
+                raise failed("The key is another account's.")
+            shared_key.check(
+                call.method, call.path, call.query, call.headers, keys=keys, now=datetime.now(timezone.utc)
+            )
+        else:
+            raise StorageRefusal(
+                401, "NoAuthenticationInformation", "The request has no Authorization header."
+            )

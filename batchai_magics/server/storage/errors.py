@@ -1,0 +1,50 @@
+"""Errors of storage: a status, a code in a header, and XML that says it again."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from xml.sax.saxutils import escape
+
+from batchai_magics.errors import BatchAIError, ServiceError, SpecError, StorageError
+from batchai_magics.server.call import Answer
+from batchai_magics.server.errors import Refusal, status_of
+
+_BOM = b"\xef\xbb\xbf"  # as Azure begins it
+
+
+class StorageRefusal(Refusal):
+    """What storage refuses, with its status and its code."""
+
+
+def failed(detail: str) -> StorageRefusal:
+    """Nobody has signed the request."""
+    text = (
+        "Server failed to authenticate the request. Make sure the value of Authorization header is formed"
+        f" correctly including the signature. {detail}"
+    )
+    return StorageRefusal(403, "AuthenticationFailed", text)
+
+
+def answer(error: BatchAIError, request_id: str) -> Answer:
+    """The answer that tells an error."""
+    status, code = status_of(error), error.code if isinstance(error, ServiceError) else ""
+    if isinstance(error, SpecError) or (isinstance(error, StorageError) and not code):
+        code = "InvalidResourceName"
+    elif code == "StorageAccountNotFound":
+        status, code = 404, "ResourceNotFound"
+    code = code or "InvalidInput"
+    return Answer(
+        status,
+        body=xml(code, error.message, request_id),
+        headers={"x-ms-error-code": code, "Content-Type": "application/xml"},
+    )
+
+
+def xml(code: str, message: str, request_id: str) -> bytes:
+    """The body of an error."""
+    time = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f0Z")
+    text = escape(f"{message}\nRequestId:{request_id}\nTime:{time}")
+    body = (
+        f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{text}</Message></Error>'
+    )
+    return _BOM + body.encode()

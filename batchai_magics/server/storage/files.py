@@ -1,0 +1,190 @@
+"""Files of Azure Files: made, written, read, deleted."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.execution import FileKind
+from batchai_magics.server.call import Answer
+from batchai_magics.server.storage.content import content, wanted
+from batchai_magics.server.storage.context import Asked, stamps
+from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.request import Span, header_number, path_of_url, span_of
+
+LARGEST = 4 << 40  # 4 TiB, as Azure has it
+LARGEST_RANGE = 4 << 20
+_PIECE = 1 << 20
+
+
+def create(asked: Asked) -> Answer:
+    """Begins a file of a size. It is on its share when all of its bytes have come."""
+    size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
+    asked.check_share()
+    _check_no_folder(asked)
+    asked.uploads.begin(asked.storage, asked.resource, asked.share, size)
+    return Answer(201, headers=stamps(_shown(asked)))
+
+
+def put_range(asked: Asked) -> Answer:
+    """Writes bytes into a file."""
+    span, size = span_of(asked.call), _shown(asked).size_bytes
+    if span is None or span.end is None:
+        raise StorageRefusal(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
+    if span.end > size:
+        raise _invalid_range()
+    if asked.call.headers.get("x-ms-write", "update").lower() == "clear":
+        for start in range(span.start, span.end, _PIECE):
+            _write(asked, start, bytes(min(_PIECE, span.end - start)))
+    else:
+        _check_body(asked, span.end - span.start)
+        _write(asked, span.start, asked.call.body)
+    headers = {"x-ms-request-server-encrypted": "true", "Content-MD5": _md5(asked.call.body)}
+    asked.uploads.wrote(asked.storage, asked.resource, asked.share, (span.start, span.end))
+    return Answer(201, headers={**stamps(_shown(asked)), **headers})
+
+
+def set_properties(asked: Asked) -> Answer:
+    """Gives a file another size, if one is said."""
+    shown = _shown(asked)
+    if asked.call.headers.get("x-ms-content-length"):
+        size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
+        if asked.uploads.of(asked.resource):
+            raise StorageRefusal(409, "SharingViolation", "The file is being uploaded.")
+        asked.storage.resize(asked.share, asked.path, size)
+        shown = _shown(asked)
+    return Answer(200, headers=stamps(shown))
+
+
+def set_metadata(asked: Asked) -> Answer:
+    """Nothing: no metadata are kept here."""
+    return Answer(200, headers=stamps(_shown(asked)))
+
+
+def properties(asked: Asked) -> Answer:
+    """What there is to say of a file."""
+    file = _shown(asked)
+    return Answer(200, headers={**_headers(file), "Content-Length": str(file.size_bytes)}, body=b"")
+
+
+def read(asked: Asked) -> Answer:
+    """A file, or a range of it."""
+    upload = asked.uploads.of(asked.resource)
+    path = upload.part if upload else asked.path
+    source = _shown(asked)
+
+    def pieces(span: Span) -> Iterator[bytes]:
+        start, end = span.start, span.end or 0
+        while start < end:
+            data = asked.storage.read(asked.share, path, start, min(_PIECE, end - start))
+            if not data:  # it was cut meanwhile; the client sees that bytes are missing
+                return
+            yield data
+            start += len(data)
+
+    return content(_headers(source), source.size_bytes, wanted(asked.call, source.size_bytes), pieces)
+
+
+def ranges(asked: Asked) -> Answer:
+    """The ranges of a file that have bytes: the whole of it."""
+    size = _shown(asked).size_bytes
+    inner = f"<Range><Start>0</Start><End>{size - 1}</End></Range>" if size else ""
+    body = f'<?xml version="1.0" encoding="utf-8"?><Ranges>{inner}</Ranges>'.encode()
+    headers = {"Content-Type": "application/xml", "x-ms-content-length": str(size)}
+    return Answer(200, body=body, headers={**stamps(_shown(asked)), **headers})
+
+
+def delete(asked: Asked) -> Answer:
+    """Deletes a file, also one that is on its way."""
+    asked.check_share()
+    if asked.uploads.drop(asked.storage, asked.resource, asked.share):
+        return Answer(202)
+    if _shown(asked).is_directory:
+        raise _mismatch()
+    asked.storage.delete(asked.share, asked.path)
+    return Answer(202)
+
+
+def rename(asked: Asked) -> Answer:
+    """Gives another file this name; `x-ms-file-rename-source` says which."""
+    source = asked.call.headers.get("x-ms-file-rename-source", "")
+    path = source_path(asked, source)
+    asked.check_share()
+    shown = asked.storage.show(asked.share, path)
+    _check_target(asked, shown)
+    asked.storage.rename(asked.share, path, asked.path)
+    return Answer(200, headers=stamps(_shown(asked)))
+
+
+def source_path(asked: Asked, url: str) -> str:
+    """The path on the same share that an address names."""
+    path = path_of_url(url, asked.resource)
+    if not path:
+        message = f"The source {url.partition('?')[0]!r} is not on this share."
+        raise StorageRefusal(400, "InvalidHeaderValue", message)
+    return path
+
+
+def _check_target(asked: Asked, source: ShareFile) -> None:
+    try:
+        target = asked.storage.show(asked.share, asked.path)
+    except NotFoundError:
+        return
+    replaces = asked.call.headers.get("x-ms-file-rename-replace-if-exists", "").lower() == "true"
+    if target.is_directory or source.is_directory or not replaces:
+        raise StorageRefusal(409, "ResourceAlreadyExists", "The specified resource already exists.")
+
+
+def _check_no_folder(asked: Asked) -> None:
+    try:
+        if asked.storage.show(asked.share, asked.path).is_directory:
+            raise _mismatch()
+    except NotFoundError:
+        return
+
+
+def _check_body(asked: Asked, length: int) -> None:
+    body, digest = asked.call.body, asked.call.headers.get("content-md5")
+    if len(body) != length:
+        message = f"The range has {length} bytes, and the body {len(body)}."
+        raise StorageRefusal(400, "InvalidInput", message)
+    if digest and digest != _md5(body):
+        raise StorageRefusal(400, "Md5Mismatch", "The MD5 value of the body is not that of its header.")
+
+
+def _write(asked: Asked, offset: int, data: bytes) -> None:
+    upload = asked.uploads.of(asked.resource)
+    asked.storage.change(asked.share, upload.part if upload else asked.path, offset, data)
+
+
+def _shown(asked: Asked) -> ShareFile:
+    """The file as whoever sends it sees it."""
+    upload = asked.uploads.of(asked.resource)
+    if upload:
+        return ShareFile(asked.path, FileKind.FILE, upload.size_bytes, datetime.now(timezone.utc))
+    asked.check_share()
+    return replace(asked.storage.show(asked.share, asked.path), path=asked.path)
+
+
+def _headers(file: ShareFile) -> dict[str, str]:
+    if file.is_directory:
+        raise _mismatch()
+    return {**stamps(file), "Content-Type": "application/octet-stream", "x-ms-type": "File"}
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+
+
+def _mismatch() -> StorageRefusal:
+    message = "The specified resource type does not match the type of the existing resource."
+    return StorageRefusal(409, "ResourceTypeMismatch", message)
+
+
+def _invalid_range() -> StorageRefusal:
+    return StorageRefusal(416, "InvalidRange", "The range specified is invalid for the current size.")

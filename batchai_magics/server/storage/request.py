@@ -1,0 +1,97 @@
+"""What a request to storage is about, by its host or by its path. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from batchai_magics.errors import StorageError
+from batchai_magics.server.call import Call
+from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.sas import Resource
+
+# `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
+_HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})\.(?P<service>file|blob)\.[\w.-]+", re.IGNORECASE)
+_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
+_BLOB_COMPS = ("block", "blocklist", "appendblock")
+
+
+@dataclass(frozen=True)
+class Span:
+    """The bytes that a request asks for; `end` is one after the last, None for all that there are."""
+
+    start: int
+    end: int | None
+
+
+def resource_of(call: Call, host: str) -> Resource:
+    """What a request names: `account.file.…/share/path` by its host, `/account/share/path` by its path.
+
+    With a path alone nothing but the rest of the request says which service is meant.
+    """
+    match = _HOST.fullmatch(host.partition(":")[0])
+    path = unquote(call.path).lstrip("/")
+    if match:
+        share, _, rest = path.partition("/")
+        return Resource(match["account"].lower(), match["service"].lower(), share, _checked(rest))
+    account, _, rest = path.partition("/")
+    share, _, inner = rest.partition("/")
+    return Resource(account, _service_of(call), share, _checked(inner))
+
+
+def path_of_url(url: str, target: Resource) -> str:
+    """The path that the address of a file on the same share names; empty where it names another place."""
+    parts = urlsplit(url)
+    match = _HOST.fullmatch(parts.netloc.partition(":")[0])
+    path = unquote(parts.path).lstrip("/")
+    account, share_path = (match["account"].lower(), path) if match else path.partition("/")[::2]
+    share, _, inner = share_path.partition("/")
+    return _checked(inner) if (account, share) == (target.account, target.share) else ""
+
+
+def is_host(host: str) -> bool:
+    """Whether a host's name is that of an account's storage."""
+    return _HOST.fullmatch(host.partition(":")[0]) is not None
+
+
+def span_of(call: Call) -> Span | None:
+    """The range that a request asks for, if it asks for one."""
+    text = call.headers.get("x-ms-range") or call.headers.get("range", "")
+    match = _RANGE.fullmatch(text)
+    if not match:
+        return None
+    start, last = int(match[1]), match[2]
+    if last and int(last) < start:
+        return None
+    return Span(start, int(last) + 1 if last else None)
+
+
+def header_number(call: Call, name: str, *, most: int) -> int:
+    """A size that a header says."""
+    text = call.headers.get(name, "")
+    if text.isascii() and text.isdigit() and int(text[:19]) <= most:
+        return int(text)
+    code = "InvalidHeaderValue" if text else "MissingRequiredHeader"
+    raise StorageRefusal(400, code, f"The header {name} must be a number from 0 to {most}, not {text!r}.")
+
+
+def _service_of(call: Call) -> str:
+    """The service that a request means by what it says itself; empty where it says nothing."""
+    query, headers = call.query, call.headers
+    if (
+        query.get("restype") == "container"
+        or "x-ms-blob-type" in headers
+        or query.get("comp") in _BLOB_COMPS
+        or query.get("sr") in ("b", "c")
+        or "-storage-blob/" in headers.get("user-agent", "").lower()
+    ):
+        return "blob"
+    says_file = query.get("restype") in ("share", "directory") or "x-ms-type" in headers
+    return "file" if says_file or query.get("sr") in ("f", "s") else ""
+
+
+def _checked(path: str) -> str:
+    if ".." in path.split("/") or "\0" in path or "\\" in path:
+        raise StorageError(f"{path!r} leads out of the share")
+    return path.strip("/")

@@ -1,0 +1,131 @@
+"""Shares and their folders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from xml.sax.saxutils import escape
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.execution import FileKind
+from batchai_magics.models.ids import check_share_name
+from batchai_magics.server.call import Answer
+from batchai_magics.server.storage.context import Asked, stamps
+from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
+
+_SHARE_QUOTA_GB = 5120
+_EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
+
+
+def create_share(asked: Asked) -> Answer:
+    """Makes a share."""
+    check_share_name(asked.share)
+    if asked.share in asked.storage.shares():
+        raise StorageRefusal(409, "ShareAlreadyExists", "The specified share already exists.")
+    asked.storage.make(asked.share)
+    return Answer(201, headers=share_stamps(asked))
+
+
+def show_share(asked: Asked) -> Answer:
+    """What there is to say of a share."""
+    asked.check_share()
+    return Answer(200, body=b"", headers={**share_stamps(asked), "x-ms-share-quota": str(_SHARE_QUOTA_GB)})
+
+
+def delete_share(asked: Asked) -> Answer:
+    """Deletes a share with all on it."""
+    asked.check_share()
+    asked.storage.remove(asked.share)
+    return Answer(202)
+
+
+def list_shares(asked: Asked) -> Answer:
+    """The shares of the account."""
+    page = page_of(asked.call, names_in(asked))
+    now = share_stamps(asked)
+    inner = [
+        f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
+        f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties></Share>"
+        for name in page.items
+    ]
+    return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, Entries("Shares", inner, page.next))
+
+
+def names_in(asked: Asked) -> list[str]:
+    """The names of the account's shares or containers that begin as the request wants."""
+    prefix = asked.call.query.get("prefix", "")
+    ours = [_split(share) for share in asked.storage.shares()]
+    return [name for owner, name in ours if owner == asked.resource.account and name.startswith(prefix)]
+
+
+def create_folder(asked: Asked) -> Answer:
+    """Makes a folder in one that is there."""
+    asked.check_share()
+    try:
+        asked.storage.show(asked.share, asked.path)
+    except NotFoundError:
+        asked.storage.make_folder(asked.share, asked.path)
+        return Answer(201, headers=stamps(asked.storage.show(asked.share, asked.path)))
+    raise StorageRefusal(409, "ResourceAlreadyExists", "The specified resource already exists.")
+
+
+def show_folder(asked: Asked) -> Answer:
+    """What there is to say of a folder; the share's root is one."""
+    asked.check_share()
+    if not asked.path:
+        return Answer(200, body=b"", headers=share_stamps(asked))
+    folder = asked.storage.show(asked.share, asked.path)
+    if not folder.is_directory:
+        raise StorageRefusal(404, "ResourceNotFound", "The specified resource does not exist.")
+    return Answer(200, body=b"", headers=stamps(folder))
+
+
+def delete_folder(asked: Asked) -> Answer:
+    """Deletes an empty folder."""
+    show_folder(asked)
+    if not asked.path:
+        raise StorageRefusal(400, "InvalidInput", "The root of a share goes with the share.")
+    if asked.storage.list(asked.share, asked.path):
+        raise StorageRefusal(409, "DirectoryNotEmpty", "The specified directory is not empty.")
+    asked.storage.delete(asked.share, asked.path)
+    return Answer(202)
+
+
+def list_folder(asked: Asked) -> Answer:
+    """One level of a folder."""
+    asked.check_share()
+    prefix = asked.call.query.get("prefix", "")
+    there = asked.storage.list(asked.share, asked.path)
+    files = {file.path.rsplit("/", 1)[-1]: file for file in there if file.is_file or file.is_directory}
+    page = page_of(asked.call, [name for name in files if name.startswith(prefix)])
+    inner = []
+    for name in page.items:
+        file, stamp = files[name], stamps(files[name])
+        times = (
+            f"<LastWriteTime>{file.modified.isoformat() if file.modified else ''}</LastWriteTime>"
+            f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+        )
+        if file.is_directory:
+            inner.append(f"<Directory>{name_element(name)}<Properties>{times}</Properties></Directory>")
+        else:
+            size = f"<Content-Length>{file.size_bytes}</Content-Length>"
+            inner.append(f"<File>{name_element(name)}<Properties>{size}{times}</Properties></File>")
+    attributes = {
+        "ServiceEndpoint": f"{asked.call.origin}/",
+        "ShareName": asked.resource.share,
+        "DirectoryPath": asked.path,
+    }
+    return xml(asked.call, attributes, Entries("Entries", inner, page.next))
+
+
+def share_stamps(asked: Asked) -> Mapping[str, str]:
+    """Those of a share itself: it has no time of its own here."""
+    return stamps(ShareFile(asked.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
+
+
+def _split(share: str) -> tuple[str, str]:
+    account, _, name = share.rpartition("/")
+    return account or OWN_ACCOUNT, name

@@ -1,0 +1,130 @@
+"""One job beside ten thousand that have ended, and behind five hundred that wait; all listed, all deleted.
+
+The CPU time of this process for one job is held against that with next to none beside it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from row import Row, table
+
+from batchai_magics import cell
+from batchai_magics.backends.base import ExperimentSpec
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.state.store import Database
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+
+HISTORY, LONG_QUEUE, SHORT_QUEUE, DELETED, TRIES = 10_000, 500, 10, 1000, 9
+
+
+class Home:
+    """A backend whose cluster has no node: what is submitted waits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = Settings(cluster_nodes=0)
+        self.backend = LocalBackend(LocalSettings(home=folder))
+        self.count = 0
+        self.submit()
+
+    def submit(self, experiment: str = "") -> ResourceId:
+        """One more job."""
+        self.count += 1
+        line = f"job{self.count}" + (f" --experiment {experiment}" if experiment else "")
+        return submit(self.backend, cell.parse(line, "1", settings=self.settings), self.settings).job.id
+
+    def add_history(self, count: int) -> None:
+        """Copies of a job that has ended, each with a description of its own."""
+        first = self.submit()
+        self.backend.terminate(first)
+        with self.backend.store.write() as db:
+            rows = [
+                (name, dict(db.execute(f"SELECT * FROM {name} WHERE key = ?", (first.key,)).fetchone()))
+                for name in ("resource", "job")
+            ]
+            for number in range(count):
+                id = first.parent.child(Kind.JOB, f"old{number}")
+                own = {"id": str(id), "seq": None, "guid": f"g{number}"}
+                for name, row in rows:
+                    text = {"spec": row["spec"].replace(first.name, id.name)} if "spec" in row else {}
+                    own_row = {key: value for key, value in own.items() if key in row}
+                    insert(db, name, {**row, **own_row, **text, "key": id.key})
+
+    def cpu_ms(self, action: Callable[[], object]) -> float:
+        """The CPU time of something, the median of some tries."""
+        return statistics.median(self.once_ms(action) for _ in range(TRIES))
+
+    def once_ms(self, action: Callable[[], object]) -> float:
+        """The CPU time of something, once."""
+        began = time.process_time()
+        action()
+        return (time.process_time() - began) * 1000
+
+
+def rows() -> Iterator[Row]:
+    """All of it."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        empty, full = Home(Path(folder) / "empty"), Home(Path(folder) / "full")
+        full.add_history(HISTORY)
+        beside = f"beside {HISTORY:,} jobs"
+        submitted, alone = full.cpu_ms(full.submit), empty.cpu_ms(empty.submit)
+        yield Row(f"submit {beside}", submitted, "beside none", alone, "ms")
+        yield Row(f"show {beside}", shown(full), "beside none", shown(empty), "ms")
+        experiment = workspace_id(full.settings).child(Kind.EXPERIMENT, full.settings.experiment)
+        listed = full.once_ms(lambda: full.backend.list(experiment, Kind.JOB))
+        names = full.once_ms(lambda: full.backend.names(experiment, Kind.JOB))
+        yield Row(f"list {HISTORY:,} jobs", listed, "their names alone", names, "ms")
+        yield queued(Home(Path(folder) / "queue"))
+        yield deleted(Home(Path(folder) / "deleted"))
+
+
+def insert(db: Database, name: str, row: dict[str, object]) -> None:
+    """A row of a table."""
+    places = ", ".join("?" * len(row))
+    db.execute(f"INSERT INTO {name} ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
+
+
+def shown(home: Home) -> float:
+    """The CPU time of a look at a job, in ms."""
+    job = home.submit()
+    return home.cpu_ms(lambda: [home.backend.show(job) for _ in range(20)]) / 20
+
+
+def queued(home: Home) -> Row:
+    """A job behind many that wait, against one behind few."""
+    while home.count < SHORT_QUEUE:
+        home.submit()
+    few = home.cpu_ms(home.submit)
+    while home.count < LONG_QUEUE:
+        home.submit()
+    return Row(f"submit behind {LONG_QUEUE}", home.cpu_ms(home.submit), f"behind {SHORT_QUEUE}", few, "ms")
+
+
+def deleted(home: Home) -> Row:
+    """An experiment of waiting jobs, against the removal of a copy of their folders."""
+    experiment = workspace_id(home.settings).child(Kind.EXPERIMENT, "doomed")
+    home.backend.create(experiment, ExperimentSpec())
+    for _ in range(DELETED):
+        home.submit("doomed")
+    copy = home.folder.with_name("copy")
+    shutil.copytree(home.folder / "jobs", copy)
+    began = time.perf_counter()
+    home.backend.delete(experiment)
+    ours = time.perf_counter() - began
+    began = time.perf_counter()
+    shutil.rmtree(copy)
+    what = f"delete {DELETED:,} waiting jobs"
+    return Row(what, ours, "rmtree of their folders", time.perf_counter() - began, "s")
+
+
+if __name__ == "__main__":
+    print(table(rows()))

@@ -1,0 +1,182 @@
+"""Files to and from shares that lie on this machine: whole, the same, gone on with, in their places."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from batchai_magics.backends.base import Copy, FileKind
+from batchai_magics.backends.local.folders import checked_copy, copying
+from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.errors import NotFoundError, StorageError
+
+BIG = b"0123456789"
+
+
+@pytest.fixture
+def storage(tmp_path):
+    made = LocalStorage(tmp_path / "shares", tmp_path / "unfinished")
+    made.make("data")
+    return made
+
+
+@pytest.fixture
+def here(tmp_path):
+    path = tmp_path / "here"
+    path.mkdir()
+    (path / "big").write_bytes(BIG)
+    return path
+
+
+@pytest.fixture
+def _in_pieces(monkeypatch):
+    monkeypatch.setattr(checked_copy, "SMALL_BYTES", 4)
+    monkeypatch.setattr(checked_copy, "PIECE_BYTES", 4)
+
+
+def up(storage, *paths):
+    return storage.send("data", [Copy(path, path.name, path.stat().st_size) for path in paths])
+
+
+def sent(steps):
+    """What a generator comes to."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        return end.value
+
+
+def left(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_files_go_up_and_are_told_as_they_lie_there(storage, here):
+    (here / "empty").touch()
+    files = sent(up(storage, here / "big", here / "empty"))
+    assert [(file.path, file.kind, file.size_bytes) for file in files] == [
+        ("big", FileKind.FILE, 10),
+        ("empty", FileKind.FILE, 0),
+    ]
+    assert storage.list("data") == files
+    assert storage.download("data", "big") == BIG
+
+
+def test_a_file_may_have_any_name_on_a_share(storage, here):
+    for name in (".part-x", ".big.0123456789ab.part", "x.part"):
+        (here / name).write_text("mine")
+    sent(up(storage, *sorted(here.iterdir())))
+    assert [file.path for file in storage.list("data")] == sorted(path.name for path in here.iterdir())
+    storage.upload("data", {".part-y": b"mine"})
+    assert storage.show("data", ".part-y").size_bytes == 4
+
+
+def test_those_that_are_whole_get_their_places_when_another_fails(storage, here):
+    os.mkfifo(here / "pipe")
+    with pytest.raises(StorageError, match="pipe cannot be read: it is no regular file"):
+        sent(up(storage, here / "big", here / "pipe"))
+    assert [file.path for file in storage.list("data")] == ["big"]
+
+
+def test_files_come_down_beside_what_is_there(storage, here):
+    storage.upload("data", {"a": b"1", "in/b": b"22"})
+    (here / "a.part").write_text("mine")
+    copies = [Copy(here / path, path, 1) for path in ("a", "in/b")]
+    assert sum(storage.fetch("data", copies)) == 3
+    assert (here / "in/b").read_bytes() == b"22"
+    assert sorted(path.name for path in here.iterdir()) == ["a", "a.part", "big", "in"]
+
+
+@pytest.mark.usefixtures("_in_pieces")
+def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, here, tmp_path):
+    steps = up(storage, here / "big")
+    assert next(steps) == 4
+    steps.close()
+    assert storage.list("data") == []
+    (part,) = left(tmp_path / "unfinished")
+    before = part.stat().st_ino
+    sent(up(storage, here / "big"))
+    assert storage.download("data", "big") == BIG
+    assert (tmp_path / "shares/local/data/big").stat().st_ino == before
+    assert left(tmp_path / "unfinished") == []
+
+
+@pytest.mark.usefixtures("_in_pieces")
+@pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
+def test_what_was_begun_of_another_file_is_thrown_away(storage, here, tmp_path, damage):
+    steps = up(storage, here / "big")
+    next(steps)
+    steps.close()
+    left(tmp_path / "unfinished")[0].write_bytes(damage)
+    sent(up(storage, here / "big"))
+    assert storage.download("data", "big") == BIG
+
+
+@pytest.mark.parametrize("small", [0, 100])
+def test_a_byte_that_is_changed_on_its_way_is_noticed(storage, here, tmp_path, monkeypatch, small):
+    monkeypatch.setattr(checked_copy, "SMALL_BYTES", small)
+    pwrite = os.pwrite
+    monkeypatch.setattr(
+        os, "pwrite", lambda file, data, at: pwrite(file, bytes(data).replace(b"5", b"6"), at)
+    )
+    with pytest.raises(StorageError, match="big was damaged on its way"):
+        sent(up(storage, here / "big"))
+    assert storage.list("data") == []
+    assert left(tmp_path / "unfinished") == []
+
+
+@pytest.mark.usefixtures("_in_pieces")
+def test_a_file_that_changes_while_it_is_read_is_told(storage, here):
+    steps = up(storage, here / "big")
+    next(steps)
+    (here / "big").write_bytes(BIG[::-1])
+    os.utime(here / "big", (1, 1))  # a clock may be coarse
+    with pytest.raises(StorageError, match="big changed while it was read"):
+        sent(steps)
+    assert storage.list("data") == []
+
+
+def test_a_link_on_a_share_is_written_where_it_leads_and_never_out_of_it(storage, here, tmp_path):
+    share = tmp_path / "shares/local/data"
+    storage.upload("data", {"real": b"old"})
+    (share / "link").symlink_to("real")
+    (share / "out").symlink_to(tmp_path)
+    sent(storage.send("data", [Copy(here / "big", "link", 10)]))
+    assert storage.download("data", "real") == BIG
+    with pytest.raises(StorageError, match="leads out"):
+        sent(storage.send("data", [Copy(here / "big", "out/new", 10)]))
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_is_no_file_does_not_come_down(storage, here, tmp_path):
+    os.mkfifo(tmp_path / "shares/local/data/pipe")
+    with pytest.raises(StorageError, match="it is no regular file"):
+        list(storage.fetch("data", [Copy(here / "pipe", "pipe", 0)]))
+    with pytest.raises(NotFoundError):
+        list(storage.fetch("data", [Copy(here / "nope", "nope", 0)]))
+    assert [path.name for path in here.iterdir()] == ["big"]
+
+
+def test_groups_are_few_and_small(monkeypatch):
+    monkeypatch.setattr(copying, "GROUP_FILES", 2)
+    monkeypatch.setattr(copying, "GROUP_BYTES", 100)
+    copies = [Copy(None, str(size), size) for size in (1, 1, 1, 99, 1000, 1)]
+    sizes = [[copy.size_bytes for copy in group] for group in copying.groups(copies)]
+    assert sizes == [[1, 1], [1, 99], [1000], [1]]
+
+
+def test_a_place_on_another_disk_is_reached_too(tmp_path, monkeypatch):
+    part, target = tmp_path / "part", tmp_path / "target"
+    part.write_bytes(BIG)
+    replace = type(part).replace
+
+    def refused(path, to):
+        if path == part:
+            raise OSError(18, "Invalid cross-device link")
+        return replace(path, to)
+
+    monkeypatch.setattr(type(part), "replace", refused)
+    copying.move(part, target)
+    assert [path.name for path in tmp_path.iterdir()] == ["target"]
+    assert target.read_bytes() == BIG

@@ -1,0 +1,126 @@
+"""The home is its owner's alone, whatever the umask; what a job itself writes has its owner's umask."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.service import private_files
+from batchai_magics.errors import StorageError
+from batchai_magics.models.job import JobSpec
+from tests.backends.local.still import Still
+from tests.contract.places import MOUNTED
+from tests.world import World, until
+
+OPEN_UMASK = 0o000
+OWN = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/own"
+
+
+@pytest.fixture(autouse=True)
+def _umask() -> Iterator[None]:
+    before = os.umask(OPEN_UMASK)
+    yield
+    os.umask(before)
+
+
+def open_to_others(home: Path) -> list[str]:
+    """What below the home others may read, write or enter."""
+    paths = [home, *(path for path in home.rglob("*") if not path.is_symlink())]
+    return [f"{stat.filemode(path.stat().st_mode)} {path}" for path in paths if path.stat().st_mode & 0o077]
+
+
+@pytest.mark.slow
+def test_nothing_below_the_home_is_open_to_others_but_what_a_job_wrote(world: World) -> None:
+    properties = {
+        "cluster": {"id": str(world.cluster)},
+        "nodeCount": 2,
+        "stdOutErrPathPrefix": MOUNTED,
+        "jobPreparation": {"commandLine": "true"},
+        "customMpiSettings": {"commandLine": f"touch {OWN}; sleep 1000", "processCount": 2},
+    }
+    world.backend.storage.upload("batchaishare", {"folder/file": b"x"})
+    world.backend.storage.make("another")
+    size = world.backend.storage.begin("another", "deep/file", 1)
+    world.backend.storage.write("another", "deep/file", size, b"x")
+    world.backend.accounts.create("account", "group", "here")
+    world.backend.create(world.job_id("j"), JobSpec.from_wire({"properties": properties}))
+    own = world.home / "shares" / "local" / "batchaishare" / "own"
+    until(own.exists)
+    assert stat.S_IMODE(own.stat().st_mode) == 0o666
+    world.backend.terminate(world.job_id("j"))
+    until(lambda: world.backend.show(world.job_id("j")).state.is_final)
+    own.unlink()
+    assert not open_to_others(world.home)
+
+
+@pytest.mark.slow
+def test_what_a_setup_task_needs_is_closed_to_others(still: Still) -> None:
+    task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
+    still.cluster(nodeSetup={"setupTask": task})
+    still.prepare()
+    assert not open_to_others(still.layout.home)
+
+
+@pytest.mark.parametrize("inside", [[], ["state.db"], ["jobs", "mine.txt"]])
+def test_a_home_that_is_open_to_others_is_closed(tmp_path: Path, inside: list[str]) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    for name in inside:
+        (home / name).touch()
+    with Store(home / "state.db").read():
+        assert stat.S_IMODE(home.stat().st_mode) == 0o700
+        assert stat.S_IMODE((home / "state.db").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("mode", "inside"), [(0o755, "thesis.tex"), (0o1777, "state.db"), (0o770, "x")])
+def test_a_folder_of_other_things_is_not_closed_but_refused(tmp_path: Path, mode: int, inside: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / inside).touch()
+    home.chmod(mode)
+    with pytest.raises(StorageError, match="open to other users") as caught:
+        private.make_home(home)
+    assert caught.value.code == "HomeNotPrivate"
+    assert stat.S_IMODE(home.stat().st_mode) == mode
+
+
+def test_a_closed_folder_of_other_things_may_be_the_home(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    tmp_path.chmod(0o700)
+    private.make_home(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(StorageError, match="belongs to another user") as caught:
+        private.make_home(tmp_path)
+    assert "BATCHAI_HOME" in caught.value.hint
+
+
+def test_the_folders_above_a_new_home_are_closed_too(tmp_path: Path) -> None:
+    private.make_home(tmp_path / "a" / "b")
+    assert not open_to_others(tmp_path / "a")
+
+
+def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        private_files.make_folder(tmp_path / "file")
+    private_files.make_folder(tmp_path)
+
+
+def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    private.make_file(file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    file.write_text("kept")
+    file.chmod(0o644)
+    private.make_file(file)
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (0o600, "kept")

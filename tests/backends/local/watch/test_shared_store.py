@@ -1,0 +1,102 @@
+"""A supervisor that is stopped in the middle of a transaction keeps nobody from the store."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from batchai_magics.backends.base import ExperimentSpec
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.state import store
+from batchai_magics.backends.local.watch import process
+from batchai_magics.errors import StorageError
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.backends.local.still import Still
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+HOLDER = """
+import os, signal, sqlite3, sys, time
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+sys.stdin.readline()
+connection.execute("BEGIN IMMEDIATE")
+os.kill(os.getpid(), signal.SIGSTOP)
+connection.execute("COMMIT")
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def holder(still: Still) -> Iterator[subprocess.Popen[str]]:
+    """A process that, told to go on, stops itself while it holds the store; then it commits, and stays."""
+    argv = [sys.executable, "-c", HOLDER, str(still.layout.database)]
+    child = subprocess.Popen(argv, stdin=subprocess.PIPE, text=True)
+    yield child
+    child.kill()
+    child.communicate()
+
+
+def supervised(still: Still, holder: subprocess.Popen[str], supervisor: str) -> ResourceId:
+    """A running job with that supervisor; the holder has stopped in its transaction."""
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    still.schedule()
+    still.change("UPDATE job SET state = 'running', spawner = '', supervisor = ?", supervisor)
+    assert holder.stdin
+    print(file=holder.stdin, flush=True)
+    until(lambda: is_stopped(holder))
+    return job
+
+
+def is_stopped(holder: subprocess.Popen[str]) -> bool:
+    return psutil.Process(holder.pid).status() == psutil.STATUS_STOPPED
+
+
+def opened(still: Still) -> LocalBackend:
+    """The store as a process opens it that comes now."""
+    return LocalBackend(LocalSettings(home=still.layout.home))
+
+
+def test_its_job_can_be_terminated(still: Still, holder: subprocess.Popen[str]) -> None:
+    job = supervised(still, holder, process.identity(holder.pid))
+    backend = opened(still)
+    backend.terminate(job)
+    assert holder.wait() == -signal.SIGTERM
+    assert backend.show(job).execution.errors[0].code == "JobTerminated"
+
+
+def test_its_job_can_be_deleted(still: Still, holder: subprocess.Popen[str]) -> None:
+    job = supervised(still, holder, process.identity(holder.pid))
+    opened(still).delete(job)
+    assert holder.wait() == -signal.SIGTERM
+    assert not still.rows("SELECT 1 FROM job")
+
+
+def test_others_can_write_and_its_job_runs_on(still: Still, holder: subprocess.Popen[str]) -> None:
+    job = supervised(still, holder, process.identity(holder.pid))
+    backend = opened(still)
+    other = still.workspace.child(Kind.EXPERIMENT, "other")
+    backend.create(other, ExperimentSpec())
+    assert backend.show(other).id == other
+    assert holder.poll() is None
+    assert still.state(job)["state"] == "running"
+
+
+def test_a_process_that_only_has_its_pid_stays_stopped(
+    still: Still, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid, started, boot = process.identity(holder.pid).split(":")
+    job = supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")
+    monkeypatch.setattr(store, "BUSY_S", 0.5)
+    monkeypatch.setattr(store, "LOCKED_S", 0.05)
+    with pytest.raises(StorageError, match="database is locked"):
+        opened(still).terminate(job)
+    assert is_stopped(holder)

@@ -1,0 +1,127 @@
+import pickle
+import sys
+
+import pytest
+
+from batchai_magics.cell import parse
+from batchai_magics.cell.variables import FILE, MOST_BYTES, PROGRAM, listed, needs, shipped
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+
+SETTINGS = Settings(subscription="s", resource_group="g")
+
+
+class OfNotebook:
+    """What a class is that a cell defines."""
+
+
+OfNotebook.__module__ = "__main__"
+
+
+def refused(name, value):
+    with pytest.raises(UsageError) as caught:
+        shipped([name], {name: value})
+    return str(caught.value)
+
+
+def cell(line, body="print(lr)", **variables):
+    return parse(line, body, settings=SETTINGS, names=variables)
+
+
+def test_variables_go_beside_the_script():
+    request = cell("r --use lr,sizes", lr=0.1, sizes=[1, 2])
+    files = {path.rpartition("/")[2]: data for path, data in request.uploads.items()}
+    assert set(files) == {"r.py", FILE, PROGRAM}
+    assert pickle.loads(files[FILE]) == {"lr": 0.1, "sizes": [1, 2]}
+    assert files["r.py"] == b"print(lr)"
+    settings = request.spec.settings
+    assert settings.python_script_file_path == f"$AZ_BATCHAI_INPUT_SCRIPT/{PROGRAM}"
+    assert settings.command_line_args == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
+
+
+def test_arguments_stay_those_of_the_script():
+    request = cell("r --use lr --args '-v 1' --toolkit custom", lr=0.1)
+    folder = "$AZ_BATCHAI_INPUT_SCRIPT"
+    assert request.spec.settings.command_line == f"python {folder}/{PROGRAM} {folder}/r.py -v 1"
+    assert cell("r --use lr --args '-v 1'", lr=0.1).spec.settings.command_line_args == f"{folder}/r.py -v 1"
+
+
+def test_another_value_is_another_job():
+    assert cell("r --use lr", lr=0.1).spec == cell("r --use lr", lr=0.1).spec
+    assert cell("r --use lr", lr=0.1).spec != cell("r --use lr", lr=0.2).spec
+
+
+def test_names_are_taken_with_commas_and_without():
+    assert listed(["a,b", "c", "a,"]) == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("password", "x"),
+        ("auth_token", "x"),
+        ("API_KEY", "x"),
+        ("config", {"nested": [{"secret": "x"}]}),
+        ("text", "ghp_0123456789abcdefghij"),
+        ("pem", ["-----BEGIN RSA PRIVATE KEY-----"]),
+    ],
+)
+def test_what_looks_like_a_secret_is_refused_and_not_repeated(name, value):
+    told = refused(name, value)
+    assert "looks like a secret" in told
+    assert "--secret" in told
+    assert "ghp_" not in told
+
+
+@pytest.mark.parametrize("name", ["tokenizer", "max_tokens", "key", "keys", "secretary", "token_ids"])
+def test_a_name_that_only_resembles_one_is_none(name):
+    assert FILE in shipped([name], {name: [1, 2]})
+
+
+def test_what_cannot_be_shipped_is_named_with_its_reason(monkeypatch):
+    monkeypatch.setattr(sys.modules["__main__"], "OfNotebook", OfNotebook, raising=False)
+    assert "--use gen: a generator cannot be shipped: " in refused("gen", (i for i in ()))
+    assert "a class or function of the notebook" in refused("net", [1, OfNotebook()])
+    assert "there is no variable lrate" in _refused_line("r --use lrate", lr=1)
+
+
+def _refused_line(line, **variables):
+    with pytest.raises(UsageError) as caught:
+        cell(line, **variables)
+    return str(caught.value)
+
+
+def test_too_much_is_refused_with_the_numbers():
+    told = refused("data", bytes(MOST_BYTES + 1))
+    assert "--use: 16.0 MiB are too much, at most 16.0 MiB go along" in told
+    assert "data alone has 16.0 MiB" in told
+
+
+def test_the_names_that_a_script_needs_are_those_it_never_binds():
+    script = "import os.path as p\nfrom a import b\ndef f(x):\n    y = x + z\n    return y\nprint(p, b, f, q)"
+    assert needs(script) == ["z", "q"]
+
+
+def test_what_does_not_fit_is_told():
+    request = cell("r --use lr,other", "print(lr, epochs)", lr=1, other=2, epochs=3)
+    assert request.notes == (
+        "--use other: the cell does not read it",
+        "the cell reads epochs of the notebook: --use epochs ships that too",
+    )
+
+
+def test_a_template_is_filled_from_the_notebook():
+    body = "lr = {lr}\nsizes = {{'a': 1}}\n"
+    (script,) = cell("r --template", body, lr=0.1).uploads.values()
+    assert script == b"lr = 0.1\nsizes = {'a': 1}\n"
+    (plain,) = cell("r", body, lr=0.1).uploads.values()
+    assert plain == body.encode()
+
+
+def test_an_unknown_name_in_a_template_is_said_to_be_in_the_cell():
+    with pytest.raises(UsageError, match=r"\{rate\} in the cell: there is no variable rate"):
+        cell("r --template", "print({rate})", lr=0.1)
+
+
+def test_variables_do_not_go_with_a_description():
+    assert "--use does not go with --spec or --file" in _refused_line("r --spec --use lr", lr=1)

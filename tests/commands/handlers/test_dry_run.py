@@ -1,0 +1,66 @@
+"""`job create --dry-run`: the same reader and the same words as the job magic."""
+
+import json
+
+import pytest
+
+from batchai_magics.cell import parse
+from batchai_magics.commands.output.preview import preview
+from batchai_magics.commands.output.stream import Logged, Said
+
+ANY = {"nodeCount": 2, "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/external"}
+SHARE = {
+    "azureFileUrl": "https://<AZURE_BATCHAI_STORAGE_ACCOUNT>.file.core.windows.net/logs",
+    "relativeMountPath": "external",
+}
+RECIPES = {
+    "of one schema": {"customToolkitSettings": {"commandLine": "true", "processCount": 4}},
+    "of 2017": {
+        "priority": 3,
+        "tensorFlowSettings": {"pythonScriptFilePath": "a.py", "masterCommandLineArgs": "-v"},
+        "outputDirectories": [{"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/a", "type": "custom"}],
+    },
+    "with mounts": {
+        "horovodSettings": {"pythonScriptFilePath": "$AZ_BATCHAI_JOB_MOUNT_ROOT/external/a.py"},
+        "mountVolumes": {"azureFileShares": [{**SHARE, "credentialsInfo": {"accountKey": "k3y"}}]},
+        "containerSettings": {"imageSourceRegistry": {"image": "ubuntu"}},
+        "jobPreparation": {"commandLine": "apt update"},
+    },
+}
+
+
+@pytest.fixture
+def told(do):
+    """What a line tells: lines about it, and text."""
+
+    def told(line):
+        parts = list(do(line).parts)
+        text = b"".join(part.data for part in parts if isinstance(part, Logged)).decode()
+        return [part.text for part in parts if isinstance(part, Said)], text
+
+    return told
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_command_and_the_magic_read_a_file_alike(context, told, tmp_path, monkeypatch, recipe):
+    monkeypatch.setenv("AZURE_BATCHAI_STORAGE_ACCOUNT", "acc")
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps({"$schema": "https://x/job.json", "properties": {**ANY, **RECIPES[recipe]}}))
+    notes, text = told(f"job create -f {file} --dry-run")
+    request = parse(f"--file {file}", "", settings=context.settings)
+    assert (tuple(notes), text) == (request.notes, f"{preview(request, context.settings)}\n")
+
+
+def test_it_writes_nothing(context, told, job_file):
+    _, text = told(f"job create -n hello -f {job_file('true')} --dry-run")
+    assert text.startswith("job hello in experiment default of workspace default, on cluster default\n")
+    assert text.endswith("Nothing was written or submitted.\n")
+    assert not context.settings.sections["local"].home.exists()
+
+
+def test_each_of_several_files_is_shown(told, job_file):
+    file = job_file("true")
+    other = file.with_name("other.json")
+    other.write_text(file.read_text())
+    _, text = told(f"job create -n run -f {file} {other} --dry-run")
+    assert [line.split()[1] for line in text.splitlines() if line.startswith("job ")] == ["run-1", "run-2"]

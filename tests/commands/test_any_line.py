@@ -1,0 +1,124 @@
+"""Whatever stands on a command line: the command does something, or refuses in our own words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.output.operation import carry_out
+from batchai_magics.commands.output.render import RENDERERS
+from batchai_magics.commands.output.stream import Stream
+from batchai_magics.commands.parsing.arguments import options_of
+from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.commands.parsing.completion import expected_in_line
+from batchai_magics.commands.parsing.parse import Invocation, of_az, parse
+from batchai_magics.commands.parsing.tree import Command
+from batchai_magics.commands.run import Pending, run
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from batchai_magics.options.option import Option, Takes
+from tests import odd
+from tests.models.samples import cluster_body, job_body
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow  # a line may happen to make a cluster whose nodes have something to set up
+FILES = ("job.json", "log.txt", "empty")
+WORDS = sorted({word for command in COMMANDS for word in command.parts})
+EXAMPLES = max(1, settings.default.max_examples // 20)  # of each command
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
+    """A backend in which little is there, and a working folder with a few files."""
+    folder, before = tmp_path_factory.mktemp("here"), Path.cwd()
+    os.chdir(folder)
+    (folder / "log.txt").write_text("1\timages/sec: 10.0 +/- 0.0 (jitter = 0.0)\t2.5\n")
+    (folder / "empty").write_text("")
+    made = Context(Settings(sections={"local": LocalSettings(home=folder / "home")}))
+    yield made
+    until(lambda: not made.backend.reap() and not below(folder / "home"))
+    made.backend.close()
+    os.chdir(before)
+
+
+@st.composite
+def lines(draw, command: Command) -> list[str]:
+    """A line of this command, with odd values of some of its options."""
+    words = list(command.parts)
+    for option in options_of(command):
+        if option.is_required or draw(st.integers(0, 5)) == 0:
+            words += draw(given_as(option))
+    return words
+
+
+def given_as(option: Option) -> st.SearchStrategy[list[str]]:
+    """One option with a value, in one of the ways that it can be written."""
+    flags = st.just("") if option.is_positional else st.sampled_from(option.flags)
+    likely = [*option.choices, *FILES, "default", "1", "x", "azfiles", ".", "1.5", "[0]"]
+    value = st.one_of(odd.texts, st.sampled_from(likely))
+    if option.takes is Takes.NOTHING:
+        return flags.map(lambda flag: [flag])
+    joined = st.builds(lambda flag, text: [f"{flag}={text}"] if flag else [text], flags, value)
+    apart = st.builds(lambda flag, text: [word for word in (flag, text) if word or not flag], flags, value)
+    return st.one_of(apart, joined)
+
+
+def carried_out(words: list[str], context: Context) -> None:
+    """Runs a line to its end, and shows what it gave in every way."""
+    invocation = parse(words)
+    if not isinstance(invocation, Invocation):
+        return
+    value = run(invocation, context)
+    if isinstance(value, Stream):
+        list(value.parts)
+        return
+    result = value.result(carry_out(value.operation, is_shown=False)) if isinstance(value, Pending) else value
+    for output in RENDERERS:
+        result.to_text(output)
+
+
+def home(context: Context) -> list[Path]:
+    """What a backend has written, but for its store."""
+    return sorted(
+        path for path in context.settings.sections["local"].home.rglob("*") if "state" not in path.name
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_values_of_a_commands_options(context: Context, command: Command, data: st.DataObject) -> None:
+    words = data.draw(lines(command))
+    before = home(context)
+    refused = odd.complaint(lambda: carried_out(words, context))
+    if isinstance(refused, UsageError):
+        assert home(context) == before, "it was refused, and something was written"
+
+
+@given(st.lists(st.one_of(st.sampled_from(WORDS), odd.texts), max_size=5))
+def test_any_words(words: list[str]) -> None:
+    odd.complaint(lambda: parse(words))
+    odd.complaint(lambda: of_az(words))
+    expected_in_line(words)
+
+
+@settings(max_examples=3 * EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(odd.written(job_body()))
+def test_any_job_file(context: Context, text: str) -> None:
+    Path("job.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    odd.complaint(lambda: carried_out(["job", "create", "-n", "x", "-f", "job.json", "-c", "none"], context))
+
+
+@settings(max_examples=3 * EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(odd.written(cluster_body()))
+def test_any_cluster_file(context: Context, text: str) -> None:
+    Path("cluster.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    carried = ["cluster", "create", "-n", "x", "-f", "cluster.json", "-w", "none"]
+    odd.complaint(lambda: carried_out(carried, context))

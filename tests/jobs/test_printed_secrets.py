@@ -1,0 +1,111 @@
+"""A job that prints its secret: wherever its output is shown or saved by us, the secret is not in it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from batchai_magics import cli
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.cards.gathering import card_of
+from batchai_magics.cards.job import to_html, to_text
+from batchai_magics.follow import LogBytes
+from batchai_magics.jobs.handle import Job
+from batchai_magics.widgets.job.answers import Answers
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.picture import card_bundle, chart_bundle
+from tests.world import World, holders
+
+pytestmark = pytest.mark.slow
+SECRET = "hunter2-in-the-open"
+SCRIPT = """
+import os, sys
+print("before", flush=True)
+print("model: " + os.environ["TOKEN"], flush=True)
+print("10\\timages/sec: 100.0 +/- 0.0 (jitter = 0.0)\\t2.5", flush=True)
+sys.exit("it failed with " + os.environ["TOKEN"])
+"""
+
+
+@pytest.fixture
+def job(world: World, monkeypatch: pytest.MonkeyPatch) -> Job:
+    monkeypatch.setenv("TOKEN", SECRET)
+    return world.run("leaky --nodes 2 --processes 2 --secret TOKEN", SCRIPT)
+
+
+def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
+    stars = "*" * len(SECRET)
+    assert f"model: {stars}\n" in job.log()
+    assert f"it failed with {stars}" in job.log(tail=1, file="stderr.txt")
+    card = card_of(job)
+    for text in (job.log(tail=9), to_html(card), to_text(card), repr(job.records()), repr(job.summary())):
+        assert SECRET not in text
+    assert f"it failed with {stars}" in to_text(card)
+
+
+def test_the_live_view_and_what_a_notebook_keeps_of_it_hide_it(job: Job) -> None:
+    feed = JobFeed()
+    for event in job.events():
+        feed.take(event)
+        assert not isinstance(event, LogBytes) or SECRET.encode() not in event.chunk.data
+    saved = repr(card_bundle(feed, "again")) + repr(chart_bundle(feed))
+    assert "it failed with ***" in saved
+    assert SECRET not in saved
+
+
+def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
+    answers = Answers(job)
+    file = {"id": "1", "file": "stderr.txt"}
+    questions = [
+        {"kind": "read", "offset": 0, "limit": 1000, **file},
+        {"kind": "lines", "rank": 0, "offset": 0, "backward": False, **file},
+        {"kind": "failure", **file},
+    ]
+    for question in questions:
+        told = answers.to(question)
+        said = json.dumps(told.content).encode() + b"".join(bytes(part) for part in told.buffers)
+        assert b"it failed with ***" in said
+        assert SECRET.encode() not in said
+    search = {"kind": "search", "regex": False, **file}
+    assert answers.to({**search, "query": SECRET}).content["total"] == 0
+    assert answers.to({**search, "query": "it failed"}).content["total"] == 2
+
+
+def test_a_stream_in_the_shell_and_another_process_hide_it(job: Job, world: World, monkeypatch) -> None:
+    monkeypatch.setenv("BATCHAI_HOME", str(world.home))
+    monkeypatch.delenv("TOKEN")
+    output = io.TextIOWrapper(io.BytesIO())
+    with contextlib.redirect_stdout(output):
+        assert cli.main(["job", "file", "stream", "-j", "leaky", "-f", "stdout.txt"]) == 0
+    text = output.buffer.getvalue()
+    assert b"model: *****" in text
+    assert SECRET.encode() not in text
+    other = LocalBackend(world.backend.settings)
+    assert SECRET not in Job(other, job.id).log()
+    other.close()
+
+
+def test_the_file_and_a_download_stay_as_the_job_wrote_them(job: Job, tmp_path: Path) -> None:
+    assert f"model: {SECRET}\n" in job.download("stdout.txt", tmp_path).read_text()
+
+
+def test_only_the_logs_hold_it(job: Job, world: World) -> None:
+    names = {Path(path).name for path in holders(world.home, SECRET)}
+    assert names == {"stdout.txt", "stderr.txt"}
+
+
+def test_whoever_shows_a_log_reads_it_where_secrets_are_hidden() -> None:
+    """`jobs.logs.shown` is the one place; the others read raw bytes to copy a file or to read numbers."""
+    package = Path(cli.__file__).parent
+    raw = {
+        str(file.relative_to(package))
+        for folder in ("cards", "commands", "jobs", "magics", "widgets")
+        for file in (package / folder).rglob("*.py")
+        if re.search(r"backend\.(read|tail)\(|(?<!shown_)chunks\(self", file.read_text(encoding="utf-8"))
+    }
+    assert raw == {"jobs/logs.py", "jobs/handle.py", "widgets/boards/rates.py"}

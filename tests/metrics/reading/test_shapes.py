@@ -1,0 +1,86 @@
+"""Every shape that launchers give to lines: one reading, whether whole, in blocks, or line by line."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import Parser, StepRecord
+from batchai_magics.metrics.formats.table import FORMATS
+from batchai_magics.metrics.reading.bulk.reader import read_columns
+from batchai_magics.metrics.reading.times import Clock
+from tests.metrics.log_text import HEADER, step, total
+from tests.metrics.reading.test_any_bytes import losses, rates
+from tests.metrics.shapes import SHAPES, dressed, lines_in
+
+steps = st.builds(step, st.integers(0, 999), rates, losses, st.sampled_from(["", "", "\t0.125\t0.500"]))
+usual = st.one_of(
+    steps,
+    steps,
+    steps.map(lambda line: line.replace("\t", "   ")),
+    st.sampled_from(
+        ["noise", "", "node:20:24 [0] NCCL INFO Ring 00", "I0612 10:00:03.360748 1 x.py:1] hello"]
+    ),
+)
+others = st.sampled_from(
+    [total(5.25).splitlines()[1], step(10) + step(20), "Done warm up" + step(10)]
+    + ["step=1 loss=0.5", "[1,7]<stdout>:"]
+    + [line for row in FORMATS for line in row.sample.splitlines()]
+    + HEADER.splitlines()
+)  # fmt: skip
+texts = st.one_of(usual, usual, usual, others)
+one_shape = st.sampled_from(sorted(SHAPES)).flatmap(
+    lambda shape: st.lists(lines_in(st.just(shape), texts), max_size=20)
+)
+any_shape = st.lists(lines_in(st.sampled_from(sorted(SHAPES)), texts), max_size=20)
+logs = st.lists(st.one_of(one_shape, one_shape, any_shape), max_size=4).map(
+    lambda parts: "".join(line for part in parts for line in part).encode()
+)
+
+
+def read(*chunks, clock=None, rank=None):
+    parser = Parser()
+    return [r for chunk in chunks for r in parser.feed(chunk, rank, clock=clock)] + parser.finish()
+
+
+def lines_of(log):
+    return log.splitlines(keepends=True)
+
+
+@given(logs)
+def test_a_block_says_what_its_lines_say(log):
+    assert repr(read(log)) == repr(read(*lines_of(log)))
+
+
+@given(logs, st.lists(st.integers(0, 3000), max_size=9))
+def test_any_chunks_say_what_the_lines_say(log, cuts):
+    chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
+    assert repr(read(*chunks)) == repr(read(*lines_of(log)))
+
+
+@given(logs, st.sampled_from([None, 7]))
+def test_a_clock_and_a_rank_of_the_callers_change_nothing_of_that(log, rank):
+    clock = Clock([0, 500, 1000], [1e9, 2e9, 3e9])
+    assert repr(read(log, clock=clock, rank=rank)) == repr(read(*lines_of(log), clock=clock, rank=rank))
+
+
+@given(logs, st.integers(100, 3000))
+def test_whole_logs_say_what_their_lines_say(log, block_bytes):
+    assert repr([*read_columns([log], block_bytes=block_bytes).records()]) == repr(read(*lines_of(log)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_log_of_one_shape_is_read_to_its_end(shape):
+    log = "".join(f"{dressed(shape, step(10 * n), rank=n % 4)}\n" for n in range(1, 200)).encode()
+    records = [*read_columns([log], block_bytes=1 << 14).records()]
+    assert sorted(r.step for r in records if isinstance(r, StepRecord)) == [10 * n for n in range(1, 200)]
+    assert repr(records) == repr(read(*lines_of(log))) == repr(read(log))
+
+
+def test_lines_that_nothing_ends_come_in_the_order_of_their_ranks():
+    ended = "".join(f"[1,{rank}]<stdout>:{step(10)}\n" for rank in (9, 1, 5))
+    open_ = "".join(f"[1,{rank}]<stdout>:{step(20 + rank)}[1,0]<stdout>:\n" for rank in (5, 9, 1))
+    log = (ended + open_).encode()
+    for records in (read(log), read(*lines_of(log)), [*read_columns([log]).records()]):
+        assert [r.step for r in records if isinstance(r, StepRecord)] == [10, 10, 10, 21, 25, 29]

@@ -1,0 +1,136 @@
+"""Users: added and removed while a server runs, let in by their token, and kept from what is not theirs."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.server import command
+from batchai_magics.server.access.owners import NOBODY, Owners
+from batchai_magics.server.access.users import Users
+from batchai_magics.server.home import Home
+from tests.server.running import GROUP, TOKEN, WORKSPACE, Running
+from tests.world import until
+
+EXPERIMENTS = f"{WORKSPACE}/experiments"
+
+
+def test_a_token_is_told_once_and_kept_as_a_digest(tmp_path: Path) -> None:
+    users = Users(tmp_path / "users.json")
+    token = users.add("first")
+    text = (tmp_path / "users.json").read_text()
+    assert token not in text
+    assert stat.S_IMODE((tmp_path / "users.json").stat().st_mode) == 0o600
+    assert list(users.tokens().values()) == ["first"]
+
+
+def test_another_process_adds_and_removes_users(tmp_path: Path) -> None:
+    watching, changing = (Users(tmp_path / "users.json") for _ in range(2))
+    assert watching.tokens() == {}
+    changing.add("first")
+    assert list(watching.tokens().values()) == ["first"]
+    changing.remove("first")
+    assert watching.tokens() == {}
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "admin", "first"])
+def test_a_name_that_is_taken_or_none_is_refused(tmp_path: Path, name: str) -> None:
+    users = Users(tmp_path / "users.json")
+    users.add("first")
+    with pytest.raises(UsageError):
+        users.add(name)
+
+
+def test_the_shell_adds_lists_and_removes_users(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["user", "add", "first"]) == 0
+    assert "export BATCHAI_TOKEN=" in capsys.readouterr().out
+    command.main(["user", "list"])
+    assert capsys.readouterr().out.startswith("first  since ")
+    command.main(["user", "remove", "first"])
+    with pytest.raises(NotFoundError):
+        command.main(["user", "remove", "first"])
+
+
+def test_what_belongs_to_whom_is_known_to_the_next_server(tmp_path: Path) -> None:
+    file = tmp_path / "owners.jsonl"
+    owners = Owners(file)
+    for key, user in (("/w", "first"), ("/w/e", "second"), ("/x", "first")):
+        owners.note(key, user)
+    owners.forget("/w")
+    with file.open("a") as stream:
+        stream.write('{"id": "/y", "us')  # the server was killed here
+    again = Owners(file)
+    assert (again.of("/w"), again.of("/w/e"), again.of("/x"), again.of("/y")) == (
+        NOBODY,
+        NOBODY,
+        "first",
+        NOBODY,
+    )
+
+
+@pytest.fixture
+def first(server: Running) -> str:
+    return member(server, "first")
+
+
+@pytest.fixture
+def second(server: Running) -> str:
+    return member(server, "second")
+
+
+def member(server: Running, name: str) -> str:
+    users = Users(Home.of(server.world.settings).users)
+    if name in users.added():
+        users.remove(name)
+    return users.add(name)
+
+
+def status(server: Running, token: str, method: str, path: str, **more: object) -> int:
+    return server.ask(method, path, token=token, **more).status_code
+
+
+@pytest.mark.slow
+def test_a_user_sees_all_and_changes_what_is_theirs(server: Running, first: str, second: str) -> None:
+    path = f"{EXPERIMENTS}/of-first"
+    assert status(server, first, "PUT", path) == 200
+    assert status(server, second, "GET", path) == 200
+    refused = server.ask("DELETE", path, token=second)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "AuthorizationFailed")
+    assert status(server, second, "DELETE", WORKSPACE) == 403  # the administrator's
+    assert status(server, first, "DELETE", path) == 202
+
+
+@pytest.mark.slow
+def test_nobody_deletes_what_holds_something_of_others(server: Running, first: str, second: str) -> None:
+    workspace = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/firsts"
+    assert status(server, first, "PUT", workspace, json={"location": "eastus"}) == 200
+    assert status(server, second, "PUT", f"{workspace}/experiments/seconds") == 200
+    assert status(server, first, "DELETE", workspace) == 403
+    assert status(server, TOKEN, "DELETE", workspace) == 202
+
+
+@pytest.mark.slow
+def test_a_user_who_is_removed_is_out_at_once(server: Running, first: str) -> None:
+    assert status(server, first, "GET", WORKSPACE) == 200
+    Users(Home.of(server.world.settings).users).remove("first")
+    assert status(server, first, "GET", WORKSPACE) == 401
+
+
+@pytest.mark.slow
+def test_every_change_is_written_down_with_who_made_it_and_without_a_secret(
+    server: Running, first: str
+) -> None:
+    secret = {"a": "the-secret-of-this-test"}
+    status(server, first, "PUT", f"{EXPERIMENTS}/logged", params={"sig": "signed"}, json=secret)
+    status(server, "forged-token", "GET", WORKSPACE)
+    log = Home.of(server.world.settings).access_log
+    until(lambda: "/logged" in log.read_text() and '"status": 401' in log.read_text())
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    changes = [line for line in lines if line["path"].endswith("/logged")]
+    assert [(line["user"], line["method"], line["status"]) for line in changes] == [("first", "PUT", 200)]
+    assert 401 in [line["status"] for line in lines]
+    assert not any(word in log.read_text() for word in ("the-secret", "signed", first, "forged-token", TOKEN))

@@ -1,0 +1,46 @@
+"""Genuine clients of Batch AI, each in a virtual environment of its own: `make clients` makes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.patience import PATIENCE_S
+
+HERE = Path(__file__).parent
+VENVS = Path(__file__).parents[3] / ".clients"
+
+
+def python_of(client: str) -> str:
+    """The interpreter that has a client; the test is skipped where nobody has made it."""
+    python = VENVS / client / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no genuine client {client}: make clients")
+    return str(python)
+
+
+def drive(client: str, script: str, *arguments: str, told: object = None, **env: str) -> Any:
+    """What a script that drives a client tells as JSON; `told` is what it reads."""
+    words = [python_of(client), "-W", "ignore", str(HERE / script), *arguments]
+    done = subprocess.run(
+        words,
+        input=json.dumps(told),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+        env=_env() | env,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _env() -> dict[str, str]:
+    """The environment without what is ours, and without a proxy."""
+    kept = ("PATH", "HOME", "LANG", "TMPDIR")
+    return {name: os.environ[name] for name in kept if name in os.environ} | {"PYTHONUNBUFFERED": "1"}

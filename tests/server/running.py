@@ -1,0 +1,78 @@
+"""A real server on a free port of the loopback, in a thread, in front of a real local backend."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+import uvicorn
+
+from batchai_magics.server.home import Home
+from batchai_magics.server.http.guard import Guard
+from batchai_magics.server.http.limits import Limits
+from batchai_magics.server.opening import make_app, open_service
+from batchai_magics.server.service import Service
+from tests.world import World, until
+
+TOKEN = "the-token-of-these-tests"
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+VERSION = "2018-05-01"
+CONFIG = {"http": "h11", "log_config": None, "access_log": False, "lifespan": "off"}
+GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/batchai"
+WORKSPACE = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/default"
+
+
+@dataclass
+class Running:
+    """A server that runs, and short ways to ask it."""
+
+    url: str
+    service: Service
+    world: World
+    guard: Guard
+
+    def ask(self, method: str, path: str, *, token: str | None = TOKEN, **more: object) -> requests.Response:
+        """One request, with the token and the version of the API unless others are said."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers.update(more.pop("headers", {}))
+        params = {"api-version": VERSION, **more.pop("params", {})}
+        return requests.request(method, f"{self.url}{path}", headers=headers, params=params, **more)
+
+    def json(self, method: str, path: str, **more: object) -> dict:
+        """The JSON of an answer that is well."""
+        answer = self.ask(method, path, **more)
+        assert answer.ok, answer.text
+        return answer.json()
+
+
+@contextlib.contextmanager
+def serving(home: Path, *, limits: Limits | None = None, **config: object) -> Iterator[Running]:
+    """A server in front of a local backend with its defaults."""
+    world = World(home)
+    service = open_service(world.backend, world.settings, Home.of(world.settings))
+    home_of = Home.of(world.settings)
+    app = make_app(service, limits or Limits(), home_of, token=TOKEN, names=["127.0.0.1"])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(128)
+        with _in_a_thread(app, listener, **config):
+            yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", service, world, app)
+    app.close()
+    service.operations.close()
+    world.close()
+
+
+@contextlib.contextmanager
+def _in_a_thread(app: object, listener: socket.socket, **config: object) -> Iterator[None]:
+    server = uvicorn.Server(uvicorn.Config(app, **{**CONFIG, **config}))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    until(lambda: server.started)
+    yield
+    server.should_exit = True
+    thread.join()

@@ -1,0 +1,90 @@
+"""Azure Blob Storage, so far as tutorials and mounts need it, by its own library."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from urllib.parse import urlencode
+
+import pytest
+import requests
+
+from batchai_magics.server.storage.sas import signature
+from tests.server.clients import drive
+from tests.server.running import Running
+
+pytestmark = pytest.mark.slow
+LARGE = (5 << 20) + 7
+
+
+@pytest.fixture(scope="module")
+def told(server: Running) -> dict:
+    key = server.service.keys.of("local")[0]
+    return drive("blob", "drive_blob.py", server.url, "local", key)
+
+
+def test_containers_are_made_once_and_listed(told: dict) -> None:
+    assert told["twice"] == [409, "ContainerAlreadyExists"]
+    assert "data" in told["containers"]
+
+
+def test_blobs_come_back_as_they_were_sent_whole_and_in_blocks(told: dict) -> None:
+    assert told["read"] == [True, True, True]
+    assert (told["range"], told["size"]) == ("ex", LARGE)
+
+
+def test_a_blob_is_replaced_only_when_that_is_wanted(told: dict) -> None:
+    assert told["once"] == [409, "BlobAlreadyExists"]
+
+
+def test_blobs_are_listed_flat_in_pages_and_by_level(told: dict) -> None:
+    assert told["all"] == [["a/b/large.bin", LARGE], ["a/small.txt", 4], ["top.txt", 3]]
+    assert told["pages"] == [2, 1]
+    assert told["level"] == ["a/b/", "a/small.txt"]
+
+
+def test_what_is_absent_or_deleted_is_said_to_be(told: dict) -> None:
+    assert told["absent"] == [404, "BlobNotFound"]
+    assert told["left"] == ["a/b/large.bin", "a/small.txt"]
+
+
+def test_a_job_finds_a_blob_in_the_container_that_it_mounts(server: Running, told: dict) -> None:
+    containers = server.world.backend.containers
+    assert containers.download("data", "a/small.txt") == b"text"
+    assert [file.path for file in containers.list("data", "a/b")] == ["a/b/large.bin"]
+
+
+def test_an_address_opens_its_blob_and_nothing_else(server: Running, told: dict) -> None:
+    url = f"{server.url}/local/data"
+    assert requests.get(f"{url}/a/small.txt?{told['sas']}").content == b"text"
+    assert requests.get(f"{url}/a/b/large.bin?{told['sas']}").status_code == 403
+
+
+def test_blocks_that_were_never_sent_make_no_blob(server: Running) -> None:
+    body = "<?xml version='1.0'?><BlockList><Latest>AAAA</Latest></BlockList>"
+    path = blob_path(server, "never.bin", "cw")
+    answer = requests.put(f"{server.url}{path}&comp=blocklist", data=body)
+    assert (answer.status_code, answer.headers["x-ms-error-code"]) == (400, "InvalidBlockList")
+    evil = "<!DOCTYPE a [<!ENTITY b 'c'>]><BlockList><Latest>&b;</Latest></BlockList>"
+    assert requests.put(f"{server.url}{path}&comp=blocklist", data=evil).status_code == 400
+
+
+def blob_path(server: Running, name: str, permissions: str) -> str:
+    """The address of a blob of the container `data`, signed as a service SAS for a blob."""
+    expiry = (datetime.now(timezone.utc) + timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    server.world.backend.containers.make("data")
+    lines = [
+        permissions,
+        "",
+        expiry,
+        f"/blob/local/data/{name}",
+        "",
+        "",
+        "",
+        "2018-11-09",
+        "b",
+        "",
+        *[""] * 5,
+    ]
+    sig = signature(server.service.keys.of("local")[0], "\n".join(lines))
+    query = {"sv": "2018-11-09", "sr": "b", "sp": permissions, "se": expiry, "sig": sig}
+    return f"/local/data/{name}?{urlencode(query)}"

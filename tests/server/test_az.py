@@ -1,0 +1,116 @@
+"""The genuine `az batchai` of 2019 (azure-cli-batchai 0.4.10), through a whole workflow."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.server import az_config
+from tests.server.clients import drive
+from tests.server.running import TOKEN, Running
+
+pytestmark = pytest.mark.slow
+IN_EX = "-g az -w ws -e ex"
+SLEEPS = {"customToolkitSettings": {"commandLine": "sleep 1000"}}
+PRINTS = {"customToolkitSettings": {"commandLine": "echo one; sleep 1; echo two"}}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a line of `az` wrote."""
+
+    line: str
+    code: int
+    out: str
+    error: str
+
+    @property
+    def data(self) -> object:
+        return json.loads(self.out)
+
+
+def az(server: Running, folder: Path, *lines: str) -> list[Said]:
+    """What each line gave, with the configuration that `batchai serve az-config` writes."""
+    exports = az_config.write(folder / "azure", server.url, TOKEN, server.world.settings)
+    env = dict(line.removeprefix("export ").split("=", 1) for line in exports)
+    told = drive("az", "drive_az.py", told=[line.split() for line in lines], **env)
+    return [Said(" ".join(item.pop("line")), **item) for item in told]
+
+
+def job_file(folder: Path, name: str, settings: dict) -> Path:
+    properties = {"nodeCount": 1, "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs", **settings}
+    file = folder / f"{name}.json"
+    file.write_text(json.dumps({"properties": properties}))
+    return file
+
+
+@pytest.fixture(scope="module")
+def lines(server: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
+    """What the lines of a tutorial gave, by their first words after `batchai`."""
+    folder = tmp_path_factory.mktemp("az")
+    said = az(
+        server,
+        folder,
+        "batchai workspace create -g az -n ws -l eastus",
+        "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
+        "batchai cluster show -g az -w ws -n cl -o table",
+        "batchai experiment create -g az -w ws -n ex",
+        f"batchai job create {IN_EX} -n prints -c cl -f {job_file(folder, 'prints', PRINTS)}",
+        f"batchai job file stream {IN_EX} -j prints -f stdout.txt",
+        f"batchai job wait {IN_EX} -n prints",
+        f"batchai job file list {IN_EX} -j prints -o table",
+        f"batchai job create {IN_EX} -n sleeps -c cl -f {job_file(folder, 'sleeps', SLEEPS)}",
+        f"batchai job node list {IN_EX} -j sleeps",
+        f"batchai job terminate {IN_EX} -n sleeps -y",
+        f"batchai job list {IN_EX} -o table",
+        f"batchai job delete {IN_EX} -n prints -y",
+        f"batchai job show {IN_EX} -n prints",
+        "batchai cluster resize -g az -w ws -n cl -t 2",
+        "batchai cluster node list -g az -w ws -c cl",
+        "batchai list-usages -l eastus",
+        "batchai workspace delete -g az -n ws -y",
+        "batchai workspace list -g az",
+    )
+    return {
+        " ".join(word for word in item.line.split(" -")[0].split()[1:]) + name_of(item.line): item
+        for item in said
+    }
+
+
+def name_of(line: str) -> str:
+    words = line.split()
+    return "".join(f" {words[words.index(flag) + 1]}" for flag in ("-n", "-j") if flag in words)
+
+
+def test_every_line_is_well_but_the_one_for_what_is_gone(lines: dict[str, Said]) -> None:
+    not_found = 3
+    assert {name: item.code for name, item in lines.items() if item.code} == {"job show prints": not_found}
+
+
+def test_what_is_created_is_shown(lines: dict[str, Said]) -> None:
+    assert lines["workspace create ws"].data["resourceGroup"] == "az"
+    assert lines["cluster create cl"].data["vmSize"] == "STANDARD_D1"
+    assert "cl" in lines["cluster show cl"].out.splitlines()[2].split()
+    assert lines["experiment create ex"].data["provisioningState"] == "succeeded"
+
+
+def test_a_job_runs_and_its_output_is_streamed_as_it_comes(lines: dict[str, Said]) -> None:
+    assert lines["job file stream prints"].out == "one\ntwo\n"
+    assert "Job completed at" in lines["job wait prints"].error
+    names = [line.split()[0] for line in lines["job file list prints"].out.splitlines()[2:]]
+    assert names == ["execution.log", "stderr.txt", "stdout.txt"]
+
+
+def test_a_job_is_terminated_and_a_job_is_deleted(lines: dict[str, Said]) -> None:
+    listed = {line.split()[0]: line.split() for line in lines["job list"].out.splitlines()[2:]}
+    assert "succeeded" in listed["prints"]
+    assert "failed" in listed["sleeps"]
+
+
+def test_a_cluster_is_resized_and_a_workspace_deleted_with_all_in_it(lines: dict[str, Said]) -> None:
+    assert lines["cluster resize cl"].data["scaleSettings"]["manual"]["targetNodeCount"] == 2
+    assert len(lines["list-usages"].data) == 17
+    assert lines["workspace list"].data == []

@@ -1,0 +1,134 @@
+"""Requests as any client could send them: the right status, and an error that says what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running
+
+pytestmark = pytest.mark.slow
+JOBS = f"{WORKSPACE}/experiments/default/jobs"
+
+
+def error(server: Running, method: str, path: str, **more: object) -> tuple[int, str, str]:
+    answer = server.ask(method, path, **more)
+    told = answer.json()
+    assert set(told) == {"error"}
+    return answer.status_code, told["error"]["code"], told["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "message"),
+    [
+        (f"{JOBS}/x", "JobNotFound", "The specified job x is not found"),
+        (
+            f"{WORKSPACE}/experiments/x/jobs/y",
+            "ExperimentNotFound",
+            "The specified experiment x is not found",
+        ),
+        (f"{WORKSPACE}/clusters/x", "ClusterNotFound", "The specified cluster x is not found"),
+        (f"{WORKSPACE}x/clusters", "WorkspaceNotFound", "The specified workspace defaultx is not found"),
+        (
+            "/subscriptions/s/resourceGroups/g",
+            "SubscriptionNotFound",
+            "The subscription 's' could not be found.",
+        ),
+        (f"{GROUP}x", "ResourceGroupNotFound", "Resource group 'batchaix' could not be found."),
+    ],
+)
+def test_what_is_missing_is_said_in_the_words_of_the_service(
+    server: Running, path: str, code: str, message: str
+) -> None:
+    assert error(server, "GET", path) == (404, code, message)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (None, "MissingApiVersionParameter"),
+        ("2017-09-01-preview", "NoRegisteredProviderFound"),
+        ("today", "NoRegisteredProviderFound"),
+    ],
+)
+def test_the_version_of_the_api_has_to_be_the_one_there_is(server: Running, version: str, code: str) -> None:
+    assert error(server, "GET", WORKSPACE, params={"api-version": version})[:2] == (400, code)
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_json_object_is_refused(server: Running, body: bytes) -> None:
+    assert error(server, "PUT", f"{JOBS}/x", data=body)[:2] == (400, "InvalidRequestContent")
+
+
+def test_a_body_that_is_too_large_is_refused(server: Running) -> None:
+    assert error(server, "PUT", f"{JOBS}/x", data=b"x" * (2 << 20))[:2] == (413, "RequestBodyTooLarge")
+
+
+def test_every_problem_of_a_description_has_its_field(server: Running) -> None:
+    body = {"properties": {"nodeCount": 0, "nodeCuont": 1, "customToolkitSettings": {}}}
+    answer = server.ask("PUT", f"{JOBS}/x", json=body)
+    fields = {detail["target"] for detail in answer.json()["error"]["details"]}
+    assert answer.status_code == 400
+    assert {"properties.nodeCount", "properties.nodeCuont", "properties.cluster"} <= fields
+
+
+def test_ids_are_the_same_in_any_letter_case(server: Running) -> None:
+    shown = server.json("GET", WORKSPACE)
+    assert server.json("GET", WORKSPACE.upper().replace(SUBSCRIPTION.upper(), SUBSCRIPTION)) == shown
+
+
+def test_a_list_comes_in_pages_that_are_all_of_it(server: Running) -> None:
+    for name in "abcde":
+        server.json("PUT", f"{WORKSPACE}/experiments/{name}")
+    names, page = [], server.json("GET", f"{WORKSPACE}/experiments", params={"maxresults": 2})
+    while True:
+        assert len(page["value"]) <= 2
+        names += [item["name"] for item in page["value"]]
+        if "nextLink" not in page:
+            break
+        page = server.json("GET", page["nextLink"].removeprefix(server.url), params={"api-version": None})
+    assert names == ["default", *"abcde"]
+
+
+def test_workspaces_come_in_pages_over_all_groups(server: Running) -> None:
+    for group in ("one", "two", "three"):
+        path = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{group}/providers/Microsoft.BatchAI/workspaces"
+        server.json("PUT", f"{path}/of-{group}", json={"location": "eastus"})
+    everywhere = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/workspaces"
+    names, query = [], {"maxresults": 2}
+    page = server.json("GET", everywhere, params=query)
+    while True:
+        names += [item["name"] for item in page["value"]]
+        if "nextLink" not in page:
+            break
+        page = server.json("GET", page["nextLink"].removeprefix(server.url), params={"api-version": None})
+    assert names == ["default", "of-one", "of-two", "of-three"]
+
+
+def test_an_etag_stays_while_the_state_changes_and_goes_with_the_description(server: Running) -> None:
+    path = f"{WORKSPACE}/clusters/tagged"
+    body = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
+    scale = {"scaleSettings": {"manual": {"targetNodeCount": 0}}}
+    assert server.ask("PUT", path, json={"properties": {**body, **scale}}).status_code == 202
+    first, again = (server.ask("GET", path).headers["ETag"] for _ in range(2))
+    scale["scaleSettings"]["manual"]["targetNodeCount"] = 1
+    changed = server.ask("PATCH", path, json={"properties": scale}).headers["ETag"]
+    assert first == again != changed
+
+
+def test_a_host_name_that_is_not_the_servers_is_refused(server: Running) -> None:
+    assert error(server, "GET", WORKSPACE, headers={"Host": "evil.example"})[:2] == (
+        421,
+        "MisdirectedRequest",
+    )
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", "ü"])
+def test_nobody_gets_in_without_the_token(server: Running, token: str | None) -> None:
+    headers = {} if token is None else {"Authorization": f"Bearer {token}".encode()}
+    answer = server.ask("GET", WORKSPACE, token=None, headers=headers)
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_deleting_what_is_not_there_is_no_error(server: Running) -> None:
+    assert server.ask("DELETE", f"{JOBS}/nothing").status_code == 204

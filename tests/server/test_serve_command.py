@@ -1,0 +1,163 @@
+"""`batchai serve` as a process of its own: what it says, whom it lets in, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+from azure.storage.fileshare import ShareServiceClient
+
+from batchai_magics.cli import main
+from batchai_magics.errors import UsageError
+from batchai_magics.server import command
+from tests.patience import PATIENCE_S
+from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE
+from tests.world import below, until
+
+COMMAND = [sys.executable, "-m", "batchai_magics.cli", "serve", "--port", "0"]
+
+
+@dataclass
+class Process:
+    """A server that runs by itself."""
+
+    url: str
+    process: subprocess.Popen
+    home: Path
+    said: list[str]
+
+    @property
+    def token(self) -> str:
+        return (self.home / "server" / "token").read_text().strip()
+
+    def ask(self, method: str, path: str, **more: object) -> requests.Response:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        params = {"api-version": VERSION}
+        return requests.request(method, self.url + path, headers=headers, params=params, **more)
+
+
+@contextlib.contextmanager
+def started(home: Path, *words: str) -> Iterator[Process]:
+    env = {**os.environ, "BATCHAI_HOME": str(home)}
+    process = subprocess.Popen([*COMMAND, *words], env=env, stdout=subprocess.PIPE, text=True)
+    said = [process.stdout.readline()]
+    url = re.search(r"https?://[\w.:]+\d", said[0])[0]
+    try:
+        yield Process(url, process, home, said)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+        process.stdout.close()
+
+
+@pytest.mark.slow
+def test_a_server_makes_a_token_that_its_owner_alone_can_read_and_wants_it(tmp_path: Path) -> None:
+    with started(tmp_path / "home") as server:
+        assert server.ask("GET", "/subscriptions").json()["value"][0]["subscriptionId"] == SUBSCRIPTION
+        assert stat.S_IMODE((server.home / "server" / "token").stat().st_mode) == 0o600
+        refused = requests.get(f"{server.url}/subscriptions", params={"api-version": VERSION})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (401, "AuthenticationFailed")
+        assert requests.get(f"{server.url}/healthz").json() == {"status": "ok"}
+
+
+@pytest.mark.slow
+def test_a_server_that_is_told_to_end_leaves_jobs_running_and_the_next_one_shows_them(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with started(home) as server:
+        make_job(server, "sleep 1000")
+        until(lambda: state(server) == "running")
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE_S) == 0
+    with started(home) as server:
+        assert state(server) == "running"
+        assert server.ask("POST", f"{WORKSPACE}/experiments/e/jobs/j/terminate").status_code == 202
+        until(lambda: state(server) == "failed")
+    until(lambda: not below(home))
+
+
+@pytest.mark.slow
+def test_with_a_certificate_of_its_own_a_server_is_reached_by_who_trusts_its_authority(
+    tmp_path: Path,
+) -> None:
+    with started(tmp_path / "home", "--tls", "self") as server:
+        authority = tmp_path / "home" / "server" / "tls" / "ca.pem"
+        assert server.url.startswith("https://")
+        assert requests.get(f"{server.url}/healthz", verify=str(authority)).json() == {"status": "ok"}
+        with pytest.raises(requests.exceptions.SSLError):
+            requests.get(f"{server.url}/healthz")
+
+
+@pytest.mark.slow
+def test_files_alone_are_served_to_who_has_the_key_that_is_printed(tmp_path: Path) -> None:
+    with started(tmp_path / "home", "--files-only") as server:
+        line = server.process.stdout.readline()
+        text = re.search("AZURE_STORAGE_CONNECTION_STRING='(.*)'", line)[1]
+        share = ShareServiceClient.from_connection_string(text, retry_total=0).create_share("data")
+        share.get_file_client("a.txt").upload_file(b"text")
+        assert (tmp_path / "home" / "shares" / "local" / "data" / "a.txt").read_bytes() == b"text"
+        assert server.ask("GET", WORKSPACE).status_code == 404
+        assert requests.get(f"{server.url}/msi/x/token").status_code == 404
+
+
+def make_job(server: Process, line: str) -> None:
+    cluster = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
+    cluster["scaleSettings"] = {"manual": {"targetNodeCount": 1}}
+    job = {"cluster": {"id": f"{WORKSPACE}/clusters/c"}, "nodeCount": 1}
+    job |= {"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs"}
+    job |= {"customToolkitSettings": {"commandLine": line}}
+    asked = {
+        WORKSPACE: {"location": "eastus"},
+        f"{WORKSPACE}/clusters/c": {"properties": cluster},
+        f"{WORKSPACE}/experiments/e": {},
+        f"{WORKSPACE}/experiments/e/jobs/j": {"properties": job},
+    }
+    for path, body in asked.items():
+        answer = server.ask("PUT", path, json=body)
+        assert answer.ok, answer.text
+
+
+def state(server: Process) -> str:
+    return server.ask("GET", f"{WORKSPACE}/experiments/e/jobs/j").json()["properties"]["executionState"]
+
+
+def test_help_names_every_option_and_what_is_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(option.flags[0] in text for option in command.OPTIONS)
+    assert "az-config" in text
+    assert main(["--help"]) == 0
+    assert "serve " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--prot", "1"], 'did you mean "--port"'),
+        (["--host", "0.0.0.0"], "it takes TLS"),
+        (["--cert", "x.pem"], "--cert and --key belong together"),
+        (["--port", "-1"], "expected 0 or more"),
+        (["az-config"], "FOLDER"),
+    ],
+)
+def test_a_wrong_line_is_refused_before_anything_is_opened(words: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        command.main(words)
+    assert said in str(caught.value)
+
+
+def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("a-token-that-is-long-enough\n")
+    file.chmod(0o644)
+    with pytest.raises(UsageError, match="can be read by others"):
+        command.main(["--token-file", str(file)])
