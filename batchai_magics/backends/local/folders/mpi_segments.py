@@ -5,30 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
 PROCESSES = Path("/proc")
 _ALL_USERS = ["0", "0", str(2**32 - 1)]
-SETTLE_S = 0.1  # between two looks: who makes a segment has it mapped by then
 _NAME = r"mpich_shm_\w+|([0-9]+):[0-9]+:[0-9]+"  # of MPICH, and of libfabric: process, domain, endpoint
-_IN_MAPS = re.compile(rf"/dev/shm/({_NAME})(?: |$)".encode(), re.MULTILINE)
+_IN_USE = re.compile(rf"/dev/shm/({_NAME})(?: |$)", re.MULTILINE)
 
 
 def sweep() -> None:
     """Deletes the segments of this user that no process has any more, if that can be told."""
-    left = _unused()
-    if left:
-        time.sleep(SETTLE_S)
-        for name in left & _unused():
-            with contextlib.suppress(OSError):  # somebody else was faster
-                (FOLDER / name).unlink()
+    for name in _unused():
+        with contextlib.suppress(OSError):  # somebody else was faster
+            (FOLDER / name).unlink()
 
 
 def _unused() -> set[str]:
-    found = FOLDER.iterdir() if FOLDER.is_dir() else ()
-    own = {path.name for path in found if re.fullmatch(_NAME, path.name) and _is_own(path)}
+    files = FOLDER.iterdir() if FOLDER.is_dir() else ()
+    own = {path.name for path in files if re.fullmatch(_NAME, path.name) and _is_own(path)}
     left = {name for name in own if not _is_of_a_living_process(name)}
     return left - used if left and (used := _used()) is not None else set()
 
@@ -46,18 +41,28 @@ def _is_of_a_living_process(name: str) -> bool:
 
 
 def _used() -> set[str] | None:
-    """What processes have mapped; None where this user's cannot be asked: from a namespace below."""
+    """What processes have open or mapped; None where this user's cannot be asked: from a namespace below."""
     names: set[str] = set()
     is_below = _is_below()
     for folder in PROCESSES.glob("[0-9]*"):
         try:
-            names |= {found[0].decode() for found in _IN_MAPS.findall((folder / "maps").read_bytes())}
+            names |= _used_by(folder)
         except PermissionError:
             if is_below and _is_own(folder):
                 return None
         except OSError:  # it ended meanwhile
             continue
     return names
+
+
+def _used_by(process: Path) -> set[str]:
+    """The descriptors come first: a segment is opened, mapped, then closed, maybe between the two looks."""
+    targets: list[str] = []
+    for descriptor in (process / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            targets.append(os.fsdecode(descriptor.readlink()))
+    mapped = (process / "maps").read_bytes().decode(errors="replace")
+    return {match[1] for match in _IN_USE.finditer("\n".join([*targets, mapped]))}
 
 
 def _is_below() -> bool:

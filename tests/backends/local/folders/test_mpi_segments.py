@@ -60,6 +60,19 @@ def mapped(path: Path) -> Iterator[None]:
         yield
 
 
+def test_a_segment_that_is_open_and_not_mapped_yet_stays() -> None:
+    """A rank first makes its segment, then maps it."""
+    path = Path("/dev/shm/mpich_shm_made_test")
+    try:
+        with path.open("xb"):
+            mpi_segments.sweep()
+            assert path.exists()
+        mpi_segments.sweep()
+        assert not path.exists()
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def test_a_segment_named_after_a_living_process_stays() -> None:
     """Other ranks open it when they first talk to it, long after the process has made it."""
     path = Path(f"/dev/shm/{os.getpid()}:0:7")
