@@ -13,7 +13,7 @@ RUN_SCRIPT = str(_HERE / "run_script.py")
 # What they import; each imports the standard library and its neighbours alone.
 NEIGHBOURS = (
     *("bell", "connections", "exits", "guard", "log_seals", "pmi", "printed_secrets", "rank", "ranks"),
-    *("strays", "streams"),
+    *("signed_record", "strays", "streams"),
 )
 
 

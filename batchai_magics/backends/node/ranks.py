@@ -15,12 +15,13 @@ from functools import partial
 from batchai_magics.backends.node import rank as processes
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.connections import Connections, Ticket
-from batchai_magics.backends.node.exits import ExitRecord
+from batchai_magics.backends.node.exits import exit_record
 from batchai_magics.backends.node.guard import Guard
 from batchai_magics.backends.node.log_seals import LogSeal
 from batchai_magics.backends.node.pmi import ProcessManager
 from batchai_magics.backends.node.printed_secrets import forms
 from batchai_magics.backends.node.rank import Pipe, Rank
+from batchai_magics.backends.node.signed_record import SignedRecord
 from batchai_magics.backends.node.streams import LogWriter, Stream
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 
@@ -43,7 +44,7 @@ class Ranks:
         self._selector.register(bell, selectors.EVENT_READ, self._hear)
         self._heard: set[int] = set()
         self._writers: dict[LogFile, LogWriter] = {}
-        self._records: dict[int, ExitRecord] = {}
+        self._records: dict[int, SignedRecord] = {}
         self._running: dict[int, Rank] = {}
         self._connections: Connections | None = None
         self._guard: Guard | None = None
@@ -136,7 +137,7 @@ class Ranks:
 
     def _start(self, process: Process) -> None:
         """Starts one; the record of its end has its room on the disk before."""
-        self._records[process.rank] = ExitRecord(self.plan.exits, process.rank)
+        self._records[process.rank] = exit_record(self.plan.exits, process.rank)
         streams = [
             Stream(self._writer(log), process.rank, self._writer(own) if own else None)
             for log, own in zip(self.plan.output_of(process), process.own or (None, None), strict=True)
@@ -192,7 +193,7 @@ class Ranks:
             self._note_end(rank, rank.end)
 
     def _note_end(self, rank: Rank, end: ProcessExit) -> None:
-        self._records[rank.number].write(end)
+        self._records[rank.number].write(end._asdict())
         self.ends[rank.number] = end
         self._forget(rank)
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node import exits
-from batchai_magics.backends.node.exits import ROOM, ExitRecord, exits_in
+from batchai_magics.backends.node import signed_record
+from batchai_magics.backends.node.exits import ROOM, exit_record, exits_in
+from batchai_magics.backends.node.signed_record import SignedRecord
 from batchai_magics.launch.plan import ProcessExit
 
 END = ProcessExit(3, "node-0", 7, 1.5)
@@ -18,20 +19,20 @@ END = ProcessExit(3, "node-0", 7, 1.5)
 
 @pytest.fixture
 def record(tmp_path: Path):
-    made = ExitRecord(str(tmp_path), 3)
+    made = exit_record(str(tmp_path), 3)
     yield made
     made.close()
 
 
-def test_a_record_that_is_written_is_read(record: ExitRecord, tmp_path: Path) -> None:
+def test_a_record_that_is_written_is_read(record: SignedRecord, tmp_path: Path) -> None:
     assert exits_in(tmp_path) == []
-    assert record.write(END)
+    assert record.write(END._asdict())
     assert exits_in(tmp_path) == [END]
 
 
-def test_a_record_takes_no_room_when_it_is_written(record: ExitRecord, tmp_path: Path) -> None:
+def test_a_record_takes_no_room_when_it_is_written(record: SignedRecord, tmp_path: Path) -> None:
     before = (tmp_path / "3").stat()
-    record.write(END)
+    record.write(END._asdict())
     after = (tmp_path / "3").stat()
     assert (before.st_size, before.st_blocks) == (ROOM, after.st_blocks)
     assert after.st_size == ROOM
@@ -41,8 +42,8 @@ def test_a_record_takes_no_room_when_it_is_written(record: ExitRecord, tmp_path:
 @given(st.integers(0, ROOM - 1))
 def test_a_half_written_record_is_none(tmp_path_factory, size: int) -> None:
     folder = tmp_path_factory.mktemp("exits")
-    record = ExitRecord(str(folder), 3)
-    record.write(END)
+    record = exit_record(str(folder), 3)
+    record.write(END._asdict())
     record.close()
     whole = (folder / "3").read_bytes()
     (folder / "3").write_bytes(whole[:size] + b" " * (ROOM - size))
@@ -54,10 +55,10 @@ def test_a_disk_without_room_costs_the_room_alone(tmp_path: Path, monkeypatch) -
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(exits, "os", SimpleNamespace(**{**vars(exits.os), "pwrite": refuse}))
-        record = ExitRecord(str(tmp_path), 3)
-        assert not record.write(END)
+        full.setattr(signed_record, "os", SimpleNamespace(**{**vars(signed_record.os), "pwrite": refuse}))
+        record = exit_record(str(tmp_path), 3)
+        assert not record.write(END._asdict())
     assert exits_in(tmp_path) == []
-    assert record.write(END)
+    assert record.write(END._asdict())
     assert exits_in(tmp_path) == [END]
     record.close()

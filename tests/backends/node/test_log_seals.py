@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import log_seals
-from batchai_magics.backends.node.log_seals import LogSeal, SealRecord, seals_in
+from batchai_magics.backends.node.log_seals import LogSeal, seal_record, seals_in
 
 SEALS = {"stdout.txt": LogSeal(7, "abc"), "stderr.txt": LogSeal(0, "def", 3)}
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    record = SealRecord(tmp_path / "logs")
+    record = seal_record(tmp_path / "logs")
     assert record.write(SEALS)
     assert seals_in(tmp_path / "logs") == SEALS
 
 
 def test_a_record_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path) -> None:
-    record = SealRecord(tmp_path / "logs")
+    record = seal_record(tmp_path / "logs")
     room = (tmp_path / "logs").stat().st_size
     record.write(SEALS)
     assert (tmp_path / "logs").stat().st_size == room > 0
@@ -30,7 +30,7 @@ def test_a_record_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path)
 
 @pytest.mark.parametrize("cut", [0, 1, 20])
 def test_a_record_that_was_not_finished_tells_of_none(tmp_path: Path, cut: int) -> None:
-    SealRecord(tmp_path / "logs").write(SEALS)
+    seal_record(tmp_path / "logs").write(SEALS)
     text = (tmp_path / "logs").read_text()
     (tmp_path / "logs").write_text(text[:cut].ljust(log_seals.ROOM))
     assert seals_in(tmp_path / "logs") == {}

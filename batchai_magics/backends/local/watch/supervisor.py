@@ -29,7 +29,7 @@ from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node import mounting, mpi, requirements
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.log_seals import LogSeal, SealRecord
+from batchai_magics.backends.node.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.outcome import (
     NO_TROUBLE,
     Outcome,
@@ -167,7 +167,7 @@ class Supervisor:
     def _started(self, plan: Plan) -> Iterator[Ranks]:
         """The processes of a plan; none of them runs on behind it."""
         with (
-            contextlib.closing(SealRecord(self._layout.seals)) as record,
+            contextlib.closing(seal_record(self._layout.seals)) as record,
             contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
         ):
             ranks.start()
