@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
     "errors | models config options | launch cell metrics | backends.base | backends.service backends.node"
-    " | backends.* | follow | jobs | cards commands | widgets server | magics cli"
+    " | backends.folders | backends.* | follow | jobs | cards commands | widgets server | magics cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 
@@ -23,7 +23,7 @@ HOMES = {
     "sqlite3": {"backends.local.state"},
     "psutil": {"backends.node", "backends.local", "backends.slurm"},
 }
-SHARED_BY_BACKENDS = {"backends.base", "backends.service", "backends.node"}
+SHARED_BY_BACKENDS = {"backends.base", "backends.service", "backends.node", "backends.folders"}
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
 LATE = {"batchai_magics.models.plain_yaml"}  # so are these: they may import heavy ones as they load
 

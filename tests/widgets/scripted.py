@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import Capabilities, PlainAnswers, Span
-from batchai_magics.backends.local.folders import outputs
+from batchai_magics.backends.folders import outputs
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId

@@ -24,11 +24,11 @@ from batchai_magics.backends.base import (
     WorkspacePatch,
     Written,
 )
+from batchai_magics.backends.folders import entries, mounts, outputs
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.local import creation, deletion, devices
 from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
-from batchai_magics.backends.local.folders import entries, mounts, outputs
-from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.local.folders.shares import LocalStorage
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.share_use import GuardedAccounts, GuardedStorage
 from batchai_magics.backends.local.state import jobs, resources, showing
@@ -54,8 +54,8 @@ class LocalBackend(BackendBase):
     """Jobs on this machine. State, shares and logs are below its home, which processes may share."""
 
     capabilities = CAPABILITIES
-    storage: LocalStorage
-    containers: LocalStorage
+    storage: FolderStorage
+    containers: FolderStorage
     accounts: LocalAccounts
     groups: Groups
 
@@ -207,7 +207,7 @@ class LocalBackend(BackendBase):
         """Lets go of the store's file; jobs run on."""
         self.store.close()
 
-    def _storage(self, kind: str, noun: str) -> LocalStorage:
+    def _storage(self, kind: str, noun: str) -> FolderStorage:
         root, unfinished = self.layout.home / kind, self.layout.unfinished(kind)
         return GuardedStorage(root, unfinished, noun, store=self.store, layout=self.layout)
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
-from batchai_magics.backends.local.folders import mounts, trees
-from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.folders import trees
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import (
     accounts,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import CommandOutput, OutputFile, ResourceGroup, Usage
+from batchai_magics.backends.folders import mounts, outputs
 from batchai_magics.backends.local import deletion
-from batchai_magics.backends.local.folders import mounts, outputs
 from batchai_magics.backends.local.state import nodes, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
 from batchai_magics.backends.local.state.store import Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.local.folders import mounts
-from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
@@ -16,7 +16,7 @@ from batchai_magics.backends.service import refusals
 from batchai_magics.models.ids import ResourceId
 
 
-class GuardedStorage(LocalStorage):
+class GuardedStorage(FolderStorage):
     """The shares, or the containers, of this machine, and who of its jobs uses them."""
 
     def __init__(self, root: Path, unfinished: Path, noun: str, *, store: Store, layout: Layout) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import creation
-from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.store import Store

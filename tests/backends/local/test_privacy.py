@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError

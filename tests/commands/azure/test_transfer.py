@@ -202,8 +202,8 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from batchai_magics.backends.base import Copy, transfers
-from batchai_magics.backends.local.folders import checked_copy
-from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.backends.folders import checked_copy
+from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.commands.azure import transfer
 from batchai_magics.commands.azure.bucket import Bucket
 transfers.PIECE_BYTES = checked_copy.PIECE_BYTES = 4096
@@ -212,7 +212,7 @@ kind, way, root, here = sys.argv[1:]
 class Elsewhere(transfers.PlainTransfers):
     def __getattr__(self, name):
         return getattr(storage, name)
-storage = LocalStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
+storage = FolderStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
 bucket = Bucket(Elsewhere() if kind == "plain" else storage, "data")
 steps = getattr(transfer, way)(bucket, [Copy(Path(here), "big", 40_000)])
 for _ in range(3):

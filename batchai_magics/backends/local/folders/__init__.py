@@ -1,1 +1,1 @@
-"""What lies below `$BATCHAI_HOME`: nodes, mounts, shares, outputs."""
+"""What a backend of one machine has to do with folders beside: mount commands, the memory of MPI."""

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import trees
-from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import jobs, nodes
 from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints, migrations
 
 Mark = tuple[float, ...]  # what a file is known by: another one, made later, has another

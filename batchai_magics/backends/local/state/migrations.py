@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from batchai_magics.backends.local.folders import private
-from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.folders import private
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import complaints
 from batchai_magics.errors import StorageError
 

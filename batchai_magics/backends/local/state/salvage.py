@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.local.folders.layout import JobLayout, Layout
-from batchai_magics.backends.local.folders.run_end import RunEnd
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import clusters, jobs, nodes
 from batchai_magics.backends.local.state.rows import columns
 from batchai_magics.backends.node.outcome import failed_with

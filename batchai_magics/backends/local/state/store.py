@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints
 from batchai_magics.backends.local.state.complaints import DISK_FULL, translated
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from batchai_magics.backends.base import CommandBytes, CommandEnd, CommandOutput
-from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached import clean_environment
 from batchai_magics.backends.node.strays import MARK

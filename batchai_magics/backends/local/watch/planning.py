@@ -9,9 +9,9 @@ import socket
 from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
+from batchai_magics.backends.folders import mounts, private
+from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local import devices
-from batchai_magics.backends.local.folders import mounts, private
-from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from batchai_magics.backends.local.folders import mounts
-from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store

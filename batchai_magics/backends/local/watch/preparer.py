@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import unmanaged
-from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.watch import detached, process, upkeep
 from batchai_magics.backends.local.watch.preparation import settle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from batchai_magics.backends.local.folders.layout import Layout
-from batchai_magics.backends.local.folders.run_end import RunEnd
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Store

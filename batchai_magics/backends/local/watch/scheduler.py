@@ -11,8 +11,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import trees
-from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state import jobs, nodes, resources
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Database, Store

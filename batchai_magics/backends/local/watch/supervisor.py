@@ -18,8 +18,8 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.folders import mpi_segments, trees, unmanaged
-from batchai_magics.backends.local.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.due import may_be_due

@@ -7,8 +7,8 @@ import subprocess
 import threading
 import time
 
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import unmanaged
-from batchai_magics.backends.local.folders.layout import Layout
 from batchai_magics.backends.local.state.complaints import DISK_FULL
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import preparation, recovery, scaling, scheduler

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
-from batchai_magics.backends.local.folders.layout import JobLayout
-from batchai_magics.backends.local.folders.run_end import RunEnd
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs, nodes
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.folders import mounts, unmanaged
-from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.folders import unmanaged
 from batchai_magics.backends.node import mounting
 from batchai_magics.errors import SpecError
 from batchai_magics.models.storage import MountVolumes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import salvage
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process

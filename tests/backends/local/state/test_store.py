@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.folders import private
+from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints
 from batchai_magics.backends.local.state import database_file as module
 from batchai_magics.backends.local.state.store import RESERVE_BYTES, Store

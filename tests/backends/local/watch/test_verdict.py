@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.local.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.watch import process, recovery, verdict
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
@@ -272,7 +272,7 @@ def test_while_the_store_cannot_be_read_a_job_goes_on_as_it_was(still: Still, mo
 FINISHES = """
 import sys
 from pathlib import Path
-from batchai_magics.backends.local.folders.layout import Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.local.watch.verdict import Verdicts

@@ -1,4 +1,4 @@
-"""The one owner of every file name below `$BATCHAI_HOME`."""
+"""The one owner of every file name below the home of a backend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # supervisors need this module, and start fast
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the local backend keeps what it keeps; nothing here touches the disk."""
+    """Where a backend keeps what it keeps; nothing here touches the disk."""
 
     home: Path
 

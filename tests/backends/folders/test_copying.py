@@ -7,8 +7,8 @@ import os
 import pytest
 
 from batchai_magics.backends.base import Copy, FileKind
-from batchai_magics.backends.local.folders import checked_copy, copying
-from batchai_magics.backends.local.folders.shares import LocalStorage
+from batchai_magics.backends.folders import checked_copy, copying
+from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
 
 BIG = b"0123456789"
@@ -16,7 +16,7 @@ BIG = b"0123456789"
 
 @pytest.fixture
 def storage(tmp_path):
-    made = LocalStorage(tmp_path / "shares", tmp_path / "unfinished")
+    made = FolderStorage(tmp_path / "shares", tmp_path / "unfinished")
     made.make("data")
     return made
 

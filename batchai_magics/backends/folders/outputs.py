@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, FileKind, OutputFile, Seal
-from batchai_magics.backends.local.folders import entries
-from batchai_magics.backends.local.folders.entries import Entry, inside, open_regular
+from batchai_magics.backends.folders import entries
+from batchai_magics.backends.folders.entries import Entry, inside, open_regular
 from batchai_magics.backends.node.log_seals import seals_in
 from batchai_magics.errors import StorageError
 from batchai_magics.models.job import ERR, OUT

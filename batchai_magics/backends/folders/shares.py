@@ -1,4 +1,4 @@
-"""Shares and containers as folders below `$BATCHAI_HOME`."""
+"""Shares and containers as folders of a home."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from batchai_magics.backends.base import Copy, ShareFile
-from batchai_magics.backends.local.folders import copying, entries
-from batchai_magics.backends.local.folders.copying import Route
-from batchai_magics.backends.local.folders.entries import Entry, inside, open_regular
+from batchai_magics.backends.folders import copying, entries
+from batchai_magics.backends.folders.copying import Route
+from batchai_magics.backends.folders.entries import Entry, inside, open_regular
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import check_share_name
 
 
-class LocalStorage:
-    """The shares, or the blob containers, of this machine: folders below `root`.
+class FolderStorage:
+    """Shares, or blob containers: folders below `root`.
 
     A share is `name` (of the account `local`) or `account/name`; `noun` is what messages call it. What is not
     whole yet is below `unfinished`.

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Copy, FileKind, ShareFile
 from batchai_magics.backends.base.transfers import Unfinished, naming, spoiled
-from batchai_magics.backends.local.folders.checked_copy import ChangedError, DamagedError, copied
-from batchai_magics.backends.local.folders.entries import inside
+from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
+from batchai_magics.backends.folders.entries import inside
 from batchai_magics.backends.service import private_files, refusals
 
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # that are made safe on the disk together
