@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from batchai_magics.backends.node import pmi
-from batchai_magics.backends.node.pmi import ProcessManager, Reply
+from batchai_magics.backends.node import pmi_wire
+from batchai_magics.backends.node.pmi import ProcessManager
+from batchai_magics.backends.node.pmi_wire import Reply
 from batchai_magics.launch.plan import Meeting, Plan
 
 LOOPBACK = "127.0.0.1"
@@ -35,7 +36,7 @@ class Connections:
 
     def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
         nodes = [process.node for process in plan.processes]
-        self.manager = ProcessManager(f"kvs_{os.urandom(8).hex()}", len(nodes), pmi.mapping(nodes))
+        self.manager = ProcessManager(f"kvs_{os.urandom(8).hex()}", len(nodes), pmi_wire.mapping(nodes))
         self._nodes, self._selector = nodes, selector
         self._by_rank: dict[int, socket.socket] = {}
         self._strangers: dict[socket.socket, bytes] = {}
@@ -147,12 +148,16 @@ class Connections:
             return
         del self._strangers[connection]
         self._selector.unregister(connection)
-        rank = self._ids.get(pmi.claimed_id(line)) if end else None
+        rank = self._ids.get(pmi_wire.claimed_id(line)) if end else None
         if rank is None or rank in self._by_rank:
             connection.close()
             return
+        self._let_in(rank, connection, rest)
+
+    def _let_in(self, rank: int, connection: socket.socket, rest: bytes) -> None:
+        """Tells a rank who it is, and takes what it has sent behind its greeting."""
         self._welcome(rank, connection)
-        self._send(Reply(rank, pmi.greeting(rank, len(self._nodes))))
+        self._send(Reply(rank, pmi_wire.greeting(rank, len(self._nodes))))
         for reply in self.manager.receive(rank, rest) if rest else ():
             self._send(reply)
         self._listen()

@@ -7,21 +7,17 @@ speak the same protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
+
+from batchai_magics.backends.node import pmi_wire as wire
+from batchai_magics.backends.node.pmi_wire import Reply
 
 LONGEST_LINE = 1 << 16
 LONGEST_NAME, LONGEST_KEY, LONGEST_VALUE = 256, 64, 4096  # what ranks are told, as MPICH's launcher does
 NO_SPAWN = (
     "MPI_Comm_spawn is not possible here: all processes of a job start together; ask for as many as it needs"
 )
-
-
-class Reply(NamedTuple):
-    """Bytes for one rank."""
-
-    rank: int
-    data: bytes
 
 
 class Abort(NamedTuple):
@@ -70,7 +66,7 @@ class ProcessManager:
         text = line.decode("utf-8", "replace").strip()
         if rank in self._blocks:
             return self._block(rank, text)
-        pairs = _pairs(text)
+        pairs = wire.pairs_of(text)
         if "mcmd" in pairs:
             self._blocks[rank] = pairs["mcmd"]
             return []
@@ -88,13 +84,13 @@ class ProcessManager:
         name = self._blocks.pop(rank)
         if NO_SPAWN not in self.refusals:
             self.refusals.append(NO_SPAWN)
-        return [_reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
+        return [wire.reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
 
     def _problem_of_space(self, pairs: Mapping[str, str]) -> str:
         return "" if pairs.get("kvsname", self.name) == self.name else "kvsname_unknown"
 
     def _wrong(self, rank: int, message: str) -> Reply:
-        return _reply(rank, "error", rc="-1", msg=message)
+        return wire.reply(rank, "error", rc="-1", msg=message)
 
     def _init(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         is_known = pairs.get("pmi_version", "1") == "1"
@@ -102,56 +98,56 @@ class ProcessManager:
             self.attached.add(rank)
             self.spoken.add(rank)
         return [
-            _reply(
+            wire.reply(
                 rank, "response_to_init", rc="0" if is_known else "-1", pmi_version="1", pmi_subversion="1"
             )
         ]
 
     def _maxes(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
         limits = {"kvsname_max": LONGEST_NAME, "keylen_max": LONGEST_KEY, "vallen_max": LONGEST_VALUE}
-        return [_reply(rank, "maxes", rc="0", **{name: str(limit) for name, limit in limits.items()})]
+        return [wire.reply(rank, "maxes", rc="0", **{name: str(limit) for name, limit in limits.items()})]
 
     def _appnum(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        return [_reply(rank, "appnum", rc="0", appnum="0")]
+        return [wire.reply(rank, "appnum", rc="0", appnum="0")]
 
     def _name(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        return [_reply(rank, "my_kvsname", rc="0", kvsname=self.name)]
+        return [wire.reply(rank, "my_kvsname", rc="0", kvsname=self.name)]
 
     def _universe(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        return [_reply(rank, "universe_size", rc="0", size=str(self.size))]
+        return [wire.reply(rank, "universe_size", rc="0", size=str(self.size))]
 
     def _put(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         key, value = pairs.get("key", ""), pairs.get("value", "")
         problem = self._problem_of_space(pairs) or _problem_of_entry(key, value)
         if problem:
-            return [_reply(rank, "put_result", rc="-1", msg=problem)]
+            return [wire.reply(rank, "put_result", rc="-1", msg=problem)]
         self._space[key] = value
-        return [_reply(rank, "put_result", rc="0", msg="success")]
+        return [wire.reply(rank, "put_result", rc="0", msg="success")]
 
     def _get(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         value = self._space.get(pairs.get("key", ""))
         problem = self._problem_of_space(pairs) or ("" if value is not None else "key_not_found")
         if problem:
-            return [_reply(rank, "get_result", rc="-1", msg=problem)]
-        return [_reply(rank, "get_result", rc="0", msg="success", value=value or "")]
+            return [wire.reply(rank, "get_result", rc="-1", msg=problem)]
+        return [wire.reply(rank, "get_result", rc="0", msg="success", value=value or "")]
 
     def _get_by_index(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         index, entries = pairs.get("idx", ""), list(self._space.items())
         if self._problem_of_space(pairs) or not index.isdecimal() or int(index) >= len(entries):
-            return [_reply(rank, "getbyidx_results", rc="-2", reason="no_more_keyvals")]
+            return [wire.reply(rank, "getbyidx_results", rc="-2", reason="no_more_keyvals")]
         key, value = entries[int(index)]
-        return [_reply(rank, "getbyidx_results", rc="0", nextidx=str(int(index) + 1), key=key, val=value)]
+        return [wire.reply(rank, "getbyidx_results", rc="0", nextidx=str(int(index) + 1), key=key, val=value)]
 
     def _barrier(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
         self._waiting.add(rank)
         if len(self._waiting) < self.size:
             return []
         ranks, self._waiting = sorted(self._waiting), set()
-        return [_reply(waiting, "barrier_out", rc="0") for waiting in ranks]
+        return [wire.reply(waiting, "barrier_out", rc="0") for waiting in ranks]
 
     def _finalize(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
         self.attached.discard(rank)
-        return [_reply(rank, "finalize_ack", rc="0")]
+        return [wire.reply(rank, "finalize_ack", rc="0")]
 
     def _abort(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         code = _number(pairs.get("exitcode", "1"))
@@ -195,54 +191,10 @@ _COMMANDS: Mapping[str, _Command] = {
 }
 
 
-def mapping(nodes: Sequence[int]) -> str:
-    """Which node each rank is on, in the words of PMI: blocks of (first node, nodes, ranks on each)."""
-    counts: dict[int, int] = {}
-    for node in nodes:
-        counts[node] = counts.get(node, 0) + 1
-    blocks: list[list[int]] = []
-    for node, count in counts.items():
-        if blocks and blocks[-1][2] == count and sum(blocks[-1][:2]) == node:
-            blocks[-1][1] += 1
-        else:
-            blocks.append([node, 1, count])
-    return "(vector," + ",".join(f"({first},{number},{count})" for first, number, count in blocks) + ")"
-
-
-def greeting(rank: int, size: int) -> bytes:
-    """What a rank is told that has come over a port: who it is."""
-    lines = ("cmd=initack rc=0", f"cmd=set size={size}", f"cmd=set rank={rank}", "cmd=set debug=0")
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def claimed_id(line: bytes) -> str:
-    """The id by which a rank that comes over a port says who it is."""
-    pairs = _pairs(line.decode("utf-8", "replace").strip())
-    return pairs.get("pmiid", "") if pairs.get("cmd") == "initack" else ""
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """The pairs of a line; a word without `=` goes on with the value before it."""
-    pairs: dict[str, str] = {}
-    name = ""
-    for word in text.split(" "):
-        if "=" in word:
-            name, _, value = word.partition("=")
-            pairs[name] = value
-        elif name:
-            pairs[name] += f" {word}"
-    return pairs
-
-
-def _reply(rank: int, command: str, **pairs: str) -> Reply:
-    words = [f"cmd={command}", *(f"{name}={value.replace(' ', '_')}" for name, value in pairs.items())]
-    return Reply(rank, (" ".join(words) + "\n").encode())
-
-
 def _found(rank: int, command: str, *, is_found: bool, message: str, **pairs: str) -> Reply:
     if is_found:
-        return _reply(rank, command, rc="0", info="ok", msg="success", **pairs)
-    return _reply(rank, command, rc="-1", info=message, msg=message)
+        return wire.reply(rank, command, rc="0", info="ok", msg="success", **pairs)
+    return wire.reply(rank, command, rc="-1", info=message, msg=message)
 
 
 def _problem_of_entry(key: str, value: str) -> str:

@@ -12,8 +12,8 @@ RUN_RANKS = str(_HERE / "run_ranks.py")
 RUN_SCRIPT = str(_HERE / "run_script.py")
 # What they import; each imports the standard library and its neighbours alone.
 NEIGHBOURS = (
-    *("bell", "connections", "exits", "guard", "log_seals", "pmi", "printed_secrets", "rank", "ranks"),
-    *("signed_record", "strays", "streams"),
+    *("bell", "connections", "exits", "guard", "log_seals", "pmi", "pmi_wire", "printed_secrets"),
+    *("rank", "ranks", "signed_record", "strays", "streams"),
 )
 
 

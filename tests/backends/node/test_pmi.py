@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node import pmi
-from batchai_magics.backends.node.pmi import LONGEST_LINE, NO_SPAWN, Abort, ProcessManager, Reply
+from batchai_magics.backends.node.pmi import LONGEST_LINE, NO_SPAWN, Abort, ProcessManager
+from batchai_magics.backends.node.pmi_wire import Reply
 
 
 def manager(size: int = 2) -> ProcessManager:
@@ -177,23 +177,3 @@ def test_a_line_without_end_is_let_go_of() -> None:
     assert say(to, "x" * 10)[0].startswith("cmd=error")
     assert to.receive(0, b"x" * (LONGEST_LINE + 1)) == [Reply(0, b"cmd=error rc=-1 msg=a_line_is_too_long\n")]
     assert say(to, "cmd=get_appnum") == ["cmd=appnum rc=0 appnum=0"]
-
-
-@pytest.mark.parametrize(
-    ("nodes", "mapping"),
-    [
-        ([0], "(vector,(0,1,1))"),
-        ([0, 0, 1, 1], "(vector,(0,2,2))"),
-        ([0, 0, 1], "(vector,(0,1,2),(1,1,1))"),
-        ([0, 1, 2, 3], "(vector,(0,4,1))"),
-    ],
-)
-def test_the_nodes_of_ranks_are_told_in_blocks(nodes: list[int], mapping: str) -> None:
-    assert pmi.mapping(nodes) == mapping
-
-
-@pytest.mark.parametrize(
-    ("line", "id"), [(b"cmd=initack pmiid=12", "12"), (b"cmd=init pmiid=12", ""), (b"\xff", ""), (b"", "")]
-)
-def test_who_comes_over_a_port_says_by_which_id(line: bytes, id: str) -> None:
-    assert pmi.claimed_id(line) == id
