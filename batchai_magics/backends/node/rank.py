@@ -100,6 +100,19 @@ class Rank:
         return is_over or all(pipe.file.closed for pipe in self.pipes)
 
     @property
+    def dues_s(self) -> list[float]:
+        """When it is to be looked after whatever comes, by the monotonic clock."""
+        dues = [due_s for pipe in self.pipes if (due_s := pipe.stream.due_s)]
+        return [*dues, self.linger_until] if self.end else dues
+
+    def show_unfinished(self) -> None:
+        """Shows the lines that it has begun, and then fallen silent."""
+        now_s = time.monotonic()
+        for pipe in self.pipes:
+            if (due_s := pipe.stream.due_s) and now_s >= due_s:
+                pipe.stream.idle()
+
+    @property
     def is_written(self) -> bool:
         """Whether its output is in the files."""
         return self.is_drained and not any(pipe.stream.is_stuck for pipe in self.pipes)

@@ -181,15 +181,14 @@ class Ranks:
 
     def _look_after(self, rank: Rank) -> None:
         """Shows what a quiet process has left unfinished, and sees to the end of one that has ended."""
-        now_s = time.monotonic()
-        for pipe in rank.pipes:
-            if (due_s := pipe.stream.due_s) and now_s >= due_s:
-                pipe.stream.idle()
+        rank.show_unfinished()
         if rank.reap() and self._connections:
             self._connections.hear_out(rank.number)
-        if rank.end and rank.is_quiet and not rank.is_drained:
+        if not rank.end:
+            return
+        if rank.is_quiet and not rank.is_drained:
             rank.drain()
-        if rank.end and rank.is_written:
+        if rank.is_written:
             self._note_end(rank, rank.end)
 
     def _note_end(self, rank: Rank, end: ProcessExit) -> None:
@@ -225,12 +224,11 @@ class Ranks:
 
     def _patience(self, timeout_s: float | None) -> float | None:
         """How long to wait for news: until the next thing that is to be done whatever comes."""
+        waits_s = [] if timeout_s is None else [timeout_s]
         if any(writer.stuck_since is not None for writer in self._writers.values()):
-            return RETRY_S if timeout_s is None else min(RETRY_S, timeout_s)
-        dues = [rank.linger_until for rank in self._running.values() if rank.end]
-        for rank in self._running.values():
-            dues += [due_s for pipe in rank.pipes if (due_s := pipe.stream.due_s)]
-        if not dues:
-            return timeout_s
-        wait_s = max(0.0, min(dues) - time.monotonic())
-        return wait_s if timeout_s is None else min(wait_s, timeout_s)
+            waits_s.append(RETRY_S)
+        else:
+            now_s = time.monotonic()
+            dues_s = (due_s for rank in self._running.values() for due_s in rank.dues_s)
+            waits_s += [max(0.0, due_s - now_s) for due_s in dues_s]
+        return min(waits_s, default=None)
