@@ -7,257 +7,23 @@ processes, and tells the store how they ended; then it starts the next queued jo
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import select
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.local.folders import mpi_segments, trees, unmanaged
+from batchai_magics.backends.local.folders import mpi_segments, unmanaged
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.due import may_be_due
+from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node import mounting, mpi, requirements
-from batchai_magics.backends.node.bell import Bell
-from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.log_seals import LogSeal, seal_record
-from batchai_magics.backends.node.outcome import (
-    NO_TROUBLE,
-    Outcome,
-    Trouble,
-    not_run,
-    of_preparation,
-    of_ranks,
-    stopped,
-    too_long,
-    unwritable,
-)
-from batchai_magics.backends.node.ranks import Ranks
-from batchai_magics.backends.node.strays import Found
-from batchai_magics.backends.service import private_files
-from batchai_magics.launch.plan import Plan, Role
+from batchai_magics.backends.node.outcome import not_run
 
-LOOK_S = 1.0  # between looks at the store without a signal to look
 HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
-PAUSE_S = 0.02  # between looks at what is being ended
-PATIENCE_S = 2.0  # what the disk gets to take the last output of a job that was told to end
-ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
-
-
-class Supervisor:
-    """Runs one job from its assignment to its end."""
-
-    def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> None:
-        self._verdicts = verdicts
-        self._layout = layout
-        self._plan = Plan.read(str(layout.plan))
-        self._env = {**os.environ, **mpi.transport(self._plan), **secrets.variables}
-        self._password = secrets.registry_password
-        self._log = ExecutionLog(self._plan.execution_logs)
-        self._deadline = time.monotonic() + self._plan.limits.wall_s
-        self._next_look = 0.0
-        self._bell = Bell()
-        self._own: set[int] = set()
-        self.may_leave_memory = False  # whether a rank ended without MPI_Finalize, or anyhow
-        self._seals: dict[str, LogSeal] = {}
-
-    def run(self) -> Outcome:
-        """Prepares the nodes, runs the processes, and leaves none of them behind."""
-        try:
-            outcome = self._meet_requirements() or self._prepare() or self._run_ranks()
-        finally:
-            self._end_all()
-            self._remove_containers()
-            process.kill(self._below)
-            if self._plan.mounts:
-                trees.unmount(self._layout.root)
-        self._log.write(outcome.sentence)
-        return outcome
-
-    def _meet_requirements(self) -> Outcome | None:
-        """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
-        job = self._layout
-        tools = requirements.tools(
-            self._plan, sign_in=job.registry, mounts=job.mounts, password=self._password
-        )
-        with contextlib.closing(tools):
-            ends = (self._use(tool) for tool in tools)
-            failed = next((end for end in ends if end), None)
-        return failed or requirements.directories(self._plan)
-
-    def _use(self, tool: requirements.Tool) -> Outcome | None:
-        log = self._layout.tool_log
-        with open(log, "wb", opener=private_files.opener) as output:
-            child = subprocess.Popen(
-                tool.argv,
-                env={**os.environ, **tool.env},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                preexec_fn=process.die_with_starter,
-            )
-        interrupted = self._wait_for(child)
-        if interrupted:
-            process.kill(lambda: process.marked(mounting.mark(self._plan.guid)))
-            return interrupted
-        words = log.read_text(encoding="utf-8", errors="replace")
-        for line in words.splitlines():
-            self._log.write(line)
-        return tool.outcome(child.wait(), words)
-
-    def _wait_for(self, child: subprocess.Popen[bytes]) -> Outcome | None:
-        """Waits for the end of a tool; tells why if it was not left to end by itself."""
-        while child.poll() is None:
-            select.select([self._bell], [], [], min(LOOK_S, self._left_s))
-            interrupted = self._interruption(self._bell.heard())
-            if interrupted:
-                return interrupted
-        return None
-
-    def _prepare(self) -> Outcome | None:
-        plan_file = self._layout.preparation
-        if not plan_file.exists():
-            return None
-        self._log.write("job preparation started")
-        with self._started(Plan.read(str(plan_file))) as ranks:
-            interrupted = self._follow(ranks)
-            if interrupted:
-                self._end(ranks, PATIENCE_S)
-                return interrupted
-            if ranks.unwritable:
-                return unwritable(ranks.unwritable)
-            return of_preparation([ranks.ends[rank].exit_code or 0 for rank in sorted(ranks.ends)])
-
-    def _run_ranks(self) -> Outcome:
-        self._announce()
-        with self._started(self._plan) as ranks:
-            interrupted = self._follow(ranks)
-            by_themselves, trouble = set(ranks.ends), _trouble(ranks)
-            self._end(ranks, PATIENCE_S if interrupted else float("inf"))
-            ends, manager = ranks.ends.values(), ranks.manager
-            is_whole = len(ends) == len(self._plan.processes) and not any(end.exit_code for end in ends)
-            self.may_leave_memory = not is_whole or bool(manager and manager.attached)
-            if manager:
-                self._warn(manager.refusals)
-            if interrupted:
-                return interrupted.with_ranks(ends, self._plan)
-            outcome = of_ranks(ends, self._plan, by_themselves, trouble)
-            is_alone = manager is not None and manager.size > 1 and not manager.spoken
-            return outcome.without_mpi(len(self._plan.processes)) if is_alone else outcome
-
-    def _announce(self) -> None:
-        self._warn(self._plan.notes)
-        count = len(self._plan.processes)
-        self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
-
-    def _warn(self, notes: Iterable[str]) -> None:
-        for note in notes:
-            self._log.write(f"warning: {note}")
-
-    @contextlib.contextmanager
-    def _started(self, plan: Plan) -> Iterator[Ranks]:
-        """The processes of a plan; none of them runs on behind it."""
-        with (
-            contextlib.closing(seal_record(self._layout.seals)) as record,
-            contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
-        ):
-            ranks.start()
-            self._own = ranks.own
-            try:
-                yield ranks
-            finally:
-                self._seals |= ranks.seals
-                record.write(self._seals)
-        self._own = set()
-
-    def _follow(self, ranks: Ranks) -> Outcome | None:
-        """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
-        while ranks.is_running:
-            heard = ranks.turn(min(LOOK_S, self._left_s))
-            interrupted = self._interruption(heard)
-            if interrupted:
-                return interrupted
-            if _is_over(ranks):
-                deadline = time.monotonic() + ENDING_S
-                while ranks.is_running and (left_s := deadline - time.monotonic()) > 0:
-                    ranks.turn(left_s)
-                return None
-        return None
-
-    @property
-    def _left_s(self) -> float:
-        return max(0.0, self._deadline - time.monotonic())
-
-    def _interruption(self, heard: set[int]) -> Outcome | None:
-        """Why the job has to stop now: somebody wants it, or its time is over."""
-        now_s = time.monotonic()
-        if signal.SIGTERM in heard or now_s >= self._next_look:
-            self._next_look = now_s + LOOK_S
-            reason = self._verdicts.stop_reason()
-            if reason:
-                return stopped(reason)
-        if now_s >= self._deadline:
-            return too_long(self._plan.limits)
-        return None
-
-    def _end(self, ranks: Ranks, patience_s: float) -> None:
-        """Ends the processes kindly, then surely, with all that they have started; keeps their last output.
-
-        It waits no longer than that for a full disk to take it.
-        """
-        process.send(self._strays(), signal.SIGTERM)
-        deadline = time.monotonic() + process.GRACE_S
-        while (ranks.is_running or self._strays()) and time.monotonic() < deadline:
-            ranks.turn(PAUSE_S)
-        process.kill(self._strays)
-        deadline = time.monotonic() + patience_s
-        while ranks.is_running and time.monotonic() < deadline:
-            ranks.turn(LOOK_S)
-        ranks.give_up()
-
-    def _end_all(self) -> None:
-        """Ends everything of the job that still runs, kindly and then surely."""
-        process.end(self._strays)
-
-    def _strays(self) -> list[Found]:
-        """What the job has started, also in containers; what serves those ends with them, by itself."""
-        if self._plan.containers.engine or not process.HAS_ORPHANS:
-            return process.marked(self._plan.guid)
-        return self._below()
-
-    def _below(self) -> list[Found]:
-        """All below this process, but for its own and what serves mounts: that ends unmounted."""
-        serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
-        return [each for each in process.descendants() if each.pid not in self._own and each not in serving]
-
-    def _remove_containers(self) -> None:
-        for command in self._plan.containers.removals:
-            subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-
-
-def _is_over(ranks: Ranks) -> bool:
-    """Whether a process has failed, or only parameter servers are left."""
-    trouble = _trouble(ranks)
-    if any(end.exit_code for end in ranks.ends.values()) or trouble != NO_TROUBLE:
-        return True
-    servers = {each.rank for each in ranks.plan.processes if each.role is Role.PARAMETER_SERVER}
-    return bool(servers) and all(
-        each.rank in servers or each.rank in ranks.ends for each in ranks.plan.processes
-    )
-
-
-def _trouble(ranks: Ranks) -> Trouble:
-    abort = ranks.manager.abort if ranks.manager else None
-    return Trouble(abort, tuple(sorted(ranks.missed)), ranks.unwritable)
 
 
 def main() -> None:
@@ -292,9 +58,9 @@ def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
     """Runs the job and records its end; whether it is queued again."""
     may_leave_memory = True
     try:
-        supervisor = Supervisor(job, verdicts, secrets)
-        outcome = supervisor.run()
-        may_leave_memory = supervisor.may_leave_memory
+        run = JobRun(job, verdicts, secrets)
+        outcome = run.run()
+        may_leave_memory = run.may_leave_memory
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
         outcome = not_run(error)
     if outcome.is_requeued:
