@@ -40,6 +40,7 @@ class CellOptions:
     uploads: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()  # names of the notebook's variables
     is_template: bool = False
+    has_result: bool = False  # not of the line: the script sets one
     patterns: Mapping[str, str] = field(default_factory=dict)
     is_spec: bool = False
     file: str | None = None
@@ -53,6 +54,11 @@ class CellOptions:
     def is_described(self) -> bool:
         """Whether a job.json says what the job is, not a script."""
         return self.is_spec or self.file is not None
+
+    @property
+    def needs_program(self) -> bool:
+        """Whether a program of ours runs the script, with variables or for its result."""
+        return bool(self.uses) or self.has_result
 
 
 def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:

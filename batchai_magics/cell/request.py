@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from batchai_magics.cell.option_values import CellOptions, values_of
 from batchai_magics.cell.options import read_options
-from batchai_magics.cell.script import Bundle, bundle, check_script, read_uploads
+from batchai_magics.cell.result import sets_result
+from batchai_magics.cell.script import Bundle, bundle, check_script, program, read_uploads
 from batchai_magics.cell.spec import (
     MOUNT_ROOT,
     lay_over,
     script_fields,
     with_mounts,
+    with_program,
     with_script_folder,
-    with_variables,
 )
 from batchai_magics.cell.variables import notes as variable_notes
 from batchai_magics.cell.variables import shipped
@@ -73,7 +74,7 @@ class _Source:
         """The same with more files beside the script."""
         twice = next((name for name in more if name in self.files), "")
         if twice:
-            raise UsageError(f"--upload {twice}: --use needs that name", hint="rename the file")
+            raise UsageError(f"--upload {twice}: the script needs a file of that name", hint="rename it")
         return _Source(self.description, {**self.files, **more})
 
 
@@ -100,10 +101,12 @@ def parse(
     folder = folder or Path.cwd()
     target = _target(asked, settings, folder, default_name)
     account = _account_key(env, settings)
-    asked = with_variables(asked, target.job)
+    asked = replace(asked, has_result=not asked.is_described and sets_result(body))
+    asked = with_program(asked, target.job)
     with naming_files():
         source = _source(asked, body, target, folder=folder, account=account)
-    source = source.beside(shipped(asked.uses, names))
+    own = program() if asked.needs_program else {}
+    source = source.beside({**shipped(asked.uses, names), **own})
     sent = bundle(target.experiment, target.job, source.files)
     fields = lay_over(source.description.body, asked, target.share_path)
     fields = with_mounts(fields, asked.mounts, account=account, workspace=target.workspace)

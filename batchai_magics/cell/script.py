@@ -12,6 +12,7 @@ from pathlib import Path
 
 from batchai_magics.errors import ScriptError, UsageError
 
+PROGRAM = "run_cell.py"  # what is started in the script's place, where that needs it
 _FIRST_LINE = 2  # of the body in its cell; the magic line is line 1
 _DIGEST_LENGTH = 12
 _WIDTH = 100  # of the part of a line that is shown
@@ -35,6 +36,11 @@ def check_script(body: str) -> bytes:
     if not tree.body:
         raise UsageError("the cell holds nothing but comments", hint=_WRITE)
     return data
+
+
+def program() -> dict[str, bytes]:
+    """The program that runs a script with variables, or for its result, by its file name."""
+    return {PROGRAM: Path(__file__).with_name(PROGRAM).read_bytes()}
 
 
 def _syntax_error(error: SyntaxError, body: str) -> ScriptError:

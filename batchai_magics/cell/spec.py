@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from batchai_magics.cell.option_values import CellOptions
-from batchai_magics.cell.script import Bundle
-from batchai_magics.cell.variables import PROGRAM
+from batchai_magics.cell.run_cell import FOLDER as RESULT
+from batchai_magics.cell.script import PROGRAM, Bundle
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import storage
@@ -45,10 +45,12 @@ def script_fields(asked: CellOptions, job: str, share_path: str) -> dict[str, An
     }
 
 
-def with_variables(asked: CellOptions, job: str) -> CellOptions:
-    """The options where the script is started by the program that gives it the notebook's variables."""
+def with_program(asked: CellOptions, job: str) -> CellOptions:
+    """The options where the script is started by the program that gives it variables and keeps its result."""
+    if asked.has_result and RESULT not in asked.outputs:
+        asked = replace(asked, outputs={**asked.outputs, RESULT: RESULT.lower()})
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
-    if not asked.uses or toolkit in _COMMAND_LINES:
+    if not asked.needs_program or toolkit in _COMMAND_LINES:
         return asked
     return replace(asked, args=f"{_INPUT}/{job}.py {asked.args or ''}".rstrip())
 
@@ -109,9 +111,9 @@ def with_mounts(
 
 
 def _started(asked: CellOptions, job: str) -> str:
-    """What Python is given: the script, or the program that runs it with the notebook's variables."""
+    """What Python is given: the script, or the program that runs it."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
-    if not asked.uses:
+    if not asked.needs_program:
         return f"{_INPUT}/{job}.py"
     return f"{_INPUT}/{PROGRAM}" + (f" {_INPUT}/{job}.py" if toolkit in _COMMAND_LINES else "")
 

@@ -10,11 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
 
-FILE = "variables.pkl"  # beside the script
-PROGRAM = "with_variables.py"  # what is started in the script's place
-MOST_BYTES = 16 << 20
 _SECRET = re.compile(
     r"(?:^|_)(?:password|passwd|passphrase|pwd|secret|token|credentials?|(?:api|account|access|private|secret)_?key)$",
     re.IGNORECASE,
@@ -22,23 +20,10 @@ _SECRET = re.compile(
 _SECRET_VALUE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----|(?:ghp|gho|github_pat|sk|hf)_\w{16,}|AKIA[0-9A-Z]{16}"
 )
-_SOURCE = '''"""Runs a script with variables of the notebook as globals: with_variables.py SCRIPT ARGS"""
-
-import pickle
-import runpy
-import sys
-from pathlib import Path
-
-with Path(__file__).with_name("variables.pkl").open("rb") as file:
-    variables = pickle.load(file)
-del sys.argv[0]
-sys.path[0] = str(Path(sys.argv[0]).parent)
-runpy.run_path(sys.argv[0], init_globals=variables, run_name="__main__")
-'''
 
 
 def shipped(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, bytes]:
-    """The files that go beside the script so that it has these variables; empty for no names.
+    """The file that goes beside the script so that it has these variables; empty for no names.
 
     Raises UsageError for one that is not there, looks like a secret, cannot be sent, or is too large.
     """
@@ -53,8 +38,7 @@ def shipped(names: Sequence[str], variables: Mapping[str, object]) -> dict[str, 
         text = f"--use: {_mib(size)} are too much, at most {_mib(MOST_BYTES)} go along"
         hint = f"{largest} alone has {_mib(len(data[largest]))}: put it on the share, and read it there"
         raise UsageError(text, hint=hint)
-    whole = pickle.dumps({name: variables[name] for name in names}, protocol=4)
-    return {FILE: whole, PROGRAM: _SOURCE.encode()}
+    return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
 
 
 def listed(texts: Iterable[str]) -> tuple[str, ...]:

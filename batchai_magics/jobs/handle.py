@@ -14,6 +14,7 @@ from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs.downloads import save
 from batchai_magics.jobs.logs import records_of, steadily, tail_of
+from batchai_magics.jobs.result import read_result
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.models.execution import RankExit
@@ -75,6 +76,16 @@ class Job:
     def ranks(self) -> tuple[RankExit, ...]:
         """How each process ended, the first failure first; empty while the job runs."""
         return self.show().ranks
+
+    @property
+    def result(self) -> Any:
+        """What rank 0's script had assigned to its global `result` when the job ended well.
+
+        Numbers, texts, lists, dicts, tuples, sets, bytes, times, arrays and tables; nothing that the job
+        wrote is run. Raises NotFoundError while the job runs and where there is none, JobFailedError for a
+        job that did not end well, StorageError for a file that cannot be read or a value that was not kept.
+        """
+        return read_result(self.backend, self.show())
 
     def wait(self, timeout_s: float | None = None) -> Job:
         """Waits for the end and returns the job itself. How it ended is in `state`.

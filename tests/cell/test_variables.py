@@ -4,7 +4,10 @@ import sys
 import pytest
 
 from batchai_magics.cell import parse
-from batchai_magics.cell.variables import FILE, MOST_BYTES, PROGRAM, listed, needs, shipped
+from batchai_magics.cell.run_cell import MOST_BYTES
+from batchai_magics.cell.run_cell import VARIABLES as FILE
+from batchai_magics.cell.script import PROGRAM
+from batchai_magics.cell.variables import listed, needs, shipped
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 

@@ -1,0 +1,156 @@
+"""Runs a cell's script with the notebook's variables, and keeps its `result`: run_cell.py SCRIPT ARGS.
+
+A program of its own, of the standard library alone: it lies beside the script and is started in its place.
+What it writes is JSON. Tuples, arrays and the like are objects with one key that begins with `$`.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import os
+import pickle
+import sys
+import traceback
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+VARIABLES = "variables.pkl"  # beside this program, where variables go along
+FOLDER, FILE = "RESULT", "result.json"  # the output directory's id, and the file in it
+VERSION = 1
+MOST_BYTES = 16 << 20
+_RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "AZ_BATCHAI_TASK_INDEX", "SLURM_PROCID")
+_ARRAYS = "biufcmM"  # the kinds of numpy's types that are nothing but bytes
+
+
+def main() -> None:
+    """Runs the script as `__main__`; ends as it does."""
+    del sys.argv[0]
+    script = sys.argv[0]
+    sys.path[0] = str(Path(script).parent)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(_variables(), __file__=script)
+    sys.modules["__main__"] = module
+    try:
+        exec(compile(Path(script).read_bytes(), script, "exec", dont_inherit=True), module.__dict__)
+    except SystemExit as end:
+        if not end.code:
+            _keep(module.__dict__)
+        raise
+    except Exception as error:  # noqa: BLE001 the script's own: told as if Python had run it
+        frames = error.__traceback__.tb_next if error.__traceback__ else None
+        sys.excepthook(type(error), error.with_traceback(frames), frames)
+        sys.exit(1)
+    _keep(module.__dict__)
+
+
+def _variables() -> dict[str, Any]:
+    file = Path(__file__).with_name(VARIABLES)
+    values: dict[str, Any] = pickle.loads(file.read_bytes()) if file.exists() else {}
+    return values
+
+
+def _keep(names: Mapping[str, Any]) -> None:
+    """Writes the script's `result`; the file appears whole or not at all."""
+    folder = os.environ.get(f"AZ_BATCHAI_OUTPUT_{FOLDER}")
+    if "result" not in names or not folder or not _is_first():
+        return
+    try:
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        part = place / f"{FILE}.part"
+        part.write_text(document(names["result"]), encoding="utf-8")
+        part.replace(place / FILE)
+    except OSError as error:
+        print(f"batchai: `result` could not be written: {error}", file=sys.stderr)
+
+
+def _is_first() -> bool:
+    """Whether this is rank 0 of the job; the first worker where there are parameter servers."""
+    rank = next((os.environ[name] for name in _RANKS if os.environ.get(name)), "0")
+    try:
+        role = json.loads(os.environ.get("TF_CONFIG") or "{}")["task"]["type"]
+    except (ValueError, KeyError, TypeError):  # not TensorFlow's
+        role = ""
+    return rank == "0" and role != "ps"
+
+
+def document(value: object) -> str:
+    """The file's content: the value, or the sentence that says why it cannot be kept."""
+    try:
+        text = json.dumps({"version": VERSION, "result": plain(value)})
+        if len(text) <= MOST_BYTES:
+            return text
+        reason = f"it takes {len(text) / (1 << 20):.1f} MiB, and at most {MOST_BYTES >> 20} MiB come back"
+    except RecursionError:
+        reason = "it is nested too deeply, or holds itself"
+    except Exception as error:  # noqa: BLE001 whatever an object's own method raises
+        reason = str(error) or traceback.format_exception_only(type(error), error)[-1].strip()
+    return json.dumps({"version": VERSION, "refused": reason})
+
+
+def plain(value: Any) -> Any:
+    """JSON's own types for a value; TypeError for what is more than data."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return _plain_mapping(value)
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    for kind, tag in ((tuple, "$tuple"), ((set, frozenset), "$set")):
+        if isinstance(value, kind):
+            return {tag: [plain(item) for item in value]}
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return {"$time": value.isoformat()}
+    return _plain_table(value)
+
+
+def _plain_mapping(value: Mapping[Any, Any]) -> Any:
+    if all(isinstance(key, str) and not key.startswith("$") for key in value):
+        return {key: plain(item) for key, item in value.items()}
+    return {"$dict": [[plain(key), plain(item)] for key, item in value.items()]}
+
+
+def _plain_table(value: Any) -> Any:
+    """The same for tables, series and arrays of the usual libraries, none of which is imported here."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame":
+        columns = [_plain_column(value.iloc[:, place]) for place in range(value.shape[1])]
+        index = _plain_column(value.index)
+        return {"$frame": {"columns": plain(value.columns.tolist()), "index": index, "data": columns}}
+    if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "Series":
+        return {"$series": {"index": _plain_column(value.index), "data": _plain_column(value)}}
+    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor, maybe on a GPU
+        value = value.detach().cpu()
+    if hasattr(value, "__array__"):
+        return _plain_array(value.__array__(), kind)
+    raise TypeError(f"{_name(kind)} is no plain data")
+
+
+def _plain_column(values: Any) -> Any:
+    array = values.to_numpy()
+    return _plain_array(array, type(values)) if array.dtype.kind in _ARRAYS else plain(values.tolist())
+
+
+def _plain_array(array: Any, kind: type) -> Any:
+    if array.dtype.kind == "U":
+        return plain(array.tolist())
+    if array.dtype.kind not in _ARRAYS:
+        raise TypeError(f"{_name(kind)} of {array.dtype} is no plain data")
+    if not array.shape and array.dtype.kind in "biuf":
+        return array.item()
+    data = base64.b64encode(array.tobytes()).decode()
+    return {"$array": {"type": array.dtype.str, "shape": list(array.shape), "data": data}}
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.").removeprefix("__main__.")
+
+
+if __name__ == "__main__":
+    main()

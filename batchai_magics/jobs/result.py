@@ -1,0 +1,133 @@
+"""What a job's script set as its `result`, read back: data alone, nothing in the file is ever run."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import date, datetime
+from typing import Any, NoReturn
+
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.cell.run_cell import FILE, FOLDER, MOST_BYTES, VERSION
+from batchai_magics.errors import JobFailedError, NotFoundError, StorageError
+from batchai_magics.jobs.logs import chunks
+from batchai_magics.models.resources import JobResource
+
+_NO_RESULT = "ResultNotFound"
+_UNREADABLE = "ResultUnreadable"
+_ARRAYS = "biufcmM"
+_HINT = "In the cell, assign a global `result`: numbers, texts, lists, dicts, arrays or a table."
+
+
+def read_result(backend: Backend, job: JobResource) -> Any:
+    """The value; an error that says why there is none, or why it cannot be read."""
+    if not job.state.is_final:
+        text = f"job {job.id.name} has no result yet: it is {job.word}"
+        raise NotFoundError(text, code=_NO_RESULT, hint="job.wait() waits for it.")
+    if job.has_failed or job.is_cancelled:
+        _refuse_failed(job)
+    if not any(directory.id == FOLDER for directory in job.spec.output_directories or ()):
+        raise NotFoundError(f"the cell of job {job.id.name} sets no `result`", code=_NO_RESULT, hint=_HINT)
+    return _read(backend, job)
+
+
+def _refuse_failed(job: JobResource) -> NoReturn:
+    execution = job.execution
+    reasons = "; ".join(error.message for error in execution.errors) if execution else ""
+    text = f"job {job.id.name} has no result: it {_ended(job)}" + (f": {reasons}" if reasons else "")
+    raise JobFailedError(text, exit_code=execution.exit_code if execution else None, hint="See job.log().")
+
+
+def _ended(job: JobResource) -> str:
+    return "failed" if job.has_failed else f"was {job.word}"
+
+
+def _read(backend: Backend, job: JobResource) -> Any:
+    data = b""
+    for chunk in chunks(backend, FileRef(job.id, FILE, FOLDER)):
+        data += chunk.data
+        if len(data) > MOST_BYTES:
+            raise _unreadable(job, f"it has more than {MOST_BYTES >> 20} MiB")
+    if not data:
+        text = f"job {job.id.name} left no result: rank 0 did not reach its script's end, or could not write"
+        raise NotFoundError(text, code=_NO_RESULT, hint="Its log (job.log(file='stderr.txt')) says more.")
+    return _value(job, data)
+
+
+def _value(job: JobResource, data: bytes) -> Any:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(job, f"it is no JSON: {error}") from None
+    if not isinstance(document, dict) or document.get("version") != VERSION:
+        raise _unreadable(job, "another program, or another version of this one, has written it")
+    if "refused" in document:
+        text = f"the `result` of job {job.id.name} could not come back: {document['refused']}"
+        raise StorageError(text, code=_NO_RESULT, hint=f"{_HINT} Anything else: a file below an --output.")
+    try:
+        return value_of(document.get("result"))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise _unreadable(job, f"a value in it cannot be: {error}") from None
+
+
+def _unreadable(job: JobResource, reason: str) -> StorageError:
+    text = f"the result of job {job.id.name} cannot be read: {reason}"
+    return StorageError(text, code=_UNREADABLE, hint=f"job.files({FOLDER!r}) lists what is there.")
+
+
+def value_of(plain: Any) -> Any:
+    """The value that JSON's own types stand for, as `cell.run_cell` writes them; else a ValueError."""
+    if isinstance(plain, list):
+        return [value_of(item) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    tag = next(iter(plain), "")
+    if not tag.startswith("$"):
+        return {key: value_of(item) for key, item in plain.items()}
+    if len(plain) != 1 or tag not in _VALUES:
+        raise ValueError(f"there is no {tag}")
+    return _VALUES[tag](plain[tag])
+
+
+def _array(body: Any) -> Any:
+    import numpy as np
+
+    kind = np.dtype(str(body["type"]))
+    if kind.kind not in _ARRAYS:
+        raise ValueError(f"an array of {kind}")
+    flat = np.frombuffer(base64.b64decode(body["data"]), dtype=kind)
+    return flat.reshape([int(count) for count in body["shape"]]).copy()
+
+
+def _frame(body: Any) -> Any:
+    import pandas as pd
+
+    columns, data = value_of(body["columns"]), [value_of(column) for column in body["data"]]
+    index = pd.Index(value_of(body["index"]))
+    series = [pd.Series(column, index=index) for column in data]
+    frame = pd.concat(series, axis=1) if series else pd.DataFrame(index=index)
+    frame.columns = columns
+    return frame
+
+
+def _series(body: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(value_of(body["data"]), index=pd.Index(value_of(body["index"])))
+
+
+def _moment(text: str) -> date:
+    return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
+
+
+_VALUES: dict[str, Callable[[Any], Any]] = {
+    "$tuple": lambda items: tuple(map(value_of, items)),
+    "$set": lambda items: set(map(value_of, items)),
+    "$dict": lambda pairs: {value_of(key): value_of(item) for key, item in pairs},
+    "$bytes": base64.b64decode,
+    "$time": _moment,
+    "$array": _array,
+    "$frame": _frame,
+    "$series": _series,
+}
