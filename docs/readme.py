@@ -32,9 +32,8 @@ def updated(text: str) -> str:
 
 def options() -> str:
     """The options of `%%batchai_job` that work now."""
-    now = [option for option in OPTIONS if not option.is_later]
     return _table(
-        ("option", "gives"), ((f"`{f'{o.flags[0]} {o.metavar}'.strip()}`", _meaning(o)) for o in now)
+        ("option", "gives"), ((f"`{f'{o.flags[0]} {o.metavar}'.strip()}`", _meaning(o)) for o in OPTIONS)
     )
 
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 
 from batchai_magics.errors import visible
-from batchai_magics.models.states import CANCELLED, ExecutionState
+from batchai_magics.models.states import CANCELLED, STOPPED, ExecutionState
 
 FRAME = (
     "border:1px solid var(--jp-border-color2,#bbb);border-radius:8px;padding:12px 14px;max-width:1200px;"
@@ -23,6 +23,7 @@ JOB_COLOURS = {  # by the words for where jobs stand
     ExecutionState.SUCCEEDED.value: GREEN,
     ExecutionState.FAILED.value: RED,
     CANCELLED: BROWN,
+    STOPPED: BROWN,
 }
 
 _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"

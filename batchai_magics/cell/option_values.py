@@ -10,6 +10,7 @@ from typing import Any
 
 from batchai_magics.cell.variables import listed
 from batchai_magics.errors import UsageError
+from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.times import duration
 from batchai_magics.options.expressions import compile_number
 
@@ -42,6 +43,7 @@ class CellOptions:
     is_template: bool = False
     has_result: bool = False  # not of the line: the script sets one
     patterns: Mapping[str, str] = field(default_factory=dict)
+    stop_if: tuple[str, ...] = ()
     is_spec: bool = False
     file: str | None = None
     is_dry_run: bool = False
@@ -83,6 +85,7 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         uses=listed(texts["use"] or ()),
         is_template=texts["template"],
         patterns=patterns_of(texts["metric"]),
+        stop_if=conditions_of(texts["stop_if"]),
         is_spec=texts["spec"],
         is_dry_run=texts["dry_run"],
         is_waiting=texts["wait"],

@@ -41,7 +41,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--use",), "variables of the notebook that the script finds as its own: a,b", "VAR",
            is_repeatable=True),
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
-    Option(("--stop-if",), "condition that ends the job", "CONDITION", is_repeatable=True, is_later=True),
+    Option(("--stop-if",), "end the job for what it prints: \"loss is nan\", \"images/sec < 50 for 5m\"",
+           "CONDITION", is_repeatable=True),
     Option(("--spec",), "the cell is a job.json, as JSON or YAML", takes=Takes.NOTHING),
     Option(("--file",), "read this job.json; the cell stays empty", "FILE", completes=Live.PATH),
     Option(("--template",), "fill {names} in the script too", takes=Takes.NOTHING),
@@ -80,10 +81,6 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
     if extra:
         raise _unknown(extra[0])
     texts = vars(arguments)
-    for option in OPTIONS:
-        if option.is_later and texts[option.name]:
-            flag = option.flags[0]
-            raise UsageError(f"{flag} is not available in this version", hint=f"it will be: {option.help}")
     texts["name"] = _one_name(texts.pop("job_name"), texts["name"])
     return texts
 

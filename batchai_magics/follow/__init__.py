@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from batchai_magics.backends.base import Backend, FileRef, Watcher
+from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow.follower import (
     METRICS_FILE,
     Event,
@@ -20,7 +21,6 @@ from batchai_magics.follow.follower import (
     MetricsSeen,
     NodesChanged,
     StateChanged,
-    records_in,
 )
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource, Resource

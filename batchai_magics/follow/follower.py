@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
+from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import ResourceId
@@ -210,23 +210,3 @@ class Follower:
         self.is_over = True
         last = tuple(self._parser.finish())
         return [*([MetricsSeen(self.id, last)] if last else []), StateChanged(job)]
-
-
-def records_in(chunk: Chunk, parser: Parser) -> Iterator[Record]:
-    """Gives a chunk to a parser, telling it which rank wrote what when; yields what it read."""
-    clock = Clock([written.start for written in chunk.times], [written.time for written in chunk.times])
-    for start, end, rank in _parts(chunk):
-        data = chunk.data[start - chunk.offset : end - chunk.offset]
-        yield from parser.feed(data, rank, offset=start, clock=clock if chunk.times else None)
-
-
-def _parts(chunk: Chunk) -> Iterator[tuple[int, int, int | None]]:
-    """Start, end and rank of each part of a chunk; the rank of what no span covers is not known."""
-    at = chunk.offset
-    for span in chunk.spans:
-        if at < span.start:
-            yield at, span.start, None
-        yield span.start, span.end, span.rank
-        at = span.end
-    if at < chunk.end:
-        yield at, chunk.end, None

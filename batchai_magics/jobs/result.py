@@ -13,6 +13,7 @@ from batchai_magics.cell.run_cell import FILE, FOLDER, MOST_BYTES, VERSION
 from batchai_magics.errors import JobFailedError, NotFoundError, StorageError
 from batchai_magics.jobs.logs import chunks
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 _NO_RESULT = "ResultNotFound"
 _UNREADABLE = "ResultUnreadable"
@@ -25,7 +26,7 @@ def read_result(backend: Backend, job: JobResource) -> Any:
     if not job.state.is_final:
         text = f"job {job.id.name} has no result yet: it is {job.word}"
         raise NotFoundError(text, code=_NO_RESULT, hint="job.wait() waits for it.")
-    if job.has_failed or job.is_cancelled:
+    if job.state is ExecutionState.FAILED:
         _refuse_failed(job)
     if not any(directory.id == FOLDER for directory in job.spec.output_directories or ()):
         raise NotFoundError(f"the cell of job {job.id.name} sets no `result`", code=_NO_RESULT, hint=_HINT)

@@ -10,6 +10,7 @@ from pydantic import SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.stop_conditions import Condition
 from batchai_magics.models.storage import (
     EnvironmentVariable,
     KeyVaultSecretReference,
@@ -151,6 +152,8 @@ class JobSpec(WireModel):
     environment_variables: tuple[EnvironmentVariable, ...] | None = None
     secrets: tuple[SecretVariable, ...] | None = None
     constraints: JobConstraints = JobConstraints()
+    batchai_stop_if: tuple[Condition, ...] | None = None  # ours: what the job is to be stopped for
+    batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,15 @@ from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, head
-from batchai_magics.models.states import CANCELLED, TERMINATED, AllocationState, ExecutionState, NodeState
+from batchai_magics.models.states import (
+    CANCELLED,
+    CONDITION_MET,
+    STOPPED,
+    TERMINATED,
+    AllocationState,
+    ExecutionState,
+    NodeState,
+)
 from batchai_magics.models.times import wire_time
 from batchai_magics.models.toolkits import Toolkit
 from batchai_magics.models.wire import WireModel
@@ -153,18 +161,28 @@ class JobResource:
     @property
     def is_cancelled(self) -> bool:
         """Whether somebody ended it; the service calls that failed."""
-        errors = self.execution.errors if self.execution else ()
-        return self.state is ExecutionState.FAILED and any(error.code == TERMINATED for error in errors)
+        return self._has_error(TERMINATED)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was ended because a condition of its own was met; the service would call that failed."""
+        return self._has_error(CONDITION_MET)
 
     @property
     def has_failed(self) -> bool:
         """Whether it ended badly by itself."""
-        return self.state is ExecutionState.FAILED and not self.is_cancelled
+        return self.state is ExecutionState.FAILED and not (self.is_cancelled or self.is_stopped)
 
     @property
     def word(self) -> str:
-        """Where it stands, as people say it: the service's word, or `cancelled`."""
+        """Where it stands, as people say it: the service's word, `cancelled` or `stopped`."""
+        if self.is_stopped:
+            return STOPPED
         return CANCELLED if self.is_cancelled else self.state.value
+
+    def _has_error(self, code: str) -> bool:
+        errors = self.execution.errors if self.execution else ()
+        return self.state is ExecutionState.FAILED and any(error.code == code for error in errors)
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON, without any secret; `batchaiRanks` says how each process ended."""

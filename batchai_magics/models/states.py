@@ -22,6 +22,8 @@ class ExecutionState(enum.Enum):
 
 CANCELLED = "cancelled"  # what people call a job that failed because somebody ended it
 TERMINATED = "JobTerminated"  # the code of the error that such a job has
+STOPPED = "stopped"  # what people call a job that failed because a condition of its own was met
+CONDITION_MET = "JobStopConditionMet"  # the code of the error that such a job has
 
 
 class NodeState(enum.Enum):

@@ -41,7 +41,7 @@ def option_sections(options: Sequence[Option]) -> list[str]:
 
 def option_lines(options: Sequence[Option]) -> list[str]:
     """The options with their values' names, one a line: `  --nodes N   number of nodes (1)`."""
-    rows = {usage(option): option.help + (" (later version)" * option.is_later) for option in options}
+    rows = {usage(option): option.help for option in options}
     width = max(map(len, rows))
     return [f"  {name:<{width}}  {meaning}" for name, meaning in rows.items()]
 

@@ -69,7 +69,6 @@ class Option:
     least: int | None = None  # the smallest number that makes sense
     section: str = "Arguments"  # the heading it stands under in the help text
     is_repeatable: bool = False  # each time with one value
-    is_later: bool = False  # understood, but not available in this version
 
     @property
     def name(self) -> str:

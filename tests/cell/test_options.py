@@ -5,8 +5,6 @@ from batchai_magics.errors import UsageError
 from batchai_magics.models.job import JobPriority
 from batchai_magics.models.toolkits import Toolkit
 
-LATER = ["--stop-if"]
-
 
 def refused(*words):
     with pytest.raises(UsageError) as caught:
@@ -40,15 +38,6 @@ def test_repeatable_options_give_lists():
     given = read_options(["r", "--env", "A=1", "--env", "B=2", "--upload", "a", "b", "--upload", "c"])
     assert given["env"] == ["A=1", "B=2"]
     assert given["upload"] == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("option", LATER)
-def test_what_comes_later_says_so_by_name(option):
-    assert f"{option} is not available in this version" in refused("r", option, "x")
-
-
-def test_the_table_says_what_comes_later():
-    assert sorted(option.flags[0] for option in OPTIONS if option.is_later) == sorted(LATER)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchai_magics.backends.base.values import Patch, Spec
-from batchai_magics.errors import CapabilityError
+from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageError
 from batchai_magics.models.file_server import FileServerSpec
+from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
+from batchai_magics.options.expressions import compile_number
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Capabilities:
     unmanaged_mounts: bool = True
     key_vault: bool = True
     logins: bool = True  # people log in: to the subscription, and to nodes with a password or a key
+    stop_conditions: bool = False  # it reads the logs of running jobs, and ends one for what it finds
     known_sizes: bool = False  # it has the VM sizes of our table, and no others
     pace: Pace = Pace()
 
@@ -46,6 +49,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
         "mountVolumes.unmanagedFileSystems",
         "nodeSetup.mountVolumes.unmanagedFileSystems",
     ),
+    "stop_conditions": ("batchaiStopIf",),
     "key_vault": (
         "secrets[].valueSecretReference",
         "containerSettings.imageSourceRegistry.credentials.passwordSecretReference",
@@ -63,6 +67,20 @@ def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
     for path in _fields_beyond(capabilities):
         if _is_given(properties, path):
             raise _refusal(f"properties.{path}", capabilities.name)
+    if isinstance(spec, JobSpec):
+        _check_patterns(spec)
+
+
+def _check_patterns(spec: JobSpec) -> None:
+    """Raises a SpecError for expressions that no log can be searched for."""
+    problems = []
+    for name, pattern in (spec.batchai_patterns or {}).items():
+        try:
+            compile_number(pattern, option="the expression")
+        except UsageError as error:
+            problems.append(Problem(f"properties.batchaiPatterns.{name}", error.message, error.hint))
+    if problems:
+        raise SpecError(problems, what=spec.what)
 
 
 def _fields_beyond(capabilities: Capabilities) -> Iterator[str]:

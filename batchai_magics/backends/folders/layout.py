@@ -89,6 +89,11 @@ class JobLayout:
         return self.root / "preparation.json"
 
     @property
+    def stop_if(self) -> Path:
+        """What the job is to be stopped for; only there when there is something."""
+        return self.root / "stop-if.json"
+
+    @property
     def preparation_exits(self) -> Path:
         """One small file for every node that has been prepared."""
         return self.root / "preparation-exits"

@@ -45,7 +45,9 @@ from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import ERR, OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, Node, Resource
 
-CAPABILITIES = Capabilities(name="local", key_vault=False, logins=False, known_sizes=True)
+CAPABILITIES = Capabilities(
+    name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True
+)
 FRESH_S = 0.1  # who looks again and again has what was found out so lately
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 

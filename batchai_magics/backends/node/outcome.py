@@ -11,6 +11,7 @@ from batchai_magics.backends.node.pmi import Abort
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
+STOP_IF = "stop-if "  # what the sentence begins with when a condition of the job's own was met
 HELP = "docs/horovod.md"  # in the repository
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_CODE = 255  # of a job whose processes have left none
@@ -152,7 +153,8 @@ def stopped(reason: str) -> Outcome:
         return Outcome(None, is_requeued=True)
     if reason == TERMINATE:
         return failed_with("JobTerminated", "The specified job has been terminated by the user")
-    return failed_with("JobTerminated", reason)
+    is_own = reason.startswith(STOP_IF)
+    return failed_with("JobStopConditionMet" if is_own else "JobTerminated", reason)
 
 
 def too_long(limits: Limits) -> Outcome:

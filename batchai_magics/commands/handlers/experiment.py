@@ -13,6 +13,7 @@ from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.states import ExecutionState
 
 
 def create(context: Context, arguments: Namespace) -> Resource:
@@ -62,9 +63,9 @@ def _waiting(
 
 
 def _without_success(resources: Sequence[Resource]) -> list[str]:
-    """The names of jobs that failed or were cancelled, with the word for it."""
+    """The names of jobs that failed, were cancelled or stopped, with the word for it."""
     jobs = (resource for resource in resources if isinstance(resource, JobResource))
-    return [f"{job.id.name} ({job.word})" for job in jobs if job.has_failed or job.is_cancelled]
+    return [f"{job.id.name} ({job.word})" for job in jobs if job.state is ExecutionState.FAILED]
 
 
 def ensure(context: Context, id: ResourceId) -> None:

@@ -16,6 +16,7 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.load import load_file
+from batchai_magics.models.stop_conditions import conditions_of, with_conditions
 from batchai_magics.models.storage import AccountKey
 
 
@@ -66,7 +67,7 @@ def _body(
     context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
 ) -> dict[str, Any]:
     """The job's `properties`: the file's, and what the options put in their place."""
-    body = dict(of_file)
+    body = with_conditions(of_file, conditions_of(arguments.stop_if))
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }

@@ -54,6 +54,10 @@ def _outcome(job: JobResource) -> Iterator[str]:
     if job.is_cancelled:
         yield f"Job was cancelled at {took}"
         return
+    if job.is_stopped:
+        yield f"Job was stopped at {took}"
+        yield from (error.message for error in (info.errors if info else ()))
+        return
     yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
     if info is None:
         yield "Failed job has no execution info"
@@ -76,6 +80,8 @@ def ending(job: JobResource) -> Ended:
         return Ended(0)
     if job.is_cancelled:
         return Ended(CANCELLED_CODE, f'the job "{job.id.name}" was cancelled')
+    if job.is_stopped:
+        return Ended(CANCELLED_CODE, f'the job "{job.id.name}" was stopped by a condition of its own')
     code = job.execution.exit_code if job.execution else None
     how = "without an exit code" if code is None else f"with exit code {code}"
     return Ended(_NO_EXIT_CODE if code is None else code, f'the job "{job.id.name}" failed {how}')

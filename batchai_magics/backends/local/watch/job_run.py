@@ -15,6 +15,7 @@ from batchai_magics.backends.local.folders import trees
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.interruption import LOOK_S, Interruption
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
+from batchai_magics.backends.local.watch.stop_watching import watched
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node import mounting, mpi, requirements
 from batchai_magics.backends.node.bell import Bell
@@ -123,7 +124,8 @@ class JobRun:
     def _run_ranks(self) -> Outcome:
         self._announce()
         with self._started(self._plan) as ranks:
-            interrupted = self._follow(ranks)
+            with watched(self._layout, warn=lambda note: self._warn([note])):
+                interrupted = self._follow(ranks)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
             self._note_memory(ranks)

@@ -11,6 +11,7 @@ from pathlib import Path
 from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.backends.folders import mounts, private
 from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.local import devices
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import nodes, resources
@@ -48,6 +49,8 @@ def write(store: Store, layout: Layout, run: JobRow) -> None:
     folders = (layout.home, Path(RUN_SCRIPT))
     if prepared:
         containers.boxed(prepared, folders).write(str(job.preparation))
+    if spec.batchai_stop_if:
+        StopOrder(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
     containers.boxed(plan, folders).write(str(job.plan))
 
 

@@ -37,6 +37,12 @@ _CREATE = (
     ),
     o.CLUSTER,
     *o.MOUNTS,
+    Option(
+        ("--stop-if",),
+        'End the job for what it prints: "loss is nan", "images/sec < 50 for 5m".',
+        "CONDITION",
+        is_repeatable=True,
+    ),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", takes=Takes.NOTHING),
 )
 _SECRET = Option(("--secret",), "Secret of the job, its value taken from this process.", takes=Takes.SOME)

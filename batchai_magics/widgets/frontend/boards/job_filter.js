@@ -6,7 +6,7 @@ import { el, setText } from "../core/dom.js";
 /** @typedef {JobRow["state"]} State */
 
 /** @type {State[]} */
-const STATES = ["queued", "running", "terminating", "succeeded", "failed", "cancelled"];
+const STATES = ["queued", "running", "terminating", "succeeded", "failed", "cancelled", "stopped"];
 
 /**
  * @param {(isShown: (row: JobRow) => boolean) => void} apply

@@ -58,7 +58,7 @@ export interface JobsFacts {
 /** One of the synced trait `rows` of a list of jobs. Times are milliseconds since 1970. */
 export interface JobRow {
   name: string;
-  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled";
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled" | "stopped";
   nodes: number;
   toolkit: string;
   cluster: string;

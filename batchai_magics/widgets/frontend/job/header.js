@@ -11,7 +11,7 @@ import { failureTitle } from "./failure.js";
 
 const CONFIRM_MS = 6000;
 const SECOND_MS = 1000;
-const FINAL = ["succeeded", "failed", "cancelled"];
+const FINAL = ["succeeded", "failed", "cancelled", "stopped"];
 const DAY_S = 86_400; // a limit that is further off than this is nobody's concern yet
 
 export class Header {

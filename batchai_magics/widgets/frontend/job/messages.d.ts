@@ -6,7 +6,7 @@ export interface Facts {
   experiment: string;
   cluster: string;
   toolkit: string;
-  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled";
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled" | "stopped";
   nodes: number;
   processes: number;
   created: number;

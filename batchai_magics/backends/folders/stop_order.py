@@ -1,0 +1,28 @@
+"""What a job is to be stopped for, in its folder, for the program that watches its logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from batchai_magics.backends.service import private_files
+
+
+@dataclass(frozen=True)
+class StopOrder:
+    """What a job is to be stopped for, as its description says it, and the patterns of its metrics."""
+
+    conditions: Sequence[str]
+    patterns: Mapping[str, str]
+
+    def write(self, file: Path) -> None:
+        """Writes it for the program that watches the job."""
+        with open(file, "w", opener=private_files.opener) as stream:
+            json.dump(asdict(self), stream)
+
+    @classmethod
+    def read(cls, file: Path) -> StopOrder:
+        """What was written so."""
+        return cls(**json.loads(file.read_text(encoding="utf-8")))

@@ -1,0 +1,95 @@
+"""`--stop-if`, with real jobs."""
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics import cli
+from batchai_magics.cards.gathering import card_of
+from batchai_magics.cards.job import to_text
+from batchai_magics.commands.handlers.waiting import ending
+from batchai_magics.errors import JobFailedError, SpecError, UsageError
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.states import ExecutionState
+from tests.patience import PATIENCE_S
+from tests.world import World
+
+pytestmark = pytest.mark.slow
+
+DIVERGES = """
+import time
+for step in range(100_000):
+    loss = "NaN" if step > 3 else 0.5
+    print(f'{{"step": {step}, "loss": {loss}}}', flush=True)
+    time.sleep(0.05)
+"""
+
+
+def test_a_job_ends_when_its_condition_is_met_and_says_why(world: World) -> None:
+    job = world.run('r --stop-if "loss is nan"', DIVERGES)
+    shown = job.show()
+    (error,) = shown.execution.errors
+    assert shown.state is ExecutionState.FAILED
+    assert shown.word == "stopped"
+    assert error.code == "JobStopConditionMet"
+    assert error.message == 'stop-if "loss is nan": loss was nan at step 4'
+    assert error.message in to_text(card_of(job))
+    assert error.message in job.log(file="execution.log")
+    assert ending(shown).exit_code == 143
+    with pytest.raises(JobFailedError, match="it was stopped: stop-if"):
+        _ = job.result
+
+
+def test_each_rank_is_watched_and_named(world: World) -> None:
+    script = "import os\nif os.environ['PMI_RANK'] == '2':" + DIVERGES.replace("\n", "\n    ")
+    job = world.run('r --processes 3 --stop-if "loss is nan"', script + "\nimport time\ntime.sleep(600)")
+    (error,) = job.show().execution.errors
+    assert error.message == 'stop-if "loss is nan": loss was nan at step 4 of rank 2'
+
+
+def test_a_number_on_stderr_and_a_pattern_of_ones_own_count(world: World) -> None:
+    script = "import sys, time\nprint('gap=7', file=sys.stderr, flush=True)\ntime.sleep(600)"
+    job = world.run(r"""r --metric 'gap=gap=(\d+)' --stop-if 'gap > 6 for 0.1s'""", script)
+    (error,) = job.show().execution.errors
+    assert error.message == 'stop-if "gap > 6 for 0.1s": gap was 7'
+
+
+def test_a_job_that_meets_none_ends_by_itself(world: World) -> None:
+    job = world.run('r --stop-if "loss > 3"', "print('{\"loss\": 2.0}')")
+    assert job.state is ExecutionState.SUCCEEDED
+    assert "not checked" not in job.log(file="execution.log")
+
+
+def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:
+    with pytest.raises(UsageError, match="--stop-if: 'loss = nan' is no condition"):
+        world.submit('r --stop-if "loss = nan"')
+    fields = {"cluster": {"id": str(world.cluster)}, "nodeCount": 1, "stdOutErrPathPrefix": "x"}
+    fields |= {"customToolkitSettings": {"commandLine": "true"}, "batchaiStopIf": ["loss is nan", "loss"]}
+    with pytest.raises(SpecError, match=r"properties\.batchaiStopIf\[1\]: 'loss' is no condition"):
+        JobSpec.from_wire({"properties": fields})
+    spec = JobSpec.from_wire(
+        {"properties": {**fields, "batchaiStopIf": ["x > 1"], "batchaiPatterns": {"x": "x=1"}}}
+    )
+    with pytest.raises(SpecError, match=r"properties\.batchaiPatterns\.x: [\s\S]*has no group"):
+        world.backend.create(world.job_id("r"), spec)
+    assert not world.backend.list(world.experiment, world.job_id("r").kind)
+
+
+def test_the_option_goes_with_a_job_file(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BATCHAI_HOME", str(world.home))
+    script = tmp_path / "train.py"
+    script.write_text(DIVERGES)
+    file = tmp_path / "job.json"
+    file.write_text(
+        '{"properties": {"nodeCount": 1, "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x",'
+        f' "customToolkitSettings": {{"commandLine": "python {script}"}}, "batchaiStopIf": ["loss > 99"]}}}}'
+    )
+    line = ["job", "create", "-n", "r", "-f", str(file), "-c", world.settings.cluster]
+    cli.main([*line, "--stop-if", "loss is nan"])
+    from batchai_magics.jobs.handle import Job
+
+    job = Job(world.backend, world.job_id("r")).wait(PATIENCE_S)
+    assert job.show().spec.batchai_stop_if == ("loss > 99", "loss is nan")
+    assert job.show().word == "stopped"
