@@ -32,7 +32,7 @@ from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.formats.torch import PYTORCH
-from batchai_magics.metrics.reading.literals import Gate, spelled_out, stem
+from batchai_magics.metrics.reading.literals import Gate, stem
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import Record
 
@@ -51,8 +51,8 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
 )
 FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
 
-LITERALS = frozenset(text for row in FORMATS for literal in row.literals for text in spelled_out(literal))
-"""Every record's line has one of these byte strings, unless a table is open."""
+LITERALS = frozenset(literal for row in FORMATS for literal in row.literals)
+"""Every record's line has one of these, unless a table is open."""
 _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
 _LINE_STEMS = tuple(stem(literal) for literal in _LINE_LITERALS)
 _OPENINGS = (*OPENINGS, *TABLE_OPENINGS)

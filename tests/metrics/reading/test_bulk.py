@@ -15,6 +15,7 @@ from batchai_magics.metrics.formats.table import FORMATS
 from batchai_magics.metrics.reading.bulk.reader import read_columns
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.literals import spelled_out
 from tests.metrics.log_text import HEADER, run, step, total
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
@@ -156,13 +157,15 @@ def test_reading_a_big_log_imports_no_pandas():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-SOUGHT = [b"images/sec: ", b"ges/sec: ", b"Model:  ", b"ab", b"x" * 8]
+SOUGHT = [b"images/sec: ", b"ges/sec: ", b"Model:  ", b"ab", b"x" * 8, b"^step #", b"epoch=#", b"aaaa ab#"]
+PIECES = [b"images/sec", b"/sec: ", b"x", b"\n", b"step ", b"epoch=", b"aaaa ab", b"7", b" ", b"["]
 
 
-@given(st.lists(st.sampled_from([*SOUGHT, b"images/sec", b"/sec: ", b"x", b"\n"])), st.integers(0, 9))
-def test_the_scanner_finds_each_string_wherever_it_stands(pieces, start):
+@given(st.lists(st.sampled_from([*SOUGHT, *PIECES])), st.integers(0, 9))
+def test_the_scanner_finds_each_literal_wherever_it_stands(pieces, start):
     text, end = b"-" * 16 + b"".join(pieces), len(b"".join(pieces)) + 8
     found = Scanner(SOUGHT).find(bytearray(text), start, end)
     for literal in SOUGHT:
-        places = [place for place in range(start, end) if text[:end].startswith(literal, place)]
+        texts = tuple(spelled_out(literal))
+        places = [place for place in range(start, end) if text[:end].startswith(texts, place)]
         assert list(found.get(literal, [])) == places

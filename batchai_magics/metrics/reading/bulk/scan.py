@@ -1,14 +1,16 @@
-"""Where any of some byte strings stand in a large buffer, all of them looked for at once."""
+"""Where any of some literals stand in a large buffer, all of them looked for at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from batchai_magics.metrics.reading.bulk.word_table import WordTable, words_of
-from batchai_magics.metrics.reading.literals import SHORTEST
+from batchai_magics.metrics.reading.literals import CLASSES, SHORTEST, spelled_out, stem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Scanner:
-    """Finds some byte strings in a buffer; the time taken hardly depends on how many they are.
+    """Finds some literals in a buffer; the time taken hardly depends on how many they are.
 
     The common ones come first: the others are told from them at once where that is possible.
     """
@@ -25,45 +27,62 @@ class Scanner:
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._short = [literal for literal in literals if not _is_long(literal)]
         long = [literal for literal in literals if _is_long(literal)]
-        self._table = WordTable(long)
-        self._places_of = {literal: self._table.ids_of(literal) for literal in long}
+        texts = {literal: list(spelled_out(literal)) for literal in long}
+        self._table = WordTable(dict.fromkeys(chain.from_iterable(texts.values())))
+        self._places_of = {literal: _merged(map(self._table.ids_of, texts[literal])) for literal in long}
         self._holders = _holders(self._places_of, count=len(self._table.words))
 
     def find(self, buffer: bytearray, start: int, end: int) -> Mapping[bytes, Positions]:
-        """The ascending positions of each string that occurs in `buffer[start:end]`."""
+        """The ascending positions of each literal that occurs in `buffer[start:end]`."""
         positions_of = {}
         first = start & ~3
         aligned = np.frombuffer(buffer, np.uint32, count=-(-(end - first) // 4), offset=first)
         index, ids = self._table.find(aligned)
         seen = np.flatnonzero(np.bincount(ids, minlength=len(self._table.words)))
         for literal in {literal for word in seen.tolist() for literal in self._holders[word]}:
-            positions = _confirmed(buffer, literal, _places(index, ids, self._shifts_of(literal)) + first)
+            places = [_places(index, ids, self._shifts(words)) for words in self._places_of[literal]]
+            positions = _confirmed(buffer, literal, np.sort(np.concatenate(places)) + first)
             positions_of[literal] = positions[(positions >= start) & (positions <= end - len(literal))]
         for literal in self._short:
-            positions_of[literal] = _each(buffer, literal, start, end)
+            found = [_each(buffer, text, start, end) for text in spelled_out(literal)]
+            positions_of[literal] = np.sort(np.concatenate(found))
         return {literal: positions for literal, positions in positions_of.items() if len(positions)}
 
-    def _shifts_of(self, literal: bytes) -> Positions:
-        """For each word, how far behind the literal's start it stands; -1 where it does not."""
+    def _shifts(self, places: Mapping[int, int]) -> Positions:
+        """For each word, how far behind a literal's start it stands; -1 where it does not."""
         shifts = np.full(len(self._table.words), -1)
-        for number, shift in self._places_of[literal].items():
+        for number, shift in places.items():
             shifts[number] = shift
         return shifts
 
 
-def _holders(places_of: Mapping[bytes, Mapping[int, int]], *, count: int) -> list[list[bytes]]:
-    """For each of so many words, the strings in which it stands."""
-    holders: list[list[bytes]] = [[] for _ in range(count)]
-    for literal, ids in places_of.items():
-        for number in ids:
-            holders[number].append(literal)
+def _merged(places_of_texts: Iterable[Mapping[int, int]]) -> list[dict[int, int]]:
+    """Where each word stands in any of the strings that a literal stands for: one place of a word in each."""
+    merged: list[dict[int, int]] = []
+    for number, shift in chain.from_iterable(places.items() for places in places_of_texts):
+        free = (places for places in merged if places.get(number, shift) == shift)
+        places = next(free, None)
+        if places is None:
+            merged.append(places := {})
+        places[number] = shift
+    return merged
+
+
+def _holders(places_of: Mapping[bytes, Sequence[Mapping[int, int]]], *, count: int) -> list[set[bytes]]:
+    """For each of so many words, the literals in which it stands."""
+    holders: list[set[bytes]] = [set() for _ in range(count)]
+    for literal, merged in places_of.items():
+        for number in chain.from_iterable(merged):
+            holders[number].add(literal)
     return holders
 
 
 def _is_long(literal: bytes) -> bool:
-    """Whether some four words in a row differ from each other."""
+    """Whether some four words in a row differ from each other, in all strings that it stands for."""
     ends = range(SHORTEST, len(literal) + 1)
-    return any(len(words_of(literal[:end], end - SHORTEST)) == 4 for end in ends)
+    return all(
+        any(len(words_of(text[:end], end - SHORTEST)) == 4 for end in ends) for text in spelled_out(literal)
+    )
 
 
 def _places(index: Positions, ids: Positions, shifts: NDArray[np.int64]) -> Positions:
@@ -74,14 +93,23 @@ def _places(index: Positions, ids: Positions, shifts: NDArray[np.int64]) -> Posi
 
 def _confirmed(buffer: bytearray, literal: bytes, positions: Positions) -> Positions:
     """The positions where the whole literal stands."""
+    text, first = stem(literal), literal.find(stem(literal))
     positions = positions[positions >= 0]
-    for part in range(0, len(literal) - 3, 4):
-        word = np.uint32(int.from_bytes(literal[part : part + 4], "little"))
-        positions = positions[unaligned(buffer, np.uint32)[positions + part] == word]
-    rest = len(literal) - 4
-    word = np.uint32(int.from_bytes(literal[rest:], "little"))
-    confirmed: Positions = positions[unaligned(buffer, np.uint32)[positions + rest] == word]
-    return confirmed
+    for part in (*range(0, len(text) - 3, 4), len(text) - 4):
+        word = np.uint32(int.from_bytes(text[part : part + 4], "little"))
+        positions = positions[unaligned(buffer, np.uint32)[positions + (first + part)] == word]
+    for place in (*range(first), *range(first + len(text), len(literal))):
+        is_of_class = _is_of_class(literal[place : place + 1])
+        positions = positions[is_of_class[np.frombuffer(buffer, np.uint8)[positions + place]]]
+    return positions
+
+
+@cache
+def _is_of_class(name: bytes) -> NDArray[np.bool_]:
+    """For each byte, whether a character of a literal stands for it."""
+    is_of_class = np.zeros(256, np.bool_)
+    is_of_class[[text[0] for text in CLASSES[name]]] = True
+    return is_of_class
 
 
 def _each(buffer: bytearray, literal: bytes, start: int, end: int) -> Positions:
