@@ -46,8 +46,8 @@ def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
     epoch = _count(values.get("epoch"))
     if step is None and epoch is None:
         return
-    if line.rank is None:
-        line.rank = _count(values.get("rank"))
+    rank = _count(values.get("rank"))
+    line.rank = line.rank if rank is None else rank  # what started the processes may know of one alone
     line.stamp = next(filter(None, (moment(values.get(key)) for key in JSON_TIME_KEYS)), line.stamp)
     for field, number in _numbers(values):
         yield line.value(field, number, step=step, epoch=epoch)

@@ -28,6 +28,7 @@ from batchai_magics.metrics.formats.keras import KERAS
 from batchai_magics.metrics.formats.line import lines_with, read_line
 from batchai_magics.metrics.formats.mxnet import MXNET
 from batchai_magics.metrics.formats.pairs import PAIRS
+from batchai_magics.metrics.formats.prints import PRINTS
 from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
@@ -48,6 +49,7 @@ LINE_FORMATS: tuple[LineFormat, ...] = (
     *CHAINER,
     *MXNET,
     *PAIRS,
+    *PRINTS,
 )
 FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
 

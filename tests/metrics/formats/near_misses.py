@@ -4,8 +4,6 @@ NEAR_MISSES = """\
 Total images/sec: 1134.505
 INFO:__main__:2:  Total images/sec: 1134.505
 images/sec: 105.6 +/- 1.0 (jitter = 1.0)\t7.000
-step 50/50, iter_time(ms)=4.7, images/sec=211
-step 10, loss = 4.66 (123.4 examples/sec; 0.104 sec/batch)
 + python train.py --epochs=10 --steps=100 --lr=0.1
 python train.py --step=100 --loss=0.25
 OMP_NUM_THREADS=4 KMP_BLOCKTIME=1
@@ -51,7 +49,6 @@ Running benchmark...
 Number of GPUs: 8
 Model: ResNet50
 Batch size: 32
-Step #130 Loss: 0.412031
 Test set: Average loss: 0.0563
 Train Epoch: 1 [640/60000 (1%)]
 Train Epoch: 1 [640/60000 (1%)] Loss: 2.310000
@@ -59,7 +56,6 @@ Epoch: [0][10/5005]
 Epoch: [0] Total time: 0:01:02
 Epoch: 3
 Epoch 00001: val_loss improved from inf to 0.95000, saving model to best.h5
-Epoch 00003: loss: 0.5
 48/48 [==============================]
 48/48 [==============================] - 1s 5ms/step
 48/48 tests - loss: 3
@@ -105,4 +101,67 @@ INFO:root:Epoch[0] Batch [20] Speed: fast samples/sec
 INFO:root:Start training with [gpu(0)]
 host:20:24 [0] NCCL INFO Ring 00 : 0 -> 1 step=0
 2018-06-12 10:00:00.000001: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1312] Adding epoch=1 step=2
+Step 1/5 : FROM python:3.10
+Step 3/12 : EXPOSE 8080
+Step 7 : CMD python train.py --lr 0.1
+step 1: version: 3
+step 2: seed: 42
+step 3: error: 404
+Step 2: Python 3.10
+Step 4: pip install torch==1.13.1
+step 3 of 7: copying files
+step 10 at 12:30:01
+step 5 took 3.2 s
+step 5: done
+step 5: loss
+step 5: loss =
+step 5 loss is 0.5
+step 5: loss = 0.5 is too high
+step 5: loss = 0.5 and so on
+step 5: loss = 0.5.1
+step 5: loss = 0x1f
+step 1.5: loss = 0.5
+step -1: loss = 0.5
+step: loss = 0.5
+steps 5: loss = 0.5
+first step 5: loss = 0.5
+one step 5: loss 0.5
+Starting real work at step 10 at time Thu Jun 14 15:27:35 2018
+Restored from step 1000: loss = 2.0
+Saved at step 1000: loss 2.0
+Epoch 1 of 3
+Epoch 1: 100% done
+Epoch 3: reducing learning rate of group 0 to 1.0000e-03.
+Epoch 00005: ReduceLROnPlateau reducing learning rate to 0.001.
+Epoch 2: val_loss did not improve from 0.95
+Epoch 1: early stopping, best loss: 0.3
+Epoch 0, global step 100: 'val_loss' reached 0.5 (best 0.5)
+Epoch 1: loss: nan, stopping
+Epoch 3: saved 16 images
+Epoch 3: wrote model-3.pt
+Epoch 3 0.5 0.7
+Epoch 12: 0.5
+epoch 3, batch 5
+Epoch 1: best accuracy 0.93 at epoch 2
+Epoch 1 started: Thu Jun 14 15:27:35 2018
+Epoch 5: /data/run-5.ckpt loss=0.5
+iteration 3 failed: error 5
+iter 5: x
+Iteration 5: http://host:8080
+Batch 10: queue size 5
+batch 10 of 20: worker 3, port 8080
+Episode 10 finished after 200 timesteps
+[1,  2000] loss: low
+[1,  2000] loss: 2.218 falling
+[1, 2]: loss 0.5
+loss: 2.303  [64]
+loss: 2.3
+loss: 2.3 [1/2]
+{'loss': 0.5}
+{'epoch': 1.0}
+{'loss': 'low', 'epoch': 1.0}
+{'loss': 0.5, 'epoch': 1.0} written
+{'params': {'loss': 1}, 'epoch': 1}
+ValueError: step 5: loss = nan
+  File "train.py", line 5, in step 3
 """.splitlines()

@@ -1,0 +1,238 @@
+r"""What people print themselves: where they are, then numbers with their names.
+
+    'step 0: loss = 2.000, accuracy = 0.00'       'Epoch 0: loss: 1.0 acc: 0.5'
+    'Epoch [1/5], Step [100/600], Loss: 0.1547'   'iter 20: loss 2.3117, time 210.33ms, mfu 3.20%'
+    '[1,  2000] loss: 2.218'                      'loss: 2.303  [   64/60000]'
+    "{'loss': 2.1, 'learning_rate': 5e-05, 'epoch': 0.08}"
+
+All of the line must be the place and pairs, and what is not written with `=` must name something that
+training measures: `Step 2/5 : FROM python:3.10` and `Epoch 3: reducing learning rate of group 0 to 1e-3` are
+no metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, count, line_pattern
+from batchai_magics.metrics.record import Record
+
+_STEP_WORD = rb"(?i:(?:global[ _])?(?:step|iteration|iter|it|(?:mini-?)?batch|episode))"
+_OF = rb"(?:[ \t]?(?:/|of)[ \t]{0,4}" + COUNT + rb")?"
+_SHARE = rb"(?:[ \t]{0,2}\([ \t]{0,2}\d{1,3}(?:\.\d{1,4})?%\))?"
+_GAP = rb"[ \t]{0,8}(?:[:,;|>]|->|-(?=[ \t]))?[ \t]{0,8}"
+
+
+def _place(word: bytes, group: bytes) -> bytes:
+    """`word 3`, `word: 3/10`, `word [3/10]`, `[word 3 of 10]`, `word=3 (30%)`."""
+    number = rb"(?P<" + group + rb">" + COUNT + rb")" + _OF
+    return rb"\[?" + word + rb"[ \t]{0,8}[:=#]?[ \t]{0,8}\[?[ \t]{0,8}" + number + rb"[ \t]{0,2}\]?" + _SHARE
+
+
+_PHASE = rb"(?:(?P<phase>(?i:train|val|valid|test|eval)(?i:ing|idation|ation|uation)?)[ \t]{1,8})?"
+_EPOCH_PLACE = _place(rb"(?i:epoch)", b"epoch")
+_PLACE = (
+    rb"(?:" + _EPOCH_PLACE + rb"(?:" + _GAP + _place(_STEP_WORD, b"step") + rb")?"
+    rb"|" + _place(_STEP_WORD, b"step_") + rb"(?:" + _GAP + _place(rb"(?i:epoch)", b"epoch_") + rb")?)"
+)
+
+_NAME = rb"(?P<name>[A-Za-z_][\w./@()-]{0,60}(?: [A-Za-z_(][\w./@()-]{0,60}){0,3}?)"
+_UNIT = (
+    rb"%|[mu]?s|secs?|seconds|mins?|[KMG]i?B|x"
+    rb"|(?:it|steps|imgs?|images|samples|examples|seqs|tok|tokens)/s(?:ec)?|s(?:ec)?/(?:it|step|batch|epoch)"
+)
+_PAIR = re.compile(
+    rb"\[?" + _NAME + rb"(?:[ \t]{0,4}(?P<sign>[=:])[ \t]{0,8}|[ \t]{1,8})"
+    rb"(?:(?P<number>"
+    + NUMBER
+    + rb")(?:[ \t]?(?P<unit>"
+    + _UNIT
+    + rb"))?|(?(sign)(?P<word>[^\s,;|]{1,60})|(?!)))"
+    rb"(?:[ \t]{1,2}\([^()]{0,60}\))?\]?(?:[ \t]{0,8}(?:[,;|]|-(?=[ \t]))[ \t]{0,8}|[ \t]{1,8}|\Z)"
+)
+_MOST_PAIRS = 64
+
+_WHOLE = re.compile("loss|acc|accuracy|reward|return")
+"""Measures that a whole number may well tell; `error: 404` is none."""
+_MEASURE = re.compile(
+    _WHOLE.pattern
+    + "|losses|error|err|nll|elbo|kl|entropy|ce|bce|cost|objective|likelihood|lr|rate|norm|grad"
+    "|score|perplexity|ppl|auc|auroc|f1|r2|mse|mae|rmse|bleu|rouge|wer|cer|map|miou|iou|dice|psnr|ssim|fid"
+    "|precision|recall|top1|top5|throughput|speed|fps|ips|mfu|tflops|time|elapsed|dt|images|imgs|img"
+    "|samples|tokens|tok"
+)
+"""A word in the name of what training measures."""
+_RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
+_LETTERS = re.compile(r"[a-z]+\d?")
+_PHASES = {b"v": "val_", b"e": "val_", b"t": ""}
+
+
+class _Pair(NamedTuple):
+    """A name, what stands behind it, the number as it is printed (empty where a word is there), its unit."""
+
+    name: str
+    sign: bytes
+    number: bytes
+    unit: str
+
+    @property
+    def words(self) -> list[str]:
+        """The words that the name is made of."""
+        return _LETTERS.findall(self.name)
+
+    @property
+    def is_measure(self) -> bool:
+        """Whether the name is that of something which training measures."""
+        return any(map(_MEASURE.fullmatch, self.words))
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether no more than this pair is needed to know that the line tells metrics."""
+        if not self.number or not self.is_measure:
+            return False
+        is_whole = self.number.isdigit() and not self.unit
+        return not is_whole or any(map(_WHOLE.fullmatch, self.words))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether it may stand on a line of metrics: with a blank alone, a measure's name must end there."""
+        return bool(self.sign) or bool(_MEASURE.fullmatch((self.words or [""])[-1]))
+
+    @property
+    def field(self) -> Field:
+        """The name and the unit of its record: a rate in images or samples has one name whoever prints it."""
+        items, slash, _ = (self.unit if "/s" in self.unit else self.name).partition("/s")
+        if slash and items in _RATES:
+            return Field(f"{_RATES[items]}_per_sec", f"{_RATES[items]}/sec")
+        return Field(self.name.replace(" ", "_"), self.unit)
+
+
+def _read_print(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    pairs = _pairs(match["pairs"])
+    if not _tells_metrics(pairs):
+        return
+    groups = match.groupdict()
+    step = count(groups.get("step") or groups.get("step_"))
+    epoch = count(groups.get("epoch") or groups.get("epoch_"))
+    before = _before(groups.get("phase"))
+    for pair in pairs:
+        if pair.number:
+            field = pair.field
+            yield line.value(Field(before + field.name, field.unit), pair.number, step=step, epoch=epoch)
+
+
+def _pairs(text: bytes) -> list[_Pair]:
+    """All pairs of a text; none where anything in it is no pair."""
+    pairs: list[_Pair] = []
+    at = 0
+    while at < len(text):
+        match = _PAIR.match(text, at)
+        if match is None or len(pairs) == _MOST_PAIRS:
+            return []
+        at = match.end()
+        number, unit = match["number"] or b"", (match["unit"] or b"").decode()
+        pairs.append(_Pair(match["name"].decode().lower(), match["sign"] or b"", number, unit))
+    return pairs
+
+
+def _tells_metrics(pairs: list[_Pair]) -> bool:
+    if not all(pair.is_possible for pair in pairs):
+        return False
+    is_assigned = all(pair.sign == b"=" for pair in pairs) and any(pair.number for pair in pairs)
+    return is_assigned or any(pair.is_sure for pair in pairs)
+
+
+def _before(phase: bytes | None) -> str:
+    """What the names of an evaluation's numbers begin with."""
+    if phase is None:
+        return ""
+    word = phase.lower()
+    return "test_" if word.startswith(b"test") else _PHASES[word[:1]]
+
+
+def _read_loss(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    groups = match.groupdict()
+    step, epoch = count(groups.get("step")), count(groups.get("epoch"))
+    yield line.value(row.fields[0], match["loss"], step=step, epoch=epoch)
+
+
+_ITEM = rb"'(?P<name>[\w./@-]{1,80})': (?P<number>" + NUMBER + rb"|'" + NUMBER + rb"')"
+_ITEMS = re.compile(_ITEM)
+
+
+def _read_dictionary(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    """Numbers that tell how far in the epoch they are in fractions, which is no step: they are counted."""
+    items = {name.decode(): number.strip(b"'") for name, number in _ITEMS.findall(match["items"])}
+    epoch = items.pop("epoch")
+    step = items.pop("step", None)
+    whole = int(epoch) if epoch.isdigit() else None
+    for name, number in items.items():
+        yield line.value(Field(name), number, step=count(step), epoch=whole)
+
+
+PRINTS = (
+    LineFormat(
+        name="print",
+        literals=(
+            *(b"^step #", b"^Step #", b"^step: ", b"^Step: ", b"^Step [", b"^step ["),
+            *(
+                b"epoch #",
+                b"Epoch #",
+                b"EPOCH #",
+                b"epoch: #",
+                b"Epoch: #",
+                b"epoch [",
+                b"Epoch [",
+                b"epoch=#",
+            ),
+            *(b"Epoch=#", b"^step=#", b"_step=#", b"^iter #", b"^Iter #", b"iter: #", b"Iter: #", b"^Iter ["),
+            *(b"iteration #", b"Iteration #", b"iteration: ", b"Iteration: ", b"Episode #", b"episode #"),
+            *(b"epoch  ", b"Epoch  ", b"^step  ", b"^Step  ", b"^iter  ", b"Batch #", b"batch #"),
+        ),
+        pattern=line_pattern(_PHASE + _PLACE + _GAP + rb"(?P<pairs>\[?[A-Za-z_].+?)"),
+        fields=(),
+        sample="step 0: loss = 2.000, accuracy = 0.00",
+        read=_read_print,
+    ),
+    LineFormat(
+        name="PyTorch tutorial",
+        literals=(b"] loss: ",),
+        pattern=line_pattern(
+            rb"\[(?P<epoch>"
+            + COUNT
+            + rb"), {1,8}(?P<step>"
+            + COUNT
+            + rb")\] loss: (?P<loss>\d{1,12}\.\d{3}|nan|inf)"
+        ),
+        fields=(Field("loss"),),
+        sample="[1,  2000] loss: 2.218",
+        read=_read_loss,
+        is_closed=True,
+    ),
+    LineFormat(
+        name="PyTorch quickstart",
+        literals=(b"loss: #",),
+        pattern=line_pattern(
+            rb"loss: (?P<loss>\d{1,12}\.\d{1,12}|nan|inf)  \[ *(?P<step>" + COUNT + rb")/ *" + COUNT + rb"\]"
+        ),
+        fields=(Field("loss"),),
+        sample="loss: 2.303494  [   64/60000]",
+        read=_read_loss,
+        is_closed=True,
+    ),
+    LineFormat(
+        name="Transformers trainer",
+        literals=(b"'epoch': ",),
+        pattern=line_pattern(
+            rb"\{(?P<items>(?:"
+            + _ITEM.replace(b"?P<name>", b"").replace(b"?P<number>", b"")
+            + rb"(?:, |(?=\}))){2,64})\}"
+        ),
+        fields=(),
+        sample="{'loss': 2.1041, 'learning_rate': 4.9e-05, 'epoch': 0.08}",
+        read=_read_dictionary,
+        is_closed=True,
+    ),
+)
