@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from batchai_magics.backends.node.job_module import log
     from batchai_magics.cell import CellRequest
     from batchai_magics.config import Settings
     from batchai_magics.errors import (
@@ -49,6 +50,7 @@ _HOMES = {
     "StorageError": "errors",
     "UsageError": "errors",
     "compare": "metrics.runs.comparison",
+    "log": "backends.node.job_module",
     "read_metrics": "metrics.runs.read",
     "scaling": "metrics.runs.scalability",
     "submit": "jobs.submit",
@@ -72,6 +74,7 @@ __all__ = [
     "__version__",
     "compare",
     "load_ipython_extension",
+    "log",
     "read_metrics",
     "scaling",
     "submit",

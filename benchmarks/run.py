@@ -18,6 +18,7 @@ import many_jobs
 import parse
 import parse_logs
 import printed_secrets
+import reported
 import server
 import start
 import transfer
@@ -43,6 +44,7 @@ def main() -> None:
         chaos.rows,
         chart.rows,
         log.rows,
+        reported.rows,
         transfer.rows,
         printed_secrets.rows,
         server.rows,

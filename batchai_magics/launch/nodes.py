@@ -47,3 +47,4 @@ class JobSite:
     hidden: str = ""
     thread_count: str = ""  # of each process; its share of the node's cores when that is not given
     disk_grace_s: float = 60.0
+    module_path: str = ""  # where Python looks for modules behind the folders that the job names

@@ -94,7 +94,13 @@ def environment(spec: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site
     }
     for variable in spec.environment_variables or ():
         base[variable.name] = expand(variable.value, base)
-    return base
+    return {**base, **_module_path(base, site)}
+
+
+def _module_path(variables: Mapping[str, str], site: JobSite) -> dict[str, str]:
+    """The job's own `PYTHONPATH`, with what the site has behind it."""
+    folders = [variables.get("PYTHONPATH", ""), site.module_path]
+    return {"PYTHONPATH": ":".join(filter(None, folders))} if site.module_path else {}
 
 
 def mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:

@@ -124,6 +124,11 @@ class JobLayout:
         return self.root / "bin"
 
     @property
+    def python(self) -> Path:
+        """A folder on the module path of the job's processes."""
+        return self.root / "python"
+
+    @property
     def registry(self) -> Path:
         """What docker and podman are signed in with while they pull the job's image; only there meanwhile."""
         return self.root / "registry"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from batchai_magics.launch import plan
 _HERE = Path(__file__).parent
 RUN_RANKS = str(_HERE / "run_ranks.py")
 RUN_SCRIPT = str(_HERE / "run_script.py")
+JOB_MODULE = _HERE / "job_module.py"
 # What they import; each imports the standard library and its neighbours alone.
 NEIGHBOURS = (
     *("bell", "connections", "exits", "guard", "log_seals", "pmi", "pmi_wire", "printed_secrets"),
@@ -23,3 +25,14 @@ def copy_to(folder: Path) -> None:
     neighbours = [_HERE / f"{name}.py" for name in NEIGHBOURS]
     for file in (Path(RUN_RANKS), Path(RUN_SCRIPT), Path(plan.__file__), *neighbours):
         shutil.copy(file, folder)
+
+
+def put_job_module(folder: Path) -> None:
+    """Makes a folder for the module path of a job: what `import batchai_magics` gives its processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(JOB_MODULE, folder / "batchai_magics.py")
+
+
+def with_module_path(command: str, folder: Path) -> str:
+    """The shell command with a folder behind those that Python looks for modules in anyway."""
+    return f'export PYTHONPATH="${{PYTHONPATH:+$PYTHONPATH:}}"{shlex.quote(str(folder))}; {command}'

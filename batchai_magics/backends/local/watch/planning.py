@@ -19,7 +19,7 @@ from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi, open_mpi
-from batchai_magics.backends.node.programs import RUN_SCRIPT
+from batchai_magics.backends.node.programs import RUN_SCRIPT, put_job_module, with_module_path
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.launch import planning as launch
@@ -61,6 +61,7 @@ def _make_folders(layout: Layout, job: JobLayout, spec: JobSpec) -> None:
     private_files.make_folder(job.shared_temp)
     if spec.secrets:
         private_files.make_folder(job.hidden)
+    put_job_module(job.python)
     mounts.link(layout, job.mounts, spec.mount_volumes)
 
 
@@ -103,6 +104,9 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
         hidden=str(job.hidden),
         thread_count=os.environ.get("OMP_NUM_THREADS", ""),
         disk_grace_s=load_settings().own(LocalSettings).disk_grace_s,
+        module_path=""
+        if run.engine
+        else ":".join(filter(None, [os.environ.get("PYTHONPATH"), str(job.python)])),
     )
 
 
@@ -113,10 +117,16 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
     plan = plan._replace(processes=tuple(_with_own_logs(plan, process) for process in plan.processes))
     private.make_file(job.host_file)
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
+    if run.engine:  # an image may have a module path of its own
+        plan = plan._replace(processes=tuple(_with_module(process, job) for process in plan.processes))
     plan = plan._replace(containers=plan.containers._replace(engine=run.engine))
     plan = containers.noted(plan)
     chosen = open_mpi.chosen(plan, programs=job.bin, hosts=job.host_file)
     return mpi.noted(chosen) if chosen.notes == plan.notes else chosen
+
+
+def _with_module(process: Process, job: JobLayout) -> Process:
+    return process._replace(command=with_module_path(process.command, job.python))
 
 
 def _with_own_logs(plan: Plan, process: Process) -> Process:

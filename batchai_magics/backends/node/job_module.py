@@ -1,0 +1,94 @@
+"""What `import batchai_magics` gives in a job: `log`, of the standard library alone.
+
+A copy of this file lies on the module path of a job's processes, behind all other folders that the job names.
+Where the package itself is installed, the import gives the package.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import importlib.util
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "HOROVOD_RANK", "SLURM_PROCID", "RANK")
+_RESERVED = frozenset(
+    ("step", "global_step", "iteration", "iter", "epoch", "time", "timestamp", "ts", "rank", "pid", "version")
+)
+_CALLS = itertools.count(1)
+
+
+def log(
+    values: Mapping[str, Any] = {}, /, *, step: int | None = None, epoch: int | None = None, **metrics: Any
+) -> None:
+    """Prints numbers as one line of JSON, which becomes a chart a number and a row of the job's metrics.
+
+        log(step=step, loss=loss, images_per_sec=rate)
+        log({"train/loss": loss}, epoch=epoch)
+
+    Without a step and an epoch, calls are counted from 1. A number is whatever `float` takes: also a tensor
+    with one element. TypeError for anything else, ValueError for a name that stands for a place or a time.
+    """
+    line: dict[str, Any] = {"time": round(time.time(), 3), **_rank(os.getpid())}
+    if step is not None or epoch is None:
+        line["step"] = next(_CALLS) if step is None else int(step)
+    if epoch is not None:
+        line["epoch"] = int(epoch)
+    for name, value in {**values, **metrics}.items():
+        if name in _RESERVED:
+            raise ValueError(f"log(): no metric can be called {name!r}; call it for example '{name}_value'")
+        line[name] = value if type(value) in (float, int) else _number(name, value)
+    # Text and end in one piece: the line of another process cannot come between.
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+@functools.cache
+def _rank(process: int) -> Mapping[str, int]:
+    """The rank of this process, where a launcher tells it; sought again by the children of a fork."""
+    rank = next((os.environ[name] for name in _RANKS if os.environ.get(name, "").isdecimal()), None)
+    return {} if rank is None else {"rank": int(rank)}
+
+
+def _number(name: str, value: Any) -> float:
+    """What is no number of Python's own yet, as one."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"log(): {name} is {value!r}, which is no number; print it instead")
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"log(): {name} is no number: {error}") from error
+
+
+def _give_way() -> None:
+    """Puts the installed package into the place of this module, if there is one."""
+    spec = _installed(__name__)
+    if spec is None or spec.loader is None:
+        return
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[__name__] = package
+    spec.loader.exec_module(package)
+    if not hasattr(package, "log"):  # an older one
+        package.log = log  # type: ignore[attr-defined] # a module takes any name
+
+
+def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Where else a module of that name is; a folder that only happens to be called so is none."""
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
+    folders = [folder for folder in sys.path if os.path.abspath(folder) != here]  # noqa: PTH100 as above
+    for finder in sys.meta_path:
+        path = folders if finder is importlib.machinery.PathFinder else None
+        spec = finder.find_spec(name, path) if hasattr(finder, "find_spec") else None
+        if spec and spec.origin:
+            return spec
+    return None
+
+
+if __name__ == "batchai_magics":
+    _give_way()

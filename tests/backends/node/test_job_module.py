@@ -1,0 +1,131 @@
+"""What `from batchai_magics import log` gives in a job: numbers on lines that every reader of logs knows."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import batchai_magics
+from batchai_magics.backends.node import job_module, programs
+from batchai_magics.backends.node.job_module import log
+from batchai_magics.metrics import Parser
+
+NAMES = st.text("abcdefghij_/", min_size=1).filter(lambda name: name not in {"_"})
+
+
+def printed(*args, **kwargs) -> str:
+    out = io.StringIO()
+    with redirect_stdout(out):
+        log(*args, **kwargs)
+    return out.getvalue()
+
+
+def read(text: str) -> dict[str, float]:
+    return {record.name: record.value for record in Parser().feed(text.encode())}
+
+
+@given(
+    st.dictionaries(NAMES, st.one_of(st.floats(allow_nan=False), st.integers(-(10**15), 10**15)), min_size=1),
+    st.integers(0, 10**9),
+)
+def test_what_is_logged_is_read(values, step):
+    text = printed(values, step=step)
+    assert read(text) == values
+    assert {record.step for record in Parser().feed(text.encode())} == {step}
+
+
+def test_numbers_are_given_by_name_or_as_a_mapping():
+    assert read(printed({"train/loss": 0.5}, step=1, lr=0.1)) == {"train/loss": 0.5, "lr": 0.1}
+
+
+def test_what_is_no_number_yet_is_made_one():
+    class Tensor:
+        def __float__(self) -> float:
+            return 0.25
+
+    assert read(printed(step=1, loss=Tensor(), ok=True)) == {"loss": 0.25, "ok": 1.0}
+
+
+def test_a_number_that_is_none_is_read_as_such():
+    assert math.isnan(read(printed(step=1, loss=math.nan))["loss"])
+    assert read(printed(step=1, loss=-math.inf)) == {"loss": -math.inf}
+
+
+def test_calls_without_a_step_are_counted():
+    first, second = (json.loads(printed(loss=0.5))["step"] for _ in range(2))
+    assert second == first + 1
+
+
+def test_an_epoch_alone_is_the_place():
+    assert "step" not in json.loads(printed(epoch=3, loss=0.5))
+
+
+def test_the_rank_is_that_of_the_launcher(monkeypatch):
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "3")
+    job_module._rank.cache_clear()
+    (record,) = Parser().feed(printed(step=1, loss=0.5).encode(), rank=0)
+    assert record.rank == 3
+    job_module._rank.cache_clear()
+
+
+@pytest.mark.parametrize("value", ["0.5", b"1", None, [1, 2]])
+def test_what_is_no_number_is_refused_by_name(value):
+    with pytest.raises(TypeError, match="loss is"):
+        printed(step=1, loss=value)
+
+
+@pytest.mark.parametrize("name", ["time", "rank", "iteration"])
+def test_a_name_that_tells_a_place_is_refused(name):
+    with pytest.raises(ValueError, match=name):
+        printed({name: 1.0}, step=1)
+
+
+def test_the_package_has_it_too():
+    assert batchai_magics.log is log
+
+
+@pytest.mark.slow
+class TestOnThePathOfAJob:
+    def run(self, folder: Path, code: str, *options: str) -> str:
+        """What the code prints; what is installed is simulated by a folder `site` behind that of the job."""
+        behind = f'export PYTHONPATH="$PYTHONPATH:{folder.parent / "site"}"'
+        command = f"{behind}; exec {sys.executable} {' '.join(options)} -c '{code}'"
+        words = ["/bin/bash", "-c", programs.with_module_path(command, folder)]
+        env = {"PATH": "/usr/bin:/bin"}
+        return subprocess.run(
+            words, env=env, cwd=folder.parent, capture_output=True, text=True, check=True
+        ).stdout
+
+    def test_it_needs_nothing_that_is_installed(self, tmp_path):
+        programs.put_job_module(tmp_path / "python")
+        code = "import batchai_magics; batchai_magics.log(step=1, loss=0.5); print(batchai_magics.__file__)"
+        line, file = self.run(tmp_path / "python", code, "-S").splitlines()
+        assert read(line + "\n") == {"loss": 0.5}
+        assert file == str(tmp_path / "python" / "batchai_magics.py")
+
+    def test_an_installed_package_is_not_hidden(self, tmp_path):
+        programs.put_job_module(tmp_path / "python")
+        code = "from batchai_magics import log, JobSpec; log(step=1, loss=0.5); print(JobSpec.__module__)"
+        assert self.run(tmp_path / "python", code).splitlines()[1] == "batchai_magics.models.job"
+
+    def test_an_older_package_gets_it(self, tmp_path):
+        programs.put_job_module(tmp_path / "python")
+        (tmp_path / "site" / "batchai_magics").mkdir(parents=True)
+        (tmp_path / "site" / "batchai_magics" / "__init__.py").write_text("__version__ = '0.0.1'\n")
+        code = "import batchai_magics as b; b.log(step=1, loss=0.5); print(b.__version__)"
+        assert self.run(tmp_path / "python", code, "-S").splitlines()[1] == "0.0.1"
+
+    def test_a_folder_of_that_name_is_no_package(self, tmp_path):
+        programs.put_job_module(tmp_path / "python")
+        (tmp_path / "batchai_magics").mkdir()
+        code = "from batchai_magics import log; log(step=1, loss=0.5)"
+        assert read(self.run(tmp_path / "python", code, "-S")) == {"loss": 0.5}
