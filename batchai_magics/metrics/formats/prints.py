@@ -38,7 +38,7 @@ _PLACE = (
     rb"|" + _place(_STEP_WORD, b"step_") + rb"(?:" + _GAP + _place(rb"(?i:epoch)", b"epoch_") + rb")?)"
 )
 
-_NAME = rb"(?P<name>[A-Za-z_][\w./@()-]{0,60}(?: [A-Za-z_(][\w./@()-]{0,60}){0,3}?)"
+_NAME = rb"(?P<name>[A-Za-z_][\w./@-]{0,60}(?: [A-Za-z_][\w./@-]{0,60}){0,3}?(?: ?\([\w./]{1,20}\))?)"
 _UNIT = (
     rb"%|[mu]?s|secs?|seconds|mins?|[KMG]i?B|x"
     rb"|(?:it|steps|imgs?|images|samples|examples|seqs|tok|tokens)/s(?:ec)?|s(?:ec)?/(?:it|step|batch|epoch)"
@@ -49,9 +49,11 @@ _PAIR = re.compile(
     + NUMBER
     + rb")(?:[ \t]?(?P<unit>"
     + _UNIT
-    + rb"))?|(?(sign)(?P<word>[^\s,;|]{1,60})|(?!)))"
+    + rb"))?|(?(sign)(?P<word>[^\s,;|=(]{1,60}(?=[ \t]*(?:[,;|]|\Z)))|(?!)))"
     rb"(?:[ \t]{1,2}\([^()]{0,60}\))?\]?(?:[ \t]{0,8}(?:[,;|]|-(?=[ \t]))[ \t]{0,8}|[ \t]{1,8}|\Z)"
 )
+_SEAM = re.compile(rb" .*[a-z][A-Z]|[a-z][A-Z].* ")
+"""Of two lines that were glued to each other, in a name of several words: `so onTotal images/sec`."""
 _MOST_PAIRS = 64
 
 _WHOLE = re.compile("loss|acc|accuracy|reward|return")
@@ -97,7 +99,9 @@ class _Pair(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether it may stand on a line of metrics: with a blank alone, a measure's name must end there."""
+        """Whether it may stand on a line of metrics; with a blank alone, a measure's name must end there."""
+        if " " in self.name and not self.is_measure:
+            return False
         return bool(self.sign) or bool(_MEASURE.fullmatch((self.words or [""])[-1]))
 
     @property
@@ -133,6 +137,8 @@ def _pairs(text: bytes) -> list[_Pair]:
             return []
         at = match.end()
         number, unit = match["number"] or b"", (match["unit"] or b"").decode()
+        if _SEAM.search(match["name"]):
+            return []
         pairs.append(_Pair(match["name"].decode().lower(), match["sign"] or b"", number, unit))
     return pairs
 
@@ -191,7 +197,7 @@ PRINTS = (
             *(b"iteration #", b"Iteration #", b"iteration: ", b"Iteration: ", b"Episode #", b"episode #"),
             *(b"epoch  ", b"Epoch  ", b"^step  ", b"^Step  ", b"^iter  ", b"Batch #", b"batch #"),
         ),
-        pattern=line_pattern(_PHASE + _PLACE + _GAP + rb"(?P<pairs>\[?[A-Za-z_].+?)"),
+        pattern=line_pattern(_PHASE + _PLACE + _GAP + rb"(?<=[^\w.])(?P<pairs>\[?[A-Za-z_].+?)"),
         fields=(),
         sample="step 0: loss = 2.000, accuracy = 0.00",
         read=_read_print,

@@ -101,6 +101,9 @@ INFO:root:Epoch[0] Batch [20] Speed: fast samples/sec
 INFO:root:Start training with [gpu(0)]
 host:20:24 [0] NCCL INFO Ring 00 : 0 -> 1 step=0
 2018-06-12 10:00:00.000001: I tensorflow/core/common_runtime/gpu/gpu_device.cc:1312] Adding epoch=1 step=2
+""".splitlines()
+
+PRINTED = """\
 Step 1/5 : FROM python:3.10
 Step 3/12 : EXPOSE 8080
 Step 7 : CMD python train.py --lr 0.1
@@ -165,3 +168,4 @@ loss: 2.3 [1/2]
 ValueError: step 5: loss = nan
   File "train.py", line 5, in step 3
 """.splitlines()
+"""Behind the place where a print is: what is glued to such a line may be taken for its number."""

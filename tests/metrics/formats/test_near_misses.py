@@ -2,7 +2,7 @@ import pytest
 
 from batchai_magics.metrics import HeaderRecord, Parser
 from batchai_magics.metrics.formats.table import LINE_FORMATS
-from tests.metrics.formats.near_misses import NEAR_MISSES
+from tests.metrics.formats.near_misses import NEAR_MISSES, PRINTED
 
 
 def read(text):
@@ -11,14 +11,14 @@ def read(text):
     return [record for record in records if not isinstance(record, HeaderRecord)]
 
 
-@pytest.mark.parametrize("line", NEAR_MISSES)
+@pytest.mark.parametrize("line", [*NEAR_MISSES, *PRINTED])
 def test_a_line_that_is_no_metric_gives_none(line):
     assert read(f"{line}\n") == []
 
 
 @pytest.mark.parametrize("prefix", ["[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "INFO:root:"])
 def test_a_prefix_makes_no_metric_of_it(prefix):
-    lines = [line for line in NEAR_MISSES if not line.startswith("epoch   ")]
+    lines = [line for line in (*NEAR_MISSES, *PRINTED) if not line.startswith("epoch   ")]
     assert read("".join(f"{prefix}{line}\n" for line in lines)) == []
 
 
