@@ -4,8 +4,8 @@ Each round submits jobs and, at a random moment, kills a supervisor, stops one a
 the database, puts a pipe among a job's output, or fills the disk and cancels and deletes on it. Every job has
 to be listed, to end, to have run at most once, and to say honestly what became of it; deleting has to work.
 
-`python benchmarks/chaos_rounds.py [ROUNDS SEED]` prints what became of the jobs. Disks are only filled where
-this may mount one of its own (unshare).
+`python benchmarks/chaos_rounds.py [ROUNDS SEED]` prints what became of the jobs, and in which words.
+Disks are only filled where this may mount one of its own (unshare).
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import contextlib
 import faulthandler
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -43,6 +45,7 @@ WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran && sleep 0.3"
 SHARE = "batchaishare"
 SMALL_DISK, SIZE = "CHAOS_SMALL_DISK", "64m"
 PATIENCE_S = 300.0  # in which a round ends, or the stacks are printed and all is over
+WORDS = 5  # messages shown of each end
 LOST = ("JobSupervisorLost", "JobLaunchFailed")
 
 
@@ -145,10 +148,39 @@ HONEST: Mapping[Harm, tuple[str, ...]] = {
 }
 
 
-def play(rounds: int, seed: int, folder: Path, harms: list[Harm]) -> tuple[Counter[str], list[str]]:
-    """All rounds; what became of the jobs of each harm, and every promise that was broken."""
+@dataclass(frozen=True)
+class Ends:
+    """What became of the jobs of each harm, and the words in which they were told of it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    words: Mapping[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, harm: Harm, job: JobResource) -> None:
+        """Counts one more job."""
+        end = f"{harm.__name__}: {code_of(job) or job.state.value}"
+        self.counts[end] += 1
+        if message := message_of(job):
+            self.words[end][re.sub(r"[0-9]+", "0", message)] += 1
+
+    def __str__(self) -> str:
+        lines = []
+        for end, count in sorted(self.counts.items()):
+            lines += [f"{count:6} {end}"]
+            lines += [f"{'':9}{often} x {message}" for message, often in self.words[end].most_common(WORDS)]
+        return "\n".join(lines)
+
+
+def message_of(job: JobResource) -> str:
+    """Why a job failed, with the details; empty for one that did not."""
+    errors = job.execution.errors if job.execution else ()
+    details = [f"{detail.name}: {detail.value}" for error in errors[:1] for detail in error.details or ()]
+    return "; ".join([*(error.message for error in errors[:1]), *details])
+
+
+def play(rounds: int, seed: int, folder: Path, harms: list[Harm]) -> tuple[Ends, list[str]]:
+    """All rounds; what became of the jobs, and every promise that was broken."""
     place = Place(folder, random.Random(seed))
-    ends: Counter[str] = Counter()
+    ends = Ends()
     faults: list[str] = []
     for number in range(rounds):
         faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
@@ -159,8 +191,8 @@ def play(rounds: int, seed: int, folder: Path, harms: list[Harm]) -> tuple[Count
         except Exception as error:  # noqa: BLE001 the next round is to be seen as well
             faults.append(f"round {number}, {harm.__name__}: {error!r}")
             continue
-        codes = {job.id.name: code_of(job) or job.state.value for job in jobs}
-        ends.update(f"{harm.__name__}: {code}" for code in codes.values())
+        for job in jobs:
+            ends.add(harm, job)
         faults += [f"round {number}, {harm.__name__}: {text}" for text in broken(place, harm, names, jobs)]
         for job in jobs:
             place.backend.delete(job.id)
@@ -208,7 +240,7 @@ def broken(place: Place, harm: Harm, names: list[str], jobs: list[JobResource]) 
         if is_good and not ran[job.id.name]:
             faults.append(f"{job.id.name} succeeded and never ran")
         if not is_good and code_of(job) not in HONEST[harm]:
-            faults.append(f"{job.id.name} ended with {code_of(job)}")
+            faults.append(f"{job.id.name} ended with {code_of(job)}: {message_of(job)}")
     return faults
 
 
@@ -226,8 +258,7 @@ def main(rounds: int, seed: int) -> int:
         began = time.perf_counter()
         ends, faults = play(rounds, seed, Path(folder), harms)
     print(f"{rounds} rounds in {time.perf_counter() - began:.0f} s, {len(faults)} promises broken")
-    print("\n".join(f"{count:6} {how}" for how, count in sorted(ends.items())))
-    print("\n".join(faults))
+    print(ends, *faults, sep="\n")
     return 1 if faults else 0
 
 
