@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
-from batchai_magics.errors import did_you_mean
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.options.help import Text, option_sections, section
 from batchai_magics.options.option import Option
 from batchai_magics.options.parsing import parse_options
@@ -47,13 +47,17 @@ def _run(program: str, row: Row, words: Sequence[str]) -> int:
         return 0
     arguments, extra = parse_options(row.options, words, refuse=lambda text: wrong(program, text))
     if extra:
-        flags = [flag for option in row.options for flag in option.flags if flag.startswith("-")]
-        guess = did_you_mean(extra[0], [*flags, *_BESIDE])
-        raise wrong(program, f"unrecognized arguments: {extra[0]}", guess)
+        raise _unrecognized(program, row, extra[0])
     for option in row.options:
         if option.is_required and getattr(arguments, option.name) is None:
             raise wrong(program, f"the following arguments are required: {option.flags[0]}")
     return row.work(arguments)
+
+
+def _unrecognized(program: str, row: Row, word: str) -> UsageError:
+    flags = [flag for option in row.options for flag in option.flags if flag.startswith("-")]
+    guess = did_you_mean(word, [*flags, *_BESIDE])
+    return wrong(program, f"unrecognized arguments: {word}", guess)
 
 
 def _az_config(arguments: Namespace) -> int:

@@ -41,11 +41,11 @@ def status_of(error: BatchAIError) -> int:
     """The status that an error is told with; never 500, which is for what nobody has foreseen."""
     if isinstance(error, Refusal):
         return error.status
-    code = error.code if isinstance(error, ServiceError) else ""
-    kind = next((kind for kind in _STATUS if isinstance(error, kind)), None)
+    code = _code(error)
     if isinstance(error, StorageError) and not code:  # a path that leads out of its folder
         return 400
-    return _BY_CODE.get(code) or (_STATUS[kind] if kind else 400)
+    by_kind = (status for kind, status in _STATUS.items() if isinstance(error, kind))
+    return _BY_CODE.get(code) or next(by_kind, 400)
 
 
 def body_of(error: BatchAIError) -> dict[str, Any]:
@@ -56,8 +56,11 @@ def body_of(error: BatchAIError) -> dict[str, Any]:
             for problem in error.problems
         ]
         return _error("InvalidRequest", error.message, error.hint, details=details)
-    code = error.code if isinstance(error, ServiceError) else ""
-    return _error(code or "InvalidRequest", error.message, error.hint)
+    return _error(_code(error) or "InvalidRequest", error.message, error.hint)
+
+
+def _code(error: BatchAIError) -> str:
+    return error.code if isinstance(error, ServiceError) else ""
 
 
 def _sentence(problem: Any) -> str:

@@ -85,10 +85,7 @@ def wrong(program: str, message: str, guess: str = "") -> UsageError:
 
 def _check_network(arguments: Namespace) -> None:
     """Raises for what would let others read a token, or nobody in at all."""
-    if bool(arguments.cert) != bool(arguments.key):
-        raise wrong(PROGRAM, "--cert and --key belong together")
-    if arguments.tls and arguments.cert:
-        raise wrong(PROGRAM, "--tls self makes a certificate: leave --cert and --key out")
+    _check_certificate(arguments)
     is_encrypted = bool(arguments.cert or arguments.tls)
     if arguments.host not in LOOPBACK and not is_encrypted:
         hint = "Give --cert and --key, or --tls self: a token in the clear is everybody's."
@@ -96,6 +93,13 @@ def _check_network(arguments: Namespace) -> None:
     if arguments.host in _EVERYWHERE and not arguments.name:
         hint = "Give --name HOST: requests for other names are refused."
         raise wrong(PROGRAM, f"--host {arguments.host}: nobody can call a server by that", hint)
+
+
+def _check_certificate(arguments: Namespace) -> None:
+    if bool(arguments.cert) != bool(arguments.key):
+        raise wrong(PROGRAM, "--cert and --key belong together")
+    if arguments.tls and arguments.cert:
+        raise wrong(PROGRAM, "--tls self makes a certificate: leave --cert and --key out")
 
 
 def _tls(arguments: Namespace, home: Home) -> Tls:

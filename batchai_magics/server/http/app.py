@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
+from starlette.types import ASGIApp
 
 from batchai_magics.errors import BatchAIError
 from batchai_magics.server.access.gate import Gate
@@ -70,21 +71,25 @@ class App:
         request = Request(scope, receive)
         host = request.headers.get("host", "")
         first = raw_path(scope).strip("/").partition("/")[0].lower()
+        respond: ASGIApp
         if not self.gate.knows_host(host):
             error = refusal(421, "MisdirectedRequest", "This server does not have that name.")
-            response = self._told(refused(error))
-        elif is_host(host) or (first not in RESERVED and first):
-            response = await self._storage(request, host)
-        elif first == "healthz":
-            response = self._told(Answer(data={"status": "ok"}))
-        elif first == "metrics":
-            response = self._told(self._numbers(request))
-        elif first == "msi" and not self.is_files_only:
-            response = self._told(managed_identity(raw_path(scope)))
+            respond = self._as_response(refused(error))
+        elif is_host(host) or (first and first not in RESERVED):
+            respond = await self._storage(request, host)
         else:
-            await self._arm(scope, receive, send)
-            return
-        await response(scope, receive, send)
+            answer = self._own_answer(request, first)
+            respond = self._as_response(answer) if answer else self._arm
+        await respond(scope, receive, send)
+
+    def _own_answer(self, request: Request, first: str) -> Answer | None:
+        """What the server says of itself; None for what is asked of Azure."""
+        if first == "healthz":
+            return Answer(data={"status": "ok"})
+        if first == "metrics":
+            return self._numbers(request)
+        is_identity = first == "msi" and not self.is_files_only
+        return managed_identity(raw_path(request.scope)) if is_identity else None
 
     def _make_arm(self) -> Starlette:
         routes = () if self.is_files_only else (*BATCHAI_ROUTES, *ARM_ROUTES)
@@ -103,7 +108,7 @@ class App:
             try:
                 request.scope["user"] = self.gate.user_of(request.headers.get("authorization", ""))
             except BatchAIError as error:
-                return self._told(refused(error))
+                return self._as_response(refused(error))
             return await respond(request)
 
         return enter
@@ -119,9 +124,9 @@ class App:
         status = getattr(error, "status_code", 404)
         if status == 405:
             text = f"The method {request.method} is not offered for this resource."
-            return self._told(refused(refusal(405, "MethodNotAllowed", text)))
+            return self._as_response(refused(refusal(405, "MethodNotAllowed", text)))
         text = f"No resource is found at {request.url.path}."
-        return self._told(refused(refusal(404, "InvalidResourceType", text)))
+        return self._as_response(refused(refusal(404, "InvalidResourceType", text)))
 
     async def _storage(self, request: Request, host: str) -> Response:
         if not is_large(request):
@@ -135,7 +140,7 @@ class App:
         try:
             call = await call_of(request, self.limits, most_bytes=most_bytes, spool=spool)
         except BatchAIError as error:
-            return self._told(storage_errors.answer(error, "-"))
+            return self._as_response(storage_errors.answer(error, "-"))
         client = request.client.host if request.client else ""
         caller = Caller(datetime.now(timezone.utc), client, request.url.scheme == "https")
         ask = partial(self._storage_threads.run, partial(self._stored, call, host, caller))
@@ -153,7 +158,7 @@ class App:
             message = defect(call).data["error"]["message"]
             return storage_errors.answer(StorageRefusal(500, "InternalError", message), "-")
 
-    def _told(self, answer: Answer) -> Response:
+    def _as_response(self, answer: Answer) -> Response:
         return response_of(answer, self._threads)
 
 

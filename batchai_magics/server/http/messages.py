@@ -80,24 +80,30 @@ async def _body(request: Request, limits: Limits, most_bytes: int, spool: Binary
     length = request.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > most_bytes:
         raise _too_large(most_bytes)
-    received, count = bytearray(), 0
     try:
         with anyio.fail_after(limits.body_s):
-            async for piece in request.stream():
-                received += piece
-                count += len(piece)
-                if count > most_bytes:
-                    raise _too_large(most_bytes)
-                if spool and len(received) > _SPOOLED:
-                    await anyio.to_thread.run_sync(spool.write, bytes(received))
-                    received.clear()
+            received = await _received(request, most_bytes, spool)
     except TimeoutError:
         raise refusal(408, "RequestTimeout", "The body of the request did not come in time.") from None
     if spool is None:
-        return bytes(received)
+        return received
     spool.write(received)
     spool.seek(0)
     return b""
+
+
+async def _received(request: Request, most_bytes: int, spool: BinaryIO | None) -> bytes:
+    """The body, or what of it has not gone to the spool yet."""
+    received, count = bytearray(), 0
+    async for piece in request.stream():
+        received += piece
+        count += len(piece)
+        if count > most_bytes:
+            raise _too_large(most_bytes)
+        if spool and len(received) > _SPOOLED:
+            await anyio.to_thread.run_sync(spool.write, bytes(received))
+            received.clear()
+    return bytes(received)
 
 
 def _too_large(most_bytes: int) -> Exception:

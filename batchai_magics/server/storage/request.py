@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
@@ -14,7 +15,21 @@ from batchai_magics.server.storage.sas import Resource
 # `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
 _HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})\.(?P<service>file|blob)\.[\w.-]+", re.IGNORECASE)
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
-_BLOB_COMPS = ("block", "blocklist", "appendblock")
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """What only requests of one service say: a header, and values of the query."""
+
+    header: str
+    query: Mapping[str, tuple[str, ...]]
+
+
+_BLOB = _Signs(
+    header="x-ms-blob-type",
+    query={"restype": ("container",), "comp": ("block", "blocklist", "appendblock"), "sr": ("b", "c")},
+)
+_FILE = _Signs(header="x-ms-type", query={"restype": ("share", "directory"), "sr": ("f", "s")})
 
 
 @dataclass(frozen=True)
@@ -78,17 +93,14 @@ def header_number(call: Call, name: str, *, most: int) -> int:
 
 def _service_of(call: Call) -> str:
     """The service that a request means by what it says itself; empty where it says nothing."""
-    query, headers = call.query, call.headers
-    if (
-        query.get("restype") == "container"
-        or "x-ms-blob-type" in headers
-        or query.get("comp") in _BLOB_COMPS
-        or query.get("sr") in ("b", "c")
-        or "-storage-blob/" in headers.get("user-agent", "").lower()
-    ):
+    if _is_of(call, _BLOB) or "-storage-blob/" in call.headers.get("user-agent", "").lower():
         return "blob"
-    says_file = query.get("restype") in ("share", "directory") or "x-ms-type" in headers
-    return "file" if says_file or query.get("sr") in ("f", "s") else ""
+    return "file" if _is_of(call, _FILE) else ""
+
+
+def _is_of(call: Call, signs: _Signs) -> bool:
+    says_so = (call.query.get(name) in values for name, values in signs.query.items())
+    return signs.header in call.headers or any(says_so)
 
 
 def _checked(path: str) -> str:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from urllib.parse import urlencode
@@ -144,10 +144,15 @@ def _service_text(query: Mapping[str, str], resource: Resource) -> str:
     lines = [query.get(name, "") for name in ("sp", "st", "se")]
     lines += [f"/{resource.service}/{place}", query.get("si", "")]
     lines += [query.get(name, "") for name in ("sip", "spr", "sv")]
-    if resource.service == "blob" and query.get("sv", "") >= _BLOB_HAS_KIND:
-        lines += [query.get("sr", ""), query.get("snapshot", "")]
-        lines += [query.get("ses", "")] if query.get("sv", "") >= _BLOB_HAS_SCOPE else []
-    return "\n".join([*lines, *(query.get(name, "") for name in _OVERRIDES)])
+    names = (*(_blob_names(query.get("sv", "")) if resource.service == "blob" else ()), *_OVERRIDES)
+    return "\n".join([*lines, *(query.get(name, "") for name in names)])
+
+
+def _blob_names(version: str) -> Sequence[str]:
+    """What is signed of blobs alone."""
+    if version < _BLOB_HAS_KIND:
+        return ()
+    return ("sr", "snapshot", "ses") if version >= _BLOB_HAS_SCOPE else ("sr", "snapshot")
 
 
 def _account_text(query: Mapping[str, str], account: str) -> str:

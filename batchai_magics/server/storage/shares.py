@@ -101,24 +101,25 @@ def list_folder(asked: Asked) -> Answer:
     there = asked.storage.list(asked.share, asked.path)
     files = {file.path.rsplit("/", 1)[-1]: file for file in there if file.is_file or file.is_directory}
     page = page_of(asked.call, [name for name in files if name.startswith(prefix)])
-    inner = []
-    for name in page.items:
-        file, stamp = files[name], stamps(files[name])
-        times = (
-            f"<LastWriteTime>{file.modified.isoformat() if file.modified else ''}</LastWriteTime>"
-            f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
-        )
-        if file.is_directory:
-            inner.append(f"<Directory>{name_element(name)}<Properties>{times}</Properties></Directory>")
-        else:
-            size = f"<Content-Length>{file.size_bytes}</Content-Length>"
-            inner.append(f"<File>{name_element(name)}<Properties>{size}{times}</Properties></File>")
+    inner = [_entry(name, files[name]) for name in page.items]
     attributes = {
         "ServiceEndpoint": f"{asked.call.origin}/",
         "ShareName": asked.resource.share,
         "DirectoryPath": asked.path,
     }
     return xml(asked.call, attributes, Entries("Entries", inner, page.next))
+
+
+def _entry(name: str, file: ShareFile) -> str:
+    stamp = stamps(file)
+    times = (
+        f"<LastWriteTime>{file.modified.isoformat() if file.modified else ''}</LastWriteTime>"
+        f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    )
+    if file.is_directory:
+        return f"<Directory>{name_element(name)}<Properties>{times}</Properties></Directory>"
+    size = f"<Content-Length>{file.size_bytes}</Content-Length>"
+    return f"<File>{name_element(name)}<Properties>{size}{times}</Properties></File>"
 
 
 def share_stamps(asked: Asked) -> Mapping[str, str]:
