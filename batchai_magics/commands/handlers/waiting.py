@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said
 from batchai_magics.follow import LogBytes, StateChanged, events
-from batchai_magics.models.execution import ErrorDetail
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import ERR
 from batchai_magics.models.resources import JobResource
@@ -44,29 +44,33 @@ def _news(last: JobResource | None, job: JobResource) -> Iterator[str]:
 
 
 def _outcome(job: JobResource) -> Iterator[str]:
-    info = job.execution
-    took = (
-        f"{_moment(info.ended)}; execution took {info.ended - info.started}" if info and info.ended else "?"
-    )
+    took = _took(job.execution)
     if job.state is ExecutionState.SUCCEEDED:
         yield f"Job completed at {took}"
-        return
-    if job.is_cancelled:
+    elif job.is_cancelled:
         yield f"Job was cancelled at {took}"
-        return
-    if job.is_stopped:
+    elif job.is_stopped:
         yield f"Job was stopped at {took}"
-        yield from (error.message for error in (info.errors if info else ()))
-        return
-    yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
+        yield from (error.message for error in (job.execution.errors if job.execution else ()))
+    else:
+        yield f'The job "{job.id.name}" in resource group "{job.id.group}" failed.'
+        yield from _failure(job.execution, took)
+
+
+def _failure(info: ExecutionInfo | None, took: str) -> Iterator[str]:
     if info is None:
         yield "Failed job has no execution info"
-    elif info.exit_code is None:
-        yield f"Job was ended without an exit code at {took}"
-    else:
-        yield f"Job failed with exit code {info.exit_code} at {took}"
-    for error in info.errors if info else ():
-        yield _error(error)
+        return
+    code = info.exit_code
+    how = "was ended without an exit code" if code is None else f"failed with exit code {code}"
+    yield f"Job {how} at {took}"
+    yield from map(_error, info.errors)
+
+
+def _took(info: ExecutionInfo | None) -> str:
+    if info is None or info.ended is None:
+        return "?"
+    return f"{_moment(info.ended)}; execution took {info.ended - info.started}"
 
 
 def _error(error: ErrorDetail) -> str:

@@ -54,20 +54,28 @@ def parse(words: Sequence[str]) -> Invocation | Text:
     A line that was pasted with its program is taken too: `az batchai job list`, `batchai job list`.
     """
     if words and words[0] in _PROGRAMS:
-        pasted = of_az(words[1:]) if words[0] == _AZ else words[1:]
-        return pasted if isinstance(pasted, Text) else parse(pasted)
+        return _pasted(*words)
     reading = modern(words)
-    words = reading.words
-    path = leading(words, COMMANDS)
-    rest = list(words[len(path) :])
-    command = next((c for c in COMMANDS if c.parts == path), None)
+    path = leading(reading.words, COMMANDS)
+    rest = list(reading.words[len(path) :])
+    command = next((command for command in COMMANDS if command.parts == path), None)
     if command is None:
-        if not rest or _HELP.intersection(rest):
-            return group_help(path)
-        raise _unknown_word(path, rest[0])
+        return _help_of_group(path, rest)
     if _HELP.intersection(rest):
         return command_help(command)
     return Invocation(command, arguments_of(command, rest), reading.changed)
+
+
+def _pasted(program: str, *words: str) -> Invocation | Text:
+    rest = of_az(words) if program == _AZ else words
+    return rest if isinstance(rest, Text) else parse(rest)
+
+
+def _help_of_group(path: Sequence[str], rest: Sequence[str]) -> Text:
+    """The help of a group that is named alone; raises UsageError for a word that is none of its commands."""
+    if rest and not _HELP.intersection(rest):
+        raise _unknown_word(path, rest[0])
+    return group_help(path)
 
 
 def arguments_of(command: Command, words: Sequence[str]) -> Namespace:
