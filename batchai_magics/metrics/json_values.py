@@ -21,11 +21,17 @@ def json_value(value: Any) -> Any:
         return value.value
     if isinstance(value, float):
         return _number(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
+    members = _members(value)
+    if members is not None:
+        return {str(key): json_value(item) for key, item in members.items()}
     return [json_value(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _members(value: Any) -> Mapping[Any, Any] | None:
+    """What a record or a mapping holds; None for anything else."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return value if isinstance(value, Mapping) else None
 
 
 def _number(value: float) -> float | str:

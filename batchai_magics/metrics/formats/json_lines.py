@@ -41,9 +41,7 @@ def parsed(text: bytes) -> Mapping[str, Any]:
 
 def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     values = parsed(match["object"])
-    counts = (_count(values.get(key)) for key in JSON_STEP_KEYS)
-    step = next((count for count in counts if count is not None), None)
-    epoch = _count(values.get("epoch"))
+    step, epoch = _step(values), _count(values.get("epoch"))
     if step is None and epoch is None:
         return
     rank = _count(values.get("rank"))
@@ -51,6 +49,11 @@ def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
     line.stamp = next(filter(None, (moment(values.get(key)) for key in JSON_TIME_KEYS)), line.stamp)
     for field, number in _numbers(values):
         yield line.value(field, number, step=step, epoch=epoch)
+
+
+def _step(values: Mapping[str, Any]) -> int | None:
+    counts = (_count(values.get(key)) for key in JSON_STEP_KEYS)
+    return next((count for count in counts if count is not None), None)
 
 
 def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:

@@ -41,7 +41,8 @@ def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
     if total is not None:
         return _read_total(view, match)
     has_accuracy = top_1 is not None
-    place = _usual_place(view, match) or _any_place(view, match, has_accuracy=has_accuracy)
+    place = _usual_place(view, match) if view.line_end is None else None
+    place = place or _any_place(view, match, has_accuracy=has_accuracy)
     if place is None or not place[0]:
         return None
     step, rank, offset, printed_at = place
@@ -58,33 +59,34 @@ def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
     """The place of a record that only a lead parts from the start of its line in a block; None of others."""
     data, (begin, end) = view.data, match.span()
     line = data.rfind(b"\n", view.done, begin) + 1
-    if view.line_end is not None or (view.done and not line) or data[begin - 1] not in _BLANKS:
+    if (view.done and not line) or data[begin - 1] not in _BLANKS:
         return None
-    digits = data[line : begin - 1]
-    lead: Lead | None = NO_LEAD
-    if not digits.isdigit():
-        digits, lead = _parted(digits.rstrip(_BLANKS))
-    if lead is None or (lead.key is not None) != view.is_tagged or not 0 < len(digits) <= MAX_DIGITS:
+    digits, lead = _parted(data[line : begin - 1])
+    if lead is None or (lead.key is not None) != view.is_tagged:
         return None
     view.begun = line
     newline = end if data[end] == _NEWLINE else data.find(b"\n", end)
-    appended = _APPENDED_TIME.match(data, end) if newline > end else None
-    offset = view.offset + newline + 1
     rank = view.rank if lead is NO_LEAD else lead.rank(view.stream_rank)
-    return int(digits), rank, offset, float(appended[1]) if appended else _time(view, lead, offset)
+    return int(digits), rank, view.offset + newline + 1, _time(view, lead, end, newline)
 
 
 def _parted(text: bytes) -> tuple[bytes, Lead | None]:
-    """A step's digits, and the lead before them; None where what stands there is no lead."""
+    """A step's digits, and the lead before them; None where what stands there is something else."""
+    if text.isdigit():
+        return text, NO_LEAD if len(text) <= MAX_DIGITS else None
+    text = text.rstrip(_BLANKS)
     before = text.rstrip(_DIGITS)
-    lead = read_lead(before)
-    return text[len(before) :], None if lead is NO_LEAD else lead
+    digits = text[len(before) :]
+    return digits, read_lead(before) if 0 < len(digits) <= MAX_DIGITS else None
 
 
-def _time(view: View, lead: Lead, offset: int) -> float | None:
-    """When a line was written that says nothing of it at its end."""
+def _time(view: View, lead: Lead, end: int, newline: int) -> float | None:
+    """When a line was written on which a record ends: by its own end, by its lead, or by the clock."""
+    appended = _APPENDED_TIME.match(view.data, end) if newline > end else None
+    if appended:
+        return float(appended[1])
     if view.clock:
-        return wall_time(lead.stamp, view.clock.at(offset))
+        return wall_time(lead.stamp, view.clock.at(view.offset + newline + 1))
     return lead.stamp and lead.stamp.seconds
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.metrics.record import StepRecord
@@ -194,15 +194,20 @@ def rate_per_node(
     `nodes` has the node of each rank. Where not every rank tells its rate, those that do not share equally in
     what is left of `whole`, the rate of all.
     """
-    silent = [rank for rank in nodes if rank not in rates]
-    known = sum(rates[rank] for rank in nodes if rank in rates)
-    share = None if whole is None or not silent else max(0.0, whole - known) / len(silent)
+    share = None if whole is None else _share_of_silent(rates, nodes, whole)
     result: defaultdict[str, float] = defaultdict(float)
     for rank, node in nodes.items():
         rate = rates.get(rank, share)
         if rate is not None:
             result[node] += rate
     return dict(sorted(result.items())) or None
+
+
+def _share_of_silent(rates: Mapping[int, float], ranks: Collection[int], whole: float) -> float | None:
+    """What each rank without a rate has of what the others leave of the whole; None if all have one."""
+    silent = len(ranks) - len(rates.keys() & ranks)
+    known = sum(rates[rank] for rank in ranks if rank in rates)
+    return max(0.0, whole - known) / silent if silent else None
 
 
 def skew(rates: Sequence[float]) -> float | None:

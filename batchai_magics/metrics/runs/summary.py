@@ -178,9 +178,9 @@ def _whole(
     run: Sequence[Record], run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str]
 ) -> float | None:
     """The rate of all ranks, as one of them told it; None where the log knows of too few ranks."""
-    told = _total(run)
-    if told is not None:
-        return told
+    total = _total(run)
+    if total is not None:
+        return total
     together = run_speeds.together
     is_known = header.is_rate_global or header.ranks >= len(nodes)
     return together.images_per_sec if together and is_known else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 FOLDER = Path("/dev/shm")
@@ -22,10 +23,13 @@ def sweep() -> None:
 
 
 def _unused() -> set[str]:
-    files = FOLDER.iterdir() if FOLDER.is_dir() else ()
-    own = {path.name for path in files if re.fullmatch(_NAME, path.name) and _is_own(path)}
-    left = {name for name in own if not _is_of_a_living_process(name)}
+    left = {path.name for path in _own_segments() if not _is_of_a_living_process(path.name)}
     return left - used if left and (used := _used()) is not None else set()
+
+
+def _own_segments() -> Iterator[Path]:
+    files = FOLDER.iterdir() if FOLDER.is_dir() else ()
+    return (path for path in files if re.fullmatch(_NAME, path.name) and _is_own(path))
 
 
 def _is_own(path: Path) -> bool:
