@@ -100,7 +100,7 @@ def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, back
     settings = Settings(**values)
     names = {settings.backend, *(name for name, value in written.items() if isinstance(value, dict))}
     sections = {
-        name: _own(kind, name, _Told(file, written, given))
+        name: _own(kind, name, _Origin(file, written, given))
         for name in (*names, *backends.ours)
         if (kind := backends.own_settings(name))
     }
@@ -113,7 +113,7 @@ def general() -> tuple[Field[Any], ...]:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Origin:
     """Where settings come from: a file, as it was read, and the environment."""
 
     file: Path
@@ -121,17 +121,17 @@ class _Told:
     env: Mapping[str, str]
 
 
-def _own(kind: type[Any], backend: str, told: _Told) -> Any:
+def _own(kind: type[Any], backend: str, origin: _Origin) -> Any:
     """A backend's own settings: from its section and its variables, some also from among the general ones."""
-    section = told.written.get(backend) or {}
+    section = origin.written.get(backend) or {}
     also_general = getattr(kind, "ALSO_GENERAL", ())
     values: dict[str, Any] = {}
     for item in fields(kind):
-        from_file = [in_file(told.file, section, item.name, backend)]
-        from_env = [in_env(told.env, item.name, backend)]
+        from_file = [in_file(origin.file, section, item.name, backend)]
+        from_env = [in_env(origin.env, item.name, backend)]
         if item.name in also_general:
-            from_file.insert(0, in_file(told.file, told.written, item.name))
-            from_env.insert(0, in_env(told.env, item.name))
+            from_file.insert(0, in_file(origin.file, origin.written, item.name))
+            from_env.insert(0, in_env(origin.env, item.name))
         values.update(value_of(item, [*from_file, *from_env], {}))
     return kind(**values)
 
