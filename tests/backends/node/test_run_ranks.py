@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from tests.world import until
 
 pytestmark = pytest.mark.slow
 PROGRAM = run_ranks.__file__
+GUID = f"guid-{os.getpid()}"  # what has one mark ends together: no other run of these tests may have it
 
 
 def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Output | None = None) -> Path:
@@ -37,7 +39,7 @@ def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Outpu
     (folder / "exits").mkdir()
     env = {"WHO": "node", "BOTH": "node"}
     made = Plan(
-        guid="the-guid",
+        guid=GUID,
         nodes=(Node("node-0", str(folder), "/the/tmp", env),),
         processes=tuple(
             Process(rank, 0, command, env={"BOTH": "process"}, output=own)
@@ -66,7 +68,7 @@ def test_a_process_gets_its_nodes_variables_and_its_own_over_them(tmp_path: Path
     file = plan(tmp_path, "echo $OUTER $WHO $BOTH $BATCHAI_JOB_GUID $TMPDIR; pwd")
     assert start(file, "0", OUTER="outer", WHO="outer").wait() == 0
     said = (tmp_path / "stdout").read_text().split()
-    assert said == ["outer", "node", "process", "the-guid", "/the/tmp", str(tmp_path)]
+    assert said == ["outer", "node", "process", GUID, "/the/tmp", str(tmp_path)]
 
 
 @pytest.mark.parametrize(("command", "code"), [("exit 3", 3), ("kill -9 $$", 137), ("true", 0)])
