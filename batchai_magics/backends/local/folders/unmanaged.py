@@ -59,6 +59,12 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
     return mounting.problem(path, done.returncode, words)
 
 
+def sweep(store: Store, layout: Layout) -> None:
+    """Removes what nodes that have left, and jobs that have ended, left behind."""
+    sweep_nodes(store, layout)
+    sweep_mounts(store, layout)
+
+
 def sweep_mounts(store: Store, layout: Layout) -> None:
     """Unmounts what clusters without nodes and jobs that have ended left mounted."""
     for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):

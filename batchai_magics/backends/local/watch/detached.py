@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,15 @@ def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[b
     with child.stdin as pipe:
         pipe.write(json.dumps(dict(secrets)).encode())
     return child
+
+
+def go_on_as(log: Path) -> None:
+    """Has this process, which was started for another log, complain in that one from now on."""
+    private_files.make_folder(log.parent)
+    os.chdir(log.parent)
+    with open(log, "ab", opener=private_files.opener) as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
 
 
 def clean_environment(python: str) -> dict[str, str]:

@@ -42,14 +42,14 @@ ENDING_S = 0.3  # what the other ranks get to end by themselves when one has fai
 class JobRun:
     """Runs one job from its assignment to its end."""
 
-    def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> None:
+    def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets, *, bell: Bell) -> None:
         self._layout = layout
         self._plan = Plan.read(str(layout.plan))
         self._env = {**os.environ, **mpi.transport(self._plan), **secrets.variables}
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._interruption = Interruption(verdicts, self._plan.limits)
-        self._bell = Bell()
+        self._bell = bell
         self._own: set[int] = set()
         self.may_leave_memory = False  # whether a rank ended without MPI_Finalize, or anyhow
         self._seals: dict[str, LogSeal] = {}
@@ -208,7 +208,7 @@ class JobRun:
     def _below(self) -> list[Found]:
         """All below this process, but for its own and what serves mounts: that ends unmounted."""
         serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
-        return [each for each in process.descendants() if each.pid not in self._own and each not in serving]
+        return [each for each in process.descendants(self._own) if each not in serving]
 
     def _remove_containers(self) -> None:
         for command in self._plan.containers.removals:

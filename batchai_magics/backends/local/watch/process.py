@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,13 +66,14 @@ def marked(mark: str) -> list[Found]:
     return found
 
 
-def descendants() -> list[Found]:
-    """Every living process below this one."""
+def descendants(but: Set[int]) -> list[Found]:
+    """Every living process below this one, but for these children of it; it adopts orphans."""
     if sys.platform == "linux":
-        return strays.descendants(os.getpid())
+        return strays.descendants(but)
     import psutil
 
-    return [_found(process) for process in psutil.Process().children(recursive=True)]
+    below = psutil.Process().children(recursive=True)
+    return [_found(process) for process in below if process.pid not in but]
 
 
 def _found(process: psutil.Process) -> Found:
@@ -146,6 +147,13 @@ def adopt_orphans() -> None:
     """What this process's children leave behind becomes a child of it, so that it can be ended (Linux)."""
     if LIBC:
         LIBC.prctl(36, 1, 0, 0, 0)
+
+
+def reap() -> None:
+    """Collects the children of this process that have ended, adopted ones too."""
+    with contextlib.suppress(ChildProcessError):  # there are none
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def die_with_starter() -> None:

@@ -1,8 +1,7 @@
 """Gang scheduling without a daemon: whoever changes something runs one step.
 
-A step gives idle nodes to queued jobs (priority first, then first come, first served; a job that does
-not fit blocks the ones behind it, so that large jobs are not starved) and starts their supervisors. A job
-with secrets gets its supervisor before it gets nodes: that process keeps them.
+A step gives idle nodes to queued jobs and starts their supervisors. A job with secrets gets its supervisor
+before it gets nodes: that process keeps them.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Iterator, Mapping
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import trees
-from batchai_magics.backends.local.state import jobs, nodes, resources
+from batchai_magics.backends.local.state import jobs, resources
 from batchai_magics.backends.local.state.jobs import JobRow
-from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import detached, process
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import assignment, detached, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import failed_with
@@ -33,14 +32,29 @@ def step(
     """
     started = []
     for job in _due(store, secrets or {}):
-        try:
-            if job.is_assigned:
-                _write_plan(store, layout, job)
-            if not job.supervisor:  # one that died with the job's secrets is recovery's business
-                started.append(spawn(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets())))
-        except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
-            _give_up(store, layout, job, error)
+        if is_ready(store, layout, job) and not job.supervisor:  # one that died is recovery's business
+            started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
     return started
+
+
+def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
+    """Writes the plan of a job that has its nodes; False when that cannot be: the job has failed then."""
+    try:
+        if job.is_assigned:
+            _write_plan(store, layout, job)
+    except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
+        _give_up(store, layout, job, error)
+        return False
+    return True
+
+
+def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> list[subprocess.Popen[bytes]]:
+    """Starts a job's supervisor; none when that cannot be: the job has failed then."""
+    try:
+        return [spawn(store, layout, job, secrets=secrets)]
+    except Exception as error:  # noqa: BLE001 as above
+        _give_up(store, layout, job, error)
+        return []
 
 
 def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
@@ -80,14 +94,7 @@ def _assign_all(store: Store) -> list[JobRow]:
         if not jobs.waiting_clusters(db):
             return []
     with store.write() as db:
-        return [job for cluster in jobs.waiting_clusters(db) for job in _assign(db, cluster)]
-
-
-def _assign(db: Database, cluster: str) -> list[JobRow]:
-    assigned: list[JobRow] = []
-    while (job := jobs.next_in_queue(db, cluster)) and nodes.give(db, cluster, job):
-        assigned.append(jobs.assign(db, job, spawner=process.own_identity()))
-    return assigned
+        return [job for cluster in jobs.waiting_clusters(db) for job in assignment.assign(db, cluster)]
 
 
 def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:

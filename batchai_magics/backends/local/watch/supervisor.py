@@ -1,74 +1,117 @@
 """The one process that watches over one job; it outlives the kernel that submitted it.
 
-Started as `python supervisor.py HOME KEY GUID` in a session of its own, with the job's secrets as JSON on its
-standard input (the only place they ever are). It waits for its nodes, prepares them, starts the
-processes, and tells the store how they ended; then it starts the next queued job.
+Started with `HOME KEY GUID` in a session of its own, with the job's secrets as JSON on its standard input
+(the only place they ever are). It waits for its nodes, prepares them, starts the processes, and tells the
+store how they ended; then it starts the next queued job, or runs it itself.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.folders import mpi_segments, unmanaged
-from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.local.watch.due import may_be_due
 from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.verdict import Verdicts
+from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.outcome import not_run
 
+HEIR_S = 60.0  # so long after its start a process takes over jobs
 HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory
 
 
 def main() -> None:
-    """Waits until the job has its nodes, runs it, records the outcome, starts the next one."""
+    """Runs the job that the arguments name, and those that it hands its nodes to."""
     home, key, guid = sys.argv[1:4]
     secrets = JobSecrets.from_message(json.load(sys.stdin))
-    layout = Layout(Path(home))
-    store = SharedStore(layout.database, may_make=False)
-    verdicts = Verdicts(store, key, guid, layout.job(guid))
     process.adopt_orphans()
-    if not verdicts.claim():
-        return
-    while _wait_for_nodes(verdicts, layout.job(guid)):
-        is_again = verdicts.begin() and _run(layout.job(guid), verdicts, secrets)
-        _settle(store, layout)
-        if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
-            return
+    supervisor = Supervisor(Path(home))
+    successor = supervisor.watch(key, guid, secrets)
+    del secrets
+    while successor:
+        successor = supervisor.take_over(successor)
 
 
-def _settle(store: Store, layout: Layout) -> None:
-    """Starts what can start now. The next job needs the models, which take long: only if there may be one."""
-    if may_be_due(store):
+class Supervisor:
+    """A process that runs one job, and short ones behind it: to start takes longer than they do.
+
+    It does so for a while only, with the code that it has loaded, and never knows the secrets of two jobs.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._layout = Layout(home)
+        self._store = SharedStore(self._layout.database, may_make=False)
+        self._bell = Bell()
+        self._heir_until = time.monotonic() + HEIR_S
+
+    def watch(self, key: str, guid: str, secrets: JobSecrets) -> JobRow | None:
+        """Runs a job when it has its nodes; gives the next one, which is this process's to run."""
+        job = self._layout.job(guid)
+        verdicts = Verdicts(self._store, key, guid, job)
+        if not verdicts.claim():
+            return None
+        while _wait_for_nodes(verdicts, job):
+            is_again = verdicts.begin() and self._run(job, verdicts, secrets)
+            successor = self._settle(verdicts.successor)
+            if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
+                return successor
+        return None
+
+    def take_over(self, job: JobRow) -> JobRow | None:
+        """The same for a job that has got its nodes from the one before."""
+        detached.go_on_as(self._layout.job(job.guid).supervisor_log)
+        return self.watch(job.key, job.guid, JobSecrets())
+
+    def _run(self, job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
+        """Runs the job and records its end; whether it is queued again."""
+        may_leave_memory = True
+        try:
+            run = JobRun(job, verdicts, secrets, bell=self._bell)
+            outcome = run.run()
+            may_leave_memory = run.may_leave_memory
+        except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+            outcome = not_run(error)
+        if outcome.is_requeued:
+            job.plan.unlink(missing_ok=True)  # other nodes, another plan
+        is_heir = not (outcome.is_requeued or secrets) and time.monotonic() < self._heir_until
+        verdicts.finish(outcome, is_heir=is_heir)
+        process.reap()
+        if may_leave_memory:
+            mpi_segments.sweep()
+        return outcome.is_requeued
+
+    def _settle(self, successor: JobRow | None) -> JobRow | None:
+        """Starts what can start now; gives the successor if it is ready, and this process free to run it."""
+        others = self._start_others()
+        if successor is None:
+            return None
+        from batchai_magics.backends.local.watch import scheduler
+
+        if not scheduler.is_ready(self._store, self._layout, successor):
+            return None
+        if not others:
+            return successor
+        # They are below this process: a job that it runs could not tell them from its own.
+        scheduler.start(self._store, self._layout, successor, secrets=JobSecrets())
+        return None
+
+    def _start_others(self) -> list[subprocess.Popen[bytes]]:
+        """Starts what needs no word of this job. The models take long: only if there may be any."""
+        if not may_be_due(self._store):
+            unmanaged.sweep(self._store, self._layout)
+            return []
         from batchai_magics.backends.local.watch import upkeep
 
-        upkeep.settle(store, layout)
-    else:
-        unmanaged.sweep_nodes(store, layout)
-        unmanaged.sweep_mounts(store, layout)
-
-
-def _run(job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
-    """Runs the job and records its end; whether it is queued again."""
-    may_leave_memory = True
-    try:
-        run = JobRun(job, verdicts, secrets)
-        outcome = run.run()
-        may_leave_memory = run.may_leave_memory
-    except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
-        outcome = not_run(error)
-    if outcome.is_requeued:
-        job.plan.unlink(missing_ok=True)  # other nodes, another plan
-    verdicts.finish(outcome)
-    if may_leave_memory:
-        mpi_segments.sweep()
-    return outcome.is_requeued
+        return upkeep.settle(self._store, self._layout)
 
 
 def _wait_for_nodes(verdicts: Verdicts, job: JobLayout) -> bool:
@@ -78,7 +121,3 @@ def _wait_for_nodes(verdicts: Verdicts, job: JobLayout) -> bool:
             return True
         time.sleep(HOLD_S if not verdicts.is_assigned() else 0.01)
     return False
-
-
-if __name__ == "__main__":
-    main()

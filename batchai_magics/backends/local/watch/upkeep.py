@@ -71,6 +71,5 @@ def settle(store: Store, layout: Layout, secrets: Secrets | None = None) -> list
     scaling.adjust(store)
     started = preparation.prepare(store, layout, secrets=secrets.setup)
     started += scheduler.step(store, layout, secrets=secrets.jobs)
-    unmanaged.sweep_nodes(store, layout)
-    unmanaged.sweep_mounts(store, layout)
+    unmanaged.sweep(store, layout)
     return started

@@ -9,7 +9,7 @@ from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs, nodes
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch import assignment, process
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
@@ -22,11 +22,13 @@ class Verdicts:
     """What one supervisor reads and writes of its own job.
 
     While the store cannot be read, all is taken to be as it was; who loses the job's folder has lost the job.
+    `successor` is the job that has got nodes for this process to run it next.
     """
 
     def __init__(self, store: Store, key: str, guid: str, job: JobLayout) -> None:
         self._store, self._key, self._guid, self._job = store, key, guid, job
         self._last: jobs.JobRow | None = None
+        self.successor: jobs.JobRow | None = None
 
     def claim(self) -> bool:
         """Makes this process the job's supervisor; False when the job has another or is gone."""
@@ -60,21 +62,23 @@ class Verdicts:
         run = self._run()
         return "the job was deleted" if run is None else run.stop
 
-    def finish(self, outcome: Outcome) -> None:
+    def finish(self, outcome: Outcome, *, is_heir: bool = False) -> None:
         """Writes the outcome and frees the nodes; a full disk does not stop it.
+
+        With `is_heir` this process is to run another job: in the same transaction the next one gets nodes.
 
         The job's folder is told first. When the store refuses for a minute, or this process is told to go
         meanwhile, that has to do: recovery reads it there.
         """
         ended = time.time()
         self._leave_word(outcome, ended)
-        if self._is_recorded(outcome, ended):
+        if self._is_recorded(outcome, ended, is_heir=is_heir):
             return
         with process.ended_by_signals():
             deadline = time.monotonic() + FINISH_S
             while self._job.root.exists() and time.monotonic() < deadline:
                 time.sleep(AGAIN_S)
-                if self._is_recorded(outcome, ended):
+                if self._is_recorded(outcome, ended, is_heir=is_heir):
                     return
 
     def _leave_word(self, outcome: Outcome, ended: float) -> None:
@@ -87,12 +91,21 @@ class Verdicts:
             with contextlib.suppress(OSError):  # the store is asked all the same
                 RunEnd(outcome, ended).write(self._job.end)
 
-    def _is_recorded(self, outcome: Outcome, ended: float) -> bool:
+    def _is_recorded(self, outcome: Outcome, ended: float, *, is_heir: bool) -> bool:
         try:
-            self._store.insist(lambda db: record(db, self._key, self._guid, outcome, ended=ended))
+            self.successor = self._store.insist(
+                lambda db: self._handed_over(db, outcome, ended, is_heir=is_heir)
+            )
         except StorageError:
             return False
         return True
+
+    def _handed_over(
+        self, db: Database, outcome: Outcome, ended: float, *, is_heir: bool
+    ) -> jobs.JobRow | None:
+        run = jobs.find_run(db, self._key, self._guid)
+        record(db, self._key, self._guid, outcome, ended=ended)
+        return assignment.hand_over(db, run) if run and is_heir else None
 
     def _run(self) -> jobs.JobRow | None:
         try:

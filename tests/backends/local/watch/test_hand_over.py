@@ -1,0 +1,190 @@
+"""A process whose job has ended runs the next one: what that is, and that nothing is lost by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.local.watch import assignment, process
+from batchai_magics.backends.local.watch.verdict import Verdicts
+from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import ExecutionState
+from tests.backends.local.still import Still
+from tests.patience import PATIENCE_S
+from tests.world import World, until
+
+pytestmark = pytest.mark.slow
+
+GATE = """
+import os, time
+gate = os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/open'
+while not os.path.exists(gate): time.sleep(0.01)
+"""
+STAYS = "import time; print('up', flush=True); time.sleep(1000)"
+
+
+def queue(world: World, *scripts: str, line: str = "--nodes 2 --toolkit custom") -> list[Job]:
+    """A job that waits for `let_go`, and these behind it."""
+    return [world.submit(f"j{index} {line}", script) for index, script in enumerate((GATE, *scripts))]
+
+
+def let_go(world: World) -> None:
+    world.backend.storage.upload("batchaishare", {"open": b""})
+
+
+def supervisors(world: World) -> list[str]:
+    """Who watched over each job, in the order of their making."""
+    with world.backend.store.read() as db:
+        return [name for (name,) in db.execute("SELECT supervisor FROM job ORDER BY rowid")]
+
+
+def test_short_jobs_run_one_after_the_other_in_one_process(world: World) -> None:
+    jobs = queue(world, "print(1)", "print(2)")
+    let_go(world)
+    assert [job.wait(PATIENCE_S).log() for job in jobs] == ["", "1\n", "2\n"]
+    assert len(set(supervisors(world))) == 1
+
+
+def test_a_killed_process_fails_the_job_that_it_runs_and_no_other(world: World) -> None:
+    first, second, third = queue(world, STAYS, "print('third')")
+    let_go(world)
+    until(lambda: second.log() == "up\n")
+    world.supervisor(second).kill()
+    assert third.wait(PATIENCE_S).log() == "third\n"
+    assert first.state is ExecutionState.SUCCEEDED
+    assert second.show().execution.errors[0].code == "JobSupervisorLost"
+
+
+def test_a_job_in_a_process_that_had_another_is_ended_at_once(world: World) -> None:
+    _, second = queue(world, STAYS)
+    let_go(world)
+    until(lambda: second.log() == "up\n")
+    second.cancel()
+    assert second.wait(PATIENCE_S).show().execution.errors[0].code == "JobTerminated"
+
+
+def test_no_process_that_knows_secrets_has_another_job(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    secret = "import os; print(len(os.environ.get('TOKEN', '')))"
+    first, plain = queue(world, secret)
+    hidden = world.submit("hidden --nodes 2 --toolkit custom --secret TOKEN", secret)
+    last = world.submit("last --nodes 2 --toolkit custom", secret)
+    let_go(world)
+    assert [job.wait(PATIENCE_S).log() for job in (first, plain, hidden, last)] == ["", "0\n", "9\n", "0\n"]
+    names = supervisors(world)
+    assert names[0] == names[1]
+    assert len(set(names[1:])) == 3
+
+
+def test_what_a_job_leaves_behind_is_gone_before_the_next_one_starts(world: World) -> None:
+    stray = "Popen(['sleep', '1000'], start_new_session=True, env={})"
+    code = f"from subprocess import DEVNULL, Popen; print({stray[:-1]}, stdout=DEVNULL, stderr=DEVNULL).pid)"
+    _, leaves, last = queue(world, code, STAYS)
+    let_go(world)
+    until(lambda: last.log() == "up\n")
+    assert not psutil.pid_exists(int(leaves.log()))
+    assert len(set(supervisors(world))) == 1
+    last.cancel()
+
+
+def test_a_job_that_cannot_be_started_fails_and_holds_nobody_up(world: World) -> None:
+    _, broken, last = queue(world, "print('broken')", "print('last')")
+    folder = world.home / "jobs" / world.guid(broken)
+    folder.mkdir(exist_ok=True)
+    (folder / "exits").touch()  # where a folder has to be
+    let_go(world)
+    assert last.wait(PATIENCE_S).log() == "last\n"
+    assert broken.show().execution.errors[0].code == "JobLaunchFailed"
+
+
+def test_a_process_complains_in_the_log_of_the_job_that_it_runs_now(tmp_path: Path) -> None:
+    log = tmp_path / "job" / "supervisor.log"
+    code = (
+        "import sys; from pathlib import Path; from batchai_magics.backends.local.watch import detached\n"
+        "detached.go_on_as(Path(sys.argv[1])); print(Path.cwd(), flush=True); sys.exit('broken')"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, check=False)
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert log.read_text() == f"{log.parent}\nbroken\n"
+
+
+def running(still: Still, *queued: str, count: int = 1, **fields: object) -> ResourceId:
+    """A job that has all nodes of a cluster, before others."""
+    still.cluster()
+    still.prepare()
+    job = still.job("a", 2)
+    still.schedule()
+    for name in queued:
+        still.job(name, count, **fields)
+    return job
+
+
+def finish(still: Still, job: ResourceId, *, is_heir: bool = True) -> str:
+    """Ends the job as its supervisor does; the name of the job that it goes on with."""
+    guid = still.state(job)["guid"]
+    verdicts = Verdicts(still.store, job.key, guid, still.layout.job(guid))
+    verdicts.finish(Outcome(0), is_heir=is_heir)
+    return verdicts.successor.key.rpartition("/")[2] if verdicts.successor else ""
+
+
+def test_the_end_of_a_job_gives_its_nodes_to_the_next(still: Still) -> None:
+    job = running(still, "b", "c")
+    assert finish(still, job) == "b"
+    assert still.assigned() == ["b"]  # c is not this process's to run
+    assert still.state(still.experiment.child(job.kind, "b"))["spawner"] == process.own_identity()
+
+
+def test_who_is_no_heir_leaves_the_queue_alone(still: Still) -> None:
+    assert not finish(still, running(still, "b"), is_heir=False)
+    assert not still.assigned()
+
+
+def test_priority_says_which_job_is_next(still: Still) -> None:
+    job = running(still, "b")
+    still.job("z", schedulingPriority="high")
+    assert finish(still, job) == "z"
+
+
+def test_a_job_that_does_not_fit_yet_is_not_taken_and_none_behind_it(still: Still) -> None:
+    cluster = still.cluster()
+    still.prepare()
+    first, _ = still.job("a"), still.job("b")
+    still.schedule()
+    still.job("large", 2)
+    still.job("small")
+    assert not finish(still, first)
+    assert list(still.nodes(cluster).values()) == ["idle", "running"]
+
+
+@pytest.mark.parametrize("column", ["python = '/other/python'", "needs_secrets = 1, supervisor = '1:1:x'"])
+def test_a_job_of_another_interpreter_or_with_secrets_is_not_taken(still: Still, column: str) -> None:
+    job = running(still, "b")
+    still.change(f"UPDATE job SET {column} WHERE key != ?", job.key)
+    assert not finish(still, job)
+    assert not still.assigned()
+
+
+def test_a_job_that_was_deleted_meanwhile_has_no_heir(still: Still) -> None:
+    job = running(still, "b")
+    guid = still.state(job)["guid"]
+    still.layout.job(guid).root.mkdir(parents=True, exist_ok=True)
+    still.change("DELETE FROM job WHERE key = ?", job.key)
+    verdicts = Verdicts(still.store, job.key, guid, still.layout.job(guid))
+    verdicts.finish(Outcome(0), is_heir=True)
+    assert verdicts.successor is None
+
+
+def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
+    job = running(still)
+    still.cluster("other")
+    still.prepare()
+    still.job("z", cluster="other")
+    with still.store.write() as db:
+        (row,) = [row for row in assignment.jobs.all_open(db) if row.key == job.key]
+        assert assignment.hand_over(db, row) is None
