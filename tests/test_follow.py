@@ -8,7 +8,15 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError
-from batchai_magics.follow import Follower, LogBytes, MetricsSeen, NodesChanged, StateChanged, events
+from batchai_magics.follow import (
+    Follower,
+    LogBytes,
+    MetricsSeen,
+    NodesChanged,
+    QueueSeen,
+    StateChanged,
+    events,
+)
 from batchai_magics.metrics import StepRecord
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until, world
@@ -53,9 +61,33 @@ def test_records_know_the_rank_that_printed_them(world: World) -> None:
 
 def test_nodes_are_told_while_they_run(world: World) -> None:
     job = world.submit("j --nodes 2", "import time; time.sleep(0.5)")
-    counts = [e.counts for e in job.events() if isinstance(e, NodesChanged)]
-    assert [(c.running_node_count, c.idle_node_count) for c in counts][-1] == (0, 2)
-    assert any(c.running_node_count == 2 for c in counts)
+    seen = [e for e in job.events() if isinstance(e, NodesChanged)]
+    assert (seen[-1].cluster.running_node_count, seen[-1].cluster.idle_node_count) == (0, 2)
+    assert any(e.cluster.running_node_count == 2 for e in seen)
+
+
+def test_a_jobs_own_nodes_are_told_not_those_of_its_cluster(world: World) -> None:
+    other = world.submit("other --nodes 1", "import time; time.sleep(1000)")
+    until(lambda: other.state is ExecutionState.RUNNING)
+    job = world.submit("j --nodes 1", "import time; time.sleep(0.5)")
+    seen = [e for e in job.events() if isinstance(e, NodesChanged)]
+    assert {e.counts.total for e in seen} <= {0, 1}
+    assert any(e.counts.running_node_count == 1 and e.cluster.running_node_count == 2 for e in seen)
+    assert seen[-1].counts.total == 0  # it has given them back
+
+
+def test_a_queued_job_is_told_what_it_waits_for(world: World) -> None:
+    first = world.submit("first --nodes 2", "import time; time.sleep(1000)")
+    until(lambda: first.state is ExecutionState.RUNNING)
+    for name in ("second", "third"):
+        world.submit(f"{name} --nodes 1")
+    low, high = (world.submit(f"{name} --nodes 1 --priority {name}") for name in ("low", "high"))
+    places = {job.name: Follower(world.backend, job.id).poll() for job in (low, high)}
+    seen = {name: [e for e in news if isinstance(e, QueueSeen)] for name, news in places.items()}
+    assert seen == {
+        "low": [QueueSeen(low.id, ("first",), ("high", "second", "third"))],
+        "high": [QueueSeen(high.id, ("first",), ())],
+    }
 
 
 def test_a_file_that_comes_late_is_followed_from_its_start(world: World) -> None:

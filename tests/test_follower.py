@@ -82,7 +82,7 @@ def test_what_a_job_tells_about_itself_is_new_also_in_the_same_state(backend, fo
 def test_nodes_are_told_when_they_are_new(backend, follower):
     backend.counts = NodeStateCounts(running_node_count=1, leaving_node_count=1)
     (event,) = follower.poll()
-    assert event == NodesChanged(JOB, backend.counts)
+    assert event == NodesChanged(JOB, backend.counts, backend.counts)
     assert follower.poll() == []
 
 
@@ -94,7 +94,7 @@ def test_news_is_not_lost_when_a_later_question_fails(backend, monkeypatch):
             follower.poll()
     told = follower.poll()
     assert states(told) == ["running"]
-    assert NodesChanged(JOB, backend.counts) in told
+    assert NodesChanged(JOB, backend.counts, backend.counts) in told
     assert follower.poll() == []
 
 

@@ -9,6 +9,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.cards.job import Card, first_failure, to_html
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.logs import last_lines
+from batchai_magics.jobs.progress import progress_of
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.models.job import ERR, OUT
 
@@ -32,6 +33,7 @@ def card_of(job: Job) -> Card:
         now=datetime.now(timezone.utc),
         processes=len(shown.ranks),
         numbers=numbers_of(job.records()),
+        progress=progress_of(job.backend, shown),
         lines=last_lines(job.backend, FileRef(job.id, OUT), LAST_LINES),
         failure_lines=last_lines(job.backend, error_log, FAILURE_LINES, rank=first.rank if first else None)
         if shown.has_failed

@@ -8,15 +8,17 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
+from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.models.resources import JobResource
 
 MOST_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
+PROGRESS = "progress"  # a column that is there when some job tells how far it is
 
 
 @dataclass(frozen=True)
 class JobsCard:
-    """What a card shows: an experiment's jobs, newest first, and their images/sec by the job's name.
+    """What a card shows: an experiment's jobs, newest first; by name their images/sec, and how far they are.
 
     `now` is when the card is made: a job that runs has been running until then.
     """
@@ -26,6 +28,12 @@ class JobsCard:
     now: datetime
     rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
     way_back: str = ""
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The titles of the columns."""
+        return (*TITLES, PROGRESS) if self.progress else TITLES
 
     @property
     def counts(self) -> str:
@@ -50,6 +58,7 @@ class JobsCard:
                     exit_code_of(job),
                     f"{rates[-1]:,.1f}" if rates else "",
                     parts.bars(rates),
+                    *([self._progress_of(job.id.name)] if self.progress else []),
                 ),
             )
 
@@ -58,6 +67,10 @@ class JobsCard:
         """What the card does not show, in words; empty if it shows all."""
         rest = len(self.jobs) - MOST_JOBS
         return f"and {parts.counted(rest, 'older job')}" if rest > 0 else ""
+
+    def _progress_of(self, name: str) -> str:
+        progress = self.progress.get(name)
+        return progress.sentence(self.now.timestamp()) if progress else ""
 
     def _lasted(self, job: JobResource) -> str:
         if job.execution is None:
@@ -89,7 +102,7 @@ def _sheet(card: JobsCard) -> Sheet:
     return Sheet(
         name=card.experiment,
         title=card.counts,
-        titles=TITLES,
+        titles=card.titles,
         rows=[(name, job.word, *rest) for job, (name, *rest) in card.rows],
         colours=parts.JOB_COLOURS,
         left_out=card.left_out,

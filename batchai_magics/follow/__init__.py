@@ -22,6 +22,7 @@ from batchai_magics.follow.follower import (
     NodesChanged,
     StateChanged,
 )
+from batchai_magics.follow.queue import QueueSeen
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 
@@ -33,6 +34,7 @@ __all__ = [
     "LogFault",
     "MetricsSeen",
     "NodesChanged",
+    "QueueSeen",
     "StateChanged",
     "endings",
     "events",

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
 from batchai_magics.backends.service.log_records import records_in
+from batchai_magics.follow.queue import Queue, QueueSeen
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.states import ExecutionState
 
 PIECE_BYTES = 1 << 20
 MOST_PIECES = 16  # of one file in one look
@@ -30,10 +32,11 @@ class StateChanged:
 
 @dataclass(frozen=True)
 class NodesChanged:
-    """The node states of the job's cluster are new."""
+    """The states of the job's own nodes are new, or those of its cluster's."""
 
     job: ResourceId
     counts: NodeStateCounts
+    cluster: NodeStateCounts
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class MetricsSeen:
     records: tuple[Record, ...]
 
 
-Event = StateChanged | NodesChanged | LogBytes | LogFault | MetricsSeen
+Event = StateChanged | NodesChanged | QueueSeen | LogBytes | LogFault | MetricsSeen
 
 
 @dataclass
@@ -83,7 +86,8 @@ class Follower:
         self._marks: dict[FileRef, Bookmark] = {}
         self._digests: dict[FileRef, hashlib._Hash] = {}
         self._job: JobResource | None = None
-        self._counts: NodeStateCounts | None = None
+        self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None  # what they were asked for at
+        self._queue = Queue(self.backend, self.id, clock=self.clock)
         self._cluster: ResourceId | None = None
         self._last_look = Look({})
         self._news: list[Event] = []
@@ -99,7 +103,8 @@ class Follower:
         look = self._look()
         job = self._job_in(look)
         self._note(self._state(job))
-        self._note(self._nodes(look))
+        self._note(self._nodes(look, job))
+        self._note(self._queue.news(job))
         self.is_behind = False
         self._note(self._logs(0.0 if self._news or job.state.is_final else wait_s))
         if job.state.is_final and not self.is_behind:
@@ -139,12 +144,18 @@ class Follower:
         self._job = job
         return [StateChanged(job)]
 
-    def _nodes(self, look: Look) -> list[Event]:
+    def _nodes(self, look: Look, job: JobResource) -> list[Event]:
+        """The job's nodes, asked for when those of its cluster have changed, or its state has."""
         cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
-        if not isinstance(cluster, Cluster) or cluster.node_states == self._counts:
+        if not isinstance(cluster, Cluster):
             return []
-        self._counts = cluster.node_states
-        return [NodesChanged(self.id, cluster.node_states)]
+        if self._nodes_of == (cluster.node_states, job.state):
+            return []
+        own = self.backend.nodes(self.id) if job.execution and not job.state.is_final else ()
+        self._nodes_of = (cluster.node_states, job.state)
+        return [
+            NodesChanged(self.id, NodeStateCounts.counting(node.state for node in own), cluster.node_states)
+        ]
 
     def _logs(self, wait_s: float) -> Iterator[Event]:
         if self.files is not None:

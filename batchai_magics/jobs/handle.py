@@ -14,9 +14,11 @@ from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs.downloads import save
 from batchai_magics.jobs.logs import records_of, steadily, tail_of
+from batchai_magics.jobs.progress import progress_of
 from batchai_magics.jobs.result import read_result
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
+from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
@@ -133,6 +135,10 @@ class Job:
     def png(self) -> bytes:
         """The plot as a PNG picture."""
         return figure_png(self.plot())
+
+    def progress(self) -> Progress | None:
+        """How far the job is, while it runs and its output tells: a bar, `step i of n`, `epoch i/n`."""
+        return progress_of(self.backend, self.show())
 
     def files(self, directory_id: str = STDOUTERR, path: str = "") -> Sequence[OutputFile]:
         """What is in one of the job's output directories, one level of it."""

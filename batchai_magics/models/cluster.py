@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections import Counter
+from collections.abc import Iterable
 from typing import ClassVar
 
 from pydantic import SecretStr, model_validator
@@ -165,6 +167,12 @@ class NodeStateCounts(WireModel):
     unusable_node_count: int = 0
     preparing_node_count: int = 0
     leaving_node_count: int = 0
+
+    @classmethod
+    def counting(cls, states: Iterable[NodeState]) -> NodeStateCounts:
+        """The counts of nodes in these states."""
+        counts = Counter(f"{state.value}_node_count" for state in states)
+        return cls(**counts)
 
     def of(self, state: NodeState) -> int:
         """How many nodes are in `state`."""

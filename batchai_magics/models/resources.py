@@ -159,6 +159,11 @@ class JobResource:
     ranks: tuple[RankExit, ...] = ()
 
     @property
+    def is_running(self) -> bool:
+        """Whether its processes run, or their preparation does."""
+        return self.state is ExecutionState.RUNNING and self.execution is not None
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether somebody ended it; the service calls that failed."""
         return self._has_error(TERMINATED)

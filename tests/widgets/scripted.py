@@ -12,8 +12,8 @@ from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
-from batchai_magics.models.resources import Cluster, JobResource
-from batchai_magics.models.states import AllocationState, ExecutionState
+from batchai_magics.models.resources import Cluster, JobResource, Node
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 
 START = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 JOB = ResourceId.parse(
@@ -82,6 +82,17 @@ class ScriptedBackend(PlainAnswers):
 
     def show(self, id):
         return self.job if id.kind is Kind.JOB else cluster(id, self.counts)
+
+    def nodes(self, id):
+        """The same for the job and its cluster: nobody else is on it."""
+        has_some = self.job.execution is not None and not self.job.state.is_final
+        if id.kind is Kind.JOB and not has_some:
+            return []
+        states = [state for state in NodeState for _ in range(self.counts.of(state))]
+        return [Node(f"node-{i}", state, self.job.id if has_some else None) for i, state in enumerate(states)]
+
+    def list(self, parent, kind, page=None):
+        return [self.job] if kind is Kind.JOB else []
 
     def terminate(self, id):
         self.finish(

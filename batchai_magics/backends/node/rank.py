@@ -106,11 +106,11 @@ class Rank:
         return [*dues, self.linger_until] if self.end else dues
 
     def show_unfinished(self) -> None:
-        """Shows the lines that it has begun, and then fallen silent."""
+        """Shows the lines that it has begun some time ago."""
         now_s = time.monotonic()
         for pipe in self.pipes:
             if (due_s := pipe.stream.due_s) and now_s >= due_s:
-                pipe.stream.idle()
+                pipe.stream.show()
 
     @property
     def is_written(self) -> bool:

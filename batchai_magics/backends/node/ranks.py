@@ -22,7 +22,7 @@ from batchai_magics.backends.node.pmi import ProcessManager
 from batchai_magics.backends.node.printed_secrets import forms
 from batchai_magics.backends.node.rank import Pipe, Rank
 from batchai_magics.backends.node.signed_record import SignedRecord
-from batchai_magics.backends.node.streams import LogWriter, Stream
+from batchai_magics.backends.node.streams import LogWriter, Stream, Turns
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 
 RETRY_S = 0.2  # between two tries to write to a full disk
@@ -44,6 +44,7 @@ class Ranks:
         self._selector.register(bell, selectors.EVENT_READ, self._hear)
         self._heard: set[int] = set()
         self._writers: dict[LogFile, LogWriter] = {}
+        self._turns = Turns()
         self._records: dict[int, SignedRecord] = {}
         self._running: dict[int, Rank] = {}
         self._connections: Connections | None = None
@@ -158,7 +159,7 @@ class Ranks:
 
     def _writer(self, log: LogFile) -> LogWriter:
         if log not in self._writers:
-            self._writers[log] = LogWriter(log, self._secrets)
+            self._writers[log] = LogWriter(log, self._secrets, self._turns)
         return self._writers[log]
 
     def _hear(self) -> None:
@@ -180,7 +181,7 @@ class Ranks:
             self._selector.unregister(pipe.file)
 
     def _look_after(self, rank: Rank) -> None:
-        """Shows what a quiet process has left unfinished, and sees to the end of one that has ended."""
+        """Shows what a process has left unfinished, and sees to the end of one that has ended."""
         rank.show_unfinished()
         if rank.reap() and self._connections:
             self._connections.hear_out(rank.number)

@@ -20,17 +20,30 @@ SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
 STAMP = struct.Struct("<Qd")  # start, time: one of a `.times` file, of what stands from there on
 STAMP_S = 0.1  # so exact they are
 LONGEST_LINE = 16 << 20  # a longer one is cut, with a line end put in
-IDLE_S = 0.2  # a lone process's unfinished line is shown after this
+IDLE_S = 0.2  # an unfinished line that can be shown is shown so long after it has begun
+
+
+class Turns:
+    """Whose turn it is among writers that take turns."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+
+    def pass_to(self, writer: object) -> bool:
+        """Takes note of who writes; whether somebody else has written since it did."""
+        is_other, self._last = self._last is not writer, writer
+        return is_other
 
 
 class LogWriter:
     """A log file with its records. What the disk has no room for waits, in order, until it has.
 
     Where one of `secrets` is printed is noted, to be hidden by who shows the file. `stuck_since` is when the
-    disk refused what is next, by the monotonic clock; None while all is written.
+    disk refused what is next, by the monotonic clock; None while all is written. Writers that share `turns`
+    note the time of each change from one to the other, so that their logs can be read as one.
     """
 
-    def __init__(self, log: LogFile, secrets: tuple[bytes, ...] = ()) -> None:
+    def __init__(self, log: LogFile, secrets: tuple[bytes, ...] = (), turns: Turns | None = None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._file = os.open(log.path, flags, 0o600)
         self.is_shared = bool(log.spans)
@@ -39,6 +52,7 @@ class LogWriter:
         self.secrets = secrets if log.hidden else ()
         self._hidden = os.open(log.hidden, flags, 0o600) if self.secrets else -1
         self._stamped_s = 0.0
+        self._turns = turns or Turns()
         self._seen = _Seen(log.path)
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._parts: deque[tuple[int, memoryview]] = deque()
@@ -95,7 +109,7 @@ class LogWriter:
             marks = b"".join(PLACE.pack(start + first, start + end) for first, end in found)
             self._parts.append((self._hidden, memoryview(marks)))
         now_s = time.time()
-        if self._times >= 0 and abs(now_s - self._stamped_s) >= STAMP_S:
+        if self._times >= 0 and (self._turns.pass_to(self) or abs(now_s - self._stamped_s) >= STAMP_S):
             self._stamped_s = now_s
             self._parts.append((self._times, memoryview(STAMP.pack(start, now_s))))
         self._parts.append((self._file, memoryview(data)))
@@ -164,8 +178,7 @@ class Stream:
         self._rank = rank
         self._pending: list[bytes] = []
         self._pending_size = 0
-        self._fed_s = 0.0
-        self._is_showable = False
+        self._due_s: float | None = None
 
     def feed(self, data: bytes) -> None:
         """Takes what the process wrote; passes on whole lines and keeps the rest."""
@@ -176,8 +189,8 @@ class Stream:
         if cut < len(data):
             self._pending.append(data[cut:])
             self._pending_size += len(data) - cut
-            self._fed_s = time.monotonic()
-            self._is_showable |= not self.writer.is_shared or b"\r" in data[cut:]
+            if self._due_s is None and (not self.writer.is_shared or b"\r" in data[cut:]):
+                self._due_s = time.monotonic() + IDLE_S
         if self._pending_size > LONGEST_LINE:
             self.finish()
 
@@ -189,11 +202,14 @@ class Stream:
 
     @property
     def due_s(self) -> float | None:
-        """When an unfinished line is to be shown, by the monotonic clock; None when there is none to show."""
-        return self._fed_s + IDLE_S if self._is_showable else None
+        """When an unfinished line is to be shown, by the monotonic clock; None when there is none to show.
 
-    def idle(self) -> None:
-        """The process is quiet: show a progress line, and a lone process's unfinished line too."""
+        It does not wait for a pause: a bar that is drawn again and again has none.
+        """
+        return self._due_s
+
+    def show(self) -> None:
+        """Shows a progress line, and a lone process's unfinished line too."""
         rest = b"".join(self._pending)
         held = 0 if self.writer.is_shared else begun(rest, self.writer.secrets)
         cut = rest.rfind(b"\r") + 1 if self.writer.is_shared else len(rest) - held
@@ -216,7 +232,7 @@ class Stream:
 
     def _flush(self, end: bytes = b"") -> None:
         data = b"".join(self._pending)
-        self._pending, self._pending_size, self._is_showable = [], 0, False
+        self._pending, self._pending_size, self._due_s = [], 0, None
         if data and self._own:
             self._own.write(self._rank, data)
         if data:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
 
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import bulk, resources, submission
 from batchai_magics.commands.handlers.waiting import waiting
+from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.stream import Logged, Parts, Said, Stream, watching
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Resource
 
 
 def create(context: Context, arguments: Namespace) -> Noted | Operation | Stream:
@@ -48,9 +47,9 @@ def show(context: Context, arguments: Namespace) -> Job:
     return Job(context.backend, resources.show(context, arguments, Kind.JOB).id)
 
 
-def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
+def list_all(context: Context, arguments: Namespace) -> JobList:
     """The jobs of the experiment."""
-    return resources.inside(context, context.experiment(arguments), Kind.JOB)
+    return JobList(resources.inside(context, context.experiment(arguments), Kind.JOB), context.backend)
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:

@@ -11,8 +11,10 @@ from typing import Any
 from batchai_magics.backends.base import Backend
 from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.boards.rates import RateReader
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import BoardFeed
@@ -32,10 +34,11 @@ class JobsSeen:
 
 @dataclass(frozen=True)
 class RatesSeen:
-    """A job has told new images/sec."""
+    """A job has told new images/sec, or how far it is."""
 
     job: str
     values: list[float]
+    progress: Progress | None = None
 
 
 class JobsSource:
@@ -89,7 +92,7 @@ class JobsSource:
         """The jobs whose logs are not read to their ends, those first that were looked at least."""
         known = self._readers
         self._readers = {
-            job.output_path_segment: known.get(job.output_path_segment) or RateReader(self._backend, job.id)
+            job.output_path_segment: known.get(job.output_path_segment) or _reader(self._backend, job)
             for job in jobs
         }
         pairs = [(job, self._readers[job.output_path_segment]) for job in jobs]
@@ -108,17 +111,25 @@ class JobsFeed(BoardFeed[JobsSeen | RatesSeen]):
         self.jobs: tuple[JobResource, ...] = ()
         self.rates: dict[str, list[float]] = {}
         self.rate_versions: dict[str, int] = {}
+        self._progress: dict[str, Progress | None] = {}
 
     def take(self, event: JobsSeen | RatesSeen) -> None:
         """Takes what is new."""
         if isinstance(event, RatesSeen):
             self.rates[event.job] = event.values
+            self._progress[event.job] = event.progress
             self.rate_versions[event.job] = self.rate_versions.get(event.job, 0) + 1
             return
         self.jobs = event.jobs
         names = {job.id.name for job in self.jobs}
         self.rates = {name: values for name, values in self.rates.items() if name in names}
         self.version += 1
+
+    @property
+    def progress(self) -> dict[str, Progress]:
+        """How far the running jobs are that tell it, by name."""
+        running = (job.id.name for job in self.jobs if job.state is ExecutionState.RUNNING)
+        return {name: progress for name in running if (progress := self._progress.get(name))}
 
     def job(self, name: str) -> ResourceId | None:
         """The id of a job by its name."""
@@ -145,13 +156,19 @@ class JobsFeed(BoardFeed[JobsSeen | RatesSeen]):
     def bundle(self) -> Bundle:
         """The jobs as a still picture: HTML and text."""
         now = datetime.now(timezone.utc)
-        card = JobsCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back)
+        card = JobsCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back, self.progress)
         return {"text/html": to_html(card), "text/plain": to_text(card)}
+
+
+def _reader(backend: Backend, job: JobResource) -> RateReader:
+    began = job.execution.started.timestamp() if job.execution else None
+    return RateReader(backend, job.id, began=began)
 
 
 def _advanced(job: JobResource, reader: RateReader) -> RatesSeen | None:
     try:
-        return RatesSeen(job.id.name, reader.values) if reader.advance() else None
+        is_news = reader.advance()
+        return RatesSeen(job.id.name, reader.values, reader.progress) if is_news else None
     except BatchAIError:  # deleted since it was listed: the next list says so
         return None
 

@@ -13,6 +13,7 @@ from batchai_magics.widgets.boards.board_view import BoardView, Work, answer
 from batchai_magics.widgets.boards.cluster_feed import ClusterFeed
 from batchai_magics.widgets.boards.jobs_feed import MOST_ROWS, JobsFeed
 from batchai_magics.widgets.core.showing import Clock
+from batchai_magics.widgets.job.feed import progress_fields
 
 RATES_AT_ONCE = 20
 
@@ -69,7 +70,10 @@ class JobsView(BoardView):
         if not new:
             return None
         self._sent.update({name: versions[name] for name in new})
-        return {"kind": "rates", "rates": {name: self._jobs.rates.get(name, []) for name in new}}
+        told = self._jobs.progress
+        progress = {name: progress_fields(told[name]) for name in new if name in told}
+        rates = {name: self._jobs.rates.get(name, []) for name in new}
+        return {"kind": "rates", "rates": rates, "progress": progress}
 
     def answer_open(self, content: dict[str, Any]) -> dict[str, Any]:
         """Makes the live view of the job `content["name"]`."""

@@ -1,14 +1,19 @@
-"""A job's images/sec over its steps in a few numbers, read from its log as it grows."""
+"""A job's images/sec over its steps in a few numbers, and how far it is, read from its logs as they grow."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
-from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.follow import METRICS_FILE, records_in
+from batchai_magics.follow.progress import read_progress
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import ERR
 
 PIECE_BYTES = 1 << 18  # of one look
 TAIL_BYTES = 1 << 20  # of a long log, all that is read
@@ -17,13 +22,19 @@ MOST_VALUES = 40
 
 
 class RateReader:
-    """The images/sec of one job: over all its ranks, by step. Each `advance` reads a piece of the log."""
+    """The images/sec of one job: over all its ranks, by step; and how far it is.
 
-    def __init__(self, backend: Backend, job: ResourceId) -> None:
+    Each `advance` reads a piece of the log, and while the job has not ended the end of its stderr.
+    """
+
+    def __init__(self, backend: Backend, job: ResourceId, *, began: float | None = None) -> None:
         self._backend = backend
         self._file = FileRef(job, METRICS_FILE)
+        self._errors = FileRef(job, ERR)
         self._parser = Parser({})
+        self._progress = ProgressReader(began)
         self._offset: int | None = None
+        self._errors_end = 0
         self._by_step: dict[int, dict[int | None, float]] = {}
         self.looks = 0
         self.is_drained = False  # the log has been read to its end, and cannot grow any more
@@ -39,7 +50,12 @@ class RateReader:
             self._restart()
             return True
         self._offset = chunk.end
-        return self._take(records_in(chunk, self._parser)) if chunk.data else False
+        return self._read(chunk) | (not chunk.is_complete and self._read_errors())
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the job is, as far as its output tells."""
+        return self._progress.progress
 
     @property
     def values(self) -> list[float]:
@@ -50,6 +66,21 @@ class RateReader:
             stride = (len(rates) - 1) / (MOST_VALUES - 1)
             rates = [rates[round(i * stride)] for i in range(MOST_VALUES)]
         return [round(rate, 1) for rate in rates]
+
+    def _read(self, chunk: Chunk) -> bool:
+        if not chunk.data:
+            return False
+        is_further = read_progress(self._progress, METRICS_FILE, chunk, now=time.time())
+        return self._take(records_in(chunk, self._parser)) | is_further
+
+    def _read_errors(self) -> bool:
+        size = self._backend.read(self._errors, 0, 0).size
+        start = min(size, max(self._errors_end, size - EPOCH_BYTES))
+        self._errors_end = size
+        if start == size:
+            return False
+        chunk = self._backend.read(self._errors, start, size - start)
+        return read_progress(self._progress, ERR, chunk, now=time.time())
 
     def _take(self, records: Iterable[Record]) -> bool:
         steps = [record for record in records if isinstance(record, StepRecord)]

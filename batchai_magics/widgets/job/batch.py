@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
-from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.feed import JobFeed, standing_of
 from batchai_magics.widgets.job.points import POINT_BYTES, VALUE_BYTES
 from batchai_magics.widgets.job.tail import Tail
 
@@ -47,6 +47,7 @@ class Cursor:
         self._generation = 0
         self._places: dict[str, _Place] = {}
         self._told_complete = False
+        self._told_standing: dict[str, Any] = {}
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
@@ -67,6 +68,7 @@ class Cursor:
         self._generation = generation
         self._places = {file: place for file, place in self._places.items() if logs.get(file) == place.offset}
         self._told_complete = False
+        self._told_standing = {}
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
@@ -78,6 +80,7 @@ class Cursor:
             and self._points == len(feed.points)
             and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
             and self._told_complete == feed.is_over
+            and self._told_standing == standing_of(feed)
             and all(not self._lacks(file, tail) for file, tail in feed.tails.items())
         )
 
@@ -89,11 +92,17 @@ class Cursor:
         self._add_points(batch, feed, limit_bytes)
         self._add_values(batch, feed, limit_bytes)
         self._add_logs(batch, feed, limit_bytes)
+        self._add_standing(batch, feed)
         self.seq += 1
         self._is_greeted = True
         self._told_complete = feed.is_over
         batch.content.update(seq=self.seq, complete=feed.is_over)
         return batch
+
+    def _add_standing(self, batch: Batch, feed: JobFeed) -> None:
+        standing = standing_of(feed)
+        if standing != self._told_standing:
+            self._told_standing = batch.content["standing"] = standing
 
     def _add_points(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
         is_restarted = self._generation != feed.points.generation

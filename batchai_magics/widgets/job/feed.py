@@ -8,9 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 from batchai_magics.cards.job import first_failure
-from batchai_magics.follow import Event, LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.follow import (
+    Event,
+    LogBytes,
+    LogFault,
+    MetricsSeen,
+    NodesChanged,
+    QueueSeen,
+    StateChanged,
+)
+from batchai_magics.follow.progress import read_progress
 from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics import summarize
+from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.reader import ProgressReader
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit
@@ -19,11 +30,13 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.times import duration
 from batchai_magics.widgets.core.feed import Feed, milliseconds
+from batchai_magics.widgets.job.activity import activity
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
 
 MAIN_LOG = OUT
 MAIN_LOGS = (MAIN_LOG, ERR, "execution.log")
+PRINTED = (OUT, ERR)
 HISTORY_LENGTH = 120  # node counts that are kept
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked for again
 WARM_UP_POINTS = 50_000  # after which its end is taken as known
@@ -32,7 +45,7 @@ WARM_UP_POINTS = 50_000  # after which its end is taken as known
 class JobFeed(Feed[Event]):
     """A job's latest state, node counts, log tails, records and chart points.
 
-    `version` grows with everything but log and points.
+    `version` grows with everything but log, points and progress.
     """
 
     noun = "job"
@@ -42,7 +55,10 @@ class JobFeed(Feed[Event]):
         self.processes = processes
         self._clock = clock
         self.job: JobResource | None = None
-        self.counts: NodeStateCounts | None = None
+        self.counts: NodeStateCounts | None = None  # of its own nodes
+        self._cluster: NodeStateCounts | None = None  # of all nodes of its cluster
+        self._queue: QueueSeen | None = None
+        self._progress = ProgressReader()
         self.points = Points()
         self.records: list[Record] = []
         self.tails: dict[str, Tail] = {}
@@ -65,8 +81,11 @@ class JobFeed(Feed[Event]):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
         elif isinstance(event, StateChanged):
             self.job = event.job
+            self._progress.began = event.job.execution.started.timestamp() if event.job.execution else None
+        elif isinstance(event, QueueSeen):
+            self._queue = event
         elif isinstance(event, NodesChanged):
-            self.counts = event.counts
+            self.counts, self._cluster = event.counts, event.cluster
             self.history.append([int(self._clock() * 1000), *counts_of(self).values()])
         self.version += 1
 
@@ -81,6 +100,19 @@ class JobFeed(Feed[Event]):
         return any(tail.is_shared for tail in self.tails.values())
 
     @property
+    def progress(self) -> Progress | None:
+        """How far the job is, as far as its output tells."""
+        return self._progress.progress
+
+    @property
+    def activity(self) -> str:
+        """What the job does while it has printed nothing, in a sentence; empty once it has."""
+        has_printed = any(self.tails[file].size for file in PRINTED if file in self.tails)
+        return (
+            "" if has_printed or not self.job else activity(self.job, self._queue, self._cluster, self.tails)
+        )
+
+    @property
     def files(self) -> list[str]:
         """The names of the log files, those first that are looked at most."""
         rest = sorted(file for file in self.tails if file not in MAIN_LOGS)
@@ -93,8 +125,15 @@ class JobFeed(Feed[Event]):
         had_ranks = self.has_ranks
         self.tails[event.file.path].add(event.chunk, is_restarted=event.restarted)
         self.version += self.has_ranks != had_ranks
+        if event.file.path in PRINTED:
+            self._read_progress(event)
         if event.restarted and event.file.path == MAIN_LOG:
             self._forget_numbers()
+
+    def _read_progress(self, event: LogBytes) -> None:
+        if event.restarted:
+            self._progress = ProgressReader(self._progress.began)
+        read_progress(self._progress, event.file.path, event.chunk, now=self._clock())
 
     def _forget_numbers(self) -> None:
         """The log that they come from starts again."""
@@ -140,6 +179,22 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "warm_up": feed.warm_up,
         "has_ranks": feed.has_ranks,
         "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
+    }
+
+
+def standing_of(feed: JobFeed) -> dict[str, Any]:
+    """How far the job is and what it does (`Standing` in frontend/job/messages.d.ts)."""
+    progress = feed.progress
+    return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
+
+
+def progress_fields(progress: Progress) -> dict[str, Any]:
+    """How far a job is, as the page counts it (`Progress` in frontend/core/model.d.ts)."""
+    return {
+        "fraction": round(progress.fraction, 4),
+        "words": progress.words,
+        "ends": progress.ends and int(progress.ends * 1000),
+        "is_of_epoch": progress.is_of_epoch,
     }
 
 

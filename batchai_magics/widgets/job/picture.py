@@ -27,6 +27,7 @@ def card_of(feed: JobFeed, way_back: str) -> Card | None:
         processes=max(len(feed.job.ranks), feed.processes),
         counts=feed.counts,
         numbers=numbers_of(feed.records),
+        progress=feed.progress,
         lines=tail.lines(LAST_LINES) if tail else (),
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
         way_back=way_back,

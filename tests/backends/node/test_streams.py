@@ -65,29 +65,44 @@ def test_a_lone_processs_output_stays_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "spans").exists()
 
 
-def test_a_quiet_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path: Path) -> None:
+def test_a_shared_rank_shows_its_progress_and_keeps_what_follows(tmp_path: Path) -> None:
     out = stream(tmp_path)
     out.feed(b"10%\r20%\r30")
     assert written(tmp_path) == b""
-    out.idle()
+    out.show()
     assert written(tmp_path) == b"10%\r20%\r"
     out.feed(b"% done\n")
     assert written(tmp_path) == b"10%\r20%\r30% done\n"
 
 
-def test_a_quiet_lone_process_shows_its_unfinished_line(tmp_path: Path) -> None:
+def test_a_lone_process_shows_its_unfinished_line(tmp_path: Path) -> None:
     out = stream(tmp_path, is_shared=False)
     out.feed(b"password: ")
     assert written(tmp_path) == b""
-    out.idle()
+    out.show()
     assert written(tmp_path) == b"password: "
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_bar_that_is_drawn_without_a_pause_is_due_soon(tmp_path: Path, monkeypatch, is_shared) -> None:
+    now = {"s": 100.0}
+    clock = SimpleNamespace(time=lambda: now["s"], monotonic=lambda: now["s"])
+    monkeypatch.setattr(streams, "time", clock)
+    out = stream(tmp_path, is_shared=is_shared)
+    assert out.due_s is None
+    for _ in range(10):
+        out.feed(b"10%\r")
+        now["s"] += 0.1
+    assert out.due_s == 100.0 + streams.IDLE_S
+    out.show()
+    assert out.due_s is None
 
 
 def test_what_is_kept_of_a_quiet_rank_still_counts_against_the_longest_line(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(streams, "LONGEST_LINE", 8)
     out = stream(tmp_path)
     out.feed(b"\r12345")
-    out.idle()
+    out.show()
     out.feed(b"6789")
     assert written(tmp_path) == b"\r123456789\n"
 
@@ -159,6 +174,20 @@ def test_a_time_is_noted_before_its_line_and_not_for_every_line(tmp_path, monkey
     assert order[:2] == [STAMP.size, 5]
 
 
+def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, monkeypatch) -> None:
+    now = {"s": 100.0}
+    clock = SimpleNamespace(time=lambda: now["s"], monotonic=lambda: now["s"])
+    monkeypatch.setattr(streams, "time", clock)
+    turns = streams.Turns()
+    logs = [LogFile(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
+    out, err = (Stream(LogWriter(log, (), turns), 0) for log in logs)
+    for each in (out, out, err, out):
+        now["s"] += 1 / 64
+        each.feed(b"line\n")
+    times = [list(STAMP.iter_unpack(Path(log.times).read_bytes())) for log in logs]
+    assert times == [[(0, 100 + 1 / 64), (10, 100 + 4 / 64)], [(0, 100 + 3 / 64)]]
+
+
 def test_without_a_file_of_times_none_is_noted(tmp_path: Path) -> None:
     out = Stream(LogWriter(LogFile(str(tmp_path / "out"))), 0)
     out.feed(b"line\n")
@@ -198,10 +227,10 @@ def test_a_secret_is_noted_before_anybody_can_read_it(tmp_path: Path, monkeypatc
 def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> None:
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
-    out.idle()
+    out.show()
     assert written(tmp_path) == b"token: "
     out.feed(b"ter2")
-    out.idle()
+    out.show()
     assert written(tmp_path) == b"token: hunter2"
     assert hidden(tmp_path) == [(7, 14)]
 
@@ -209,7 +238,7 @@ def test_a_pause_within_a_secret_does_not_show_its_beginning(tmp_path: Path) -> 
 def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path: Path) -> None:
     out = secretive(tmp_path, is_shared=False)
     out.feed(b"token: hun")
-    out.idle()
+    out.show()
     out.finish()
     assert written(tmp_path) == b"token: hun"
     assert hidden(tmp_path) == []

@@ -306,3 +306,17 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
 def _memory():
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
+
+
+def test_jobs_that_run_tell_how_far_they_are(place, clock):
+    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    place.tell("old", "step 9/10\n")
+    place.tell("resnet", "step 3/10\n")
+    for event in source.poll():
+        feed.take(event)
+    assert {name: progress.words for name, progress in feed.progress.items()} == {"resnet": "step 3/10"}
+    (place.folder / "resnet" / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
+    for event in source.poll():
+        feed.take(event)
+    assert feed.progress["resnet"].words == "4/10"
+    assert "40 %, 4/10" in feed.bundle()["text/plain"]

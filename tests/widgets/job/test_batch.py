@@ -197,8 +197,8 @@ def test_numbers_are_void_when_the_log_starts_again():
 def test_node_counts_are_remembered():
     times = iter([1.0, 2.0])
     feed = JobFeed(clock=lambda: next(times))
-    feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2)))
-    feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2)))
+    feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2), NodeStateCounts()))
+    feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2), NodeStateCounts()))
     assert list(feed.history) == [[1000, 2, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0]]
 
 
@@ -245,3 +245,17 @@ def test_the_same_trouble_is_told_once():
     version = feed.version
     feed.complain("no disk")
     assert feed.version == version
+
+
+def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "step 3/10\n", "stderr.txt")
+    told = {"fraction": 0.3, "words": "step 3/10", "ends": None, "is_of_epoch": False}
+    standing = {"activity": "", "progress": told}
+    assert cursor.next_batch(feed, BIG).content["standing"] == standing
+    log(feed, "a line\n", "stderr.txt")
+    assert "standing" not in cursor.next_batch(feed, BIG).content
+    cursor.rewind(0, {})
+    assert cursor.next_batch(feed, BIG).content["standing"] == standing
+    restart(feed, "anew\n", "stderr.txt")
+    assert cursor.next_batch(feed, BIG).content["standing"]["progress"] is None

@@ -2,9 +2,11 @@
 
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { duration, quantity } from "../core/format.js";
+import { progressBar } from "../core/progress_bar.js";
 import { sparkline } from "./sparkline.js";
 
 /** @typedef {import("./messages.d.ts").JobRow} JobRow */
+/** @typedef {import("./messages.d.ts").Progress} Progress */
 /** @typedef {{title: string, key: string, of: (row: JobRow, table: JobTable) => string | number | null}} Column */
 /** @typedef {{element: HTMLTableRowElement, update: (row: JobRow) => void, tick: () => void}} Line */
 
@@ -14,6 +16,7 @@ const SECOND_MS = 1000;
 const COLUMNS = [
   { title: "Job", key: "name", of: (row) => row.name },
   { title: "State", key: "state", of: (row) => row.state },
+  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? null },
   { title: "Images/sec", key: "rate", of: (row, table) => table.rate(row.name) },
   { title: "Nodes", key: "nodes", of: (row) => row.nodes },
   { title: "Cluster", key: "cluster", of: (row) => row.cluster },
@@ -33,6 +36,8 @@ export class JobTable {
     this.lines = new Map();
     /** @type {Map<string, number[]>} */
     this.rates = new Map();
+    /** @type {Map<string, Progress>} */
+    this.progress = new Map();
     this.opened = "";
     this.sorted = "created";
     this.isDescending = true;
@@ -58,20 +63,35 @@ export class JobTable {
       line.element.remove();
       this.lines.delete(name);
       this.rates.delete(name);
+      this.progress.delete(name);
     }
     for (const row of rows) {
       let line = this.lines.get(row.name);
       if (!line) this.lines.set(row.name, (line = this.#line(row)));
       line.update(row);
     }
+    this.#offerProgress();
     this.frame.ask();
   }
 
-  /** @param {Record<string, number[]>} rates by the job's name */
-  setRates(rates) {
+  /**
+   * @param {Record<string, number[]>} rates by the job's name
+   * @param {Record<string, Progress>} progress by the job's name
+   */
+  setRates(rates, progress) {
     for (const [name, values] of Object.entries(rates)) this.rates.set(name, values);
+    for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
     for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
-    if (this.sorted === "rate") this.frame.ask();
+    if (this.sorted === "rate" || this.sorted === "progress") this.frame.ask();
+    this.#offerProgress();
+  }
+
+  /**
+   * How far a job is, while it runs.
+   * @param {JobRow} row
+   */
+  progressOf(row) {
+    return row.state === "running" ? (this.progress.get(row.name) ?? null) : null;
   }
 
   /**
@@ -98,6 +118,11 @@ export class JobTable {
   stop() {
     clearInterval(this.timer);
     this.frame.stop();
+  }
+
+  /** Shows the column of progress while some job has any. */
+  #offerProgress() {
+    this.element.dataset.progress = String(this.rows.some((row) => this.progressOf(row)));
   }
 
   /** @param {Column} column */
@@ -147,14 +172,19 @@ export class JobTable {
     const badge = el("span", { class: "ba-badge" });
     const spark = sparkline();
     const rate = el("span", { class: "ba-rate" });
+    const bar = progressBar();
     const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
     const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
     cell("name").append(open);
     cell("state").append(badge);
+    cell("progress").append(bar.element);
     cell("rate").append(el("span", { class: "ba-rates" }, spark.element, rate));
     const element = el("tr", {}, ...cells.values());
     let row = first;
-    const tick = () => setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
+    const tick = () => {
+      setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
+      bar.update(this.progressOf(row));
+    };
 
     /** @param {JobRow} now */
     const update = (now) => {

@@ -21,7 +21,7 @@ export default {
     const filter = stateFilter((isShown) => table.show(isShown));
     board.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, opened.element);
     board.line.onNews = (content) => {
-      if (content.kind === "rates") table.setRates(content.rates);
+      if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {});
     };
     board.watch(["rows"], () => {
       table.update(model.get("rows"));

@@ -1,6 +1,8 @@
 // The shapes that the kernel and the page share for clusters and lists of jobs: traits and message kinds.
 
-import type { Counts, Model } from "../core/model.d.ts";
+import type { Counts, Model, Progress } from "../core/model.d.ts";
+
+export type { Progress };
 
 /** A model that can find others: anywidget's, in every front end but marimo. */
 export interface BoardModel extends Model {

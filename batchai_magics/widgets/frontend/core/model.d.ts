@@ -11,3 +11,11 @@ export interface Model {
 
 /** The synced trait `counts`: nodes of the cluster by state. */
 export type Counts = Partial<Record<"running" | "idle" | "preparing" | "leaving" | "unusable", number>>;
+
+/** How far a job is. Times are milliseconds since 1970. */
+export interface Progress {
+  fraction: number;
+  words: string;
+  ends: number | null;
+  is_of_epoch: boolean; // all this is of the epoch that runs: nobody knows how many there are
+}

@@ -7,6 +7,7 @@ import { PointTable } from "./points.js";
 /** @typedef {import("./messages.d.ts").Batch} Batch */
 /** @typedef {import("./messages.d.ts").LinesPage} LinesPage */
 /** @typedef {import("./messages.d.ts").Page} Page */
+/** @typedef {import("./messages.d.ts").Standing} Standing */
 /** @typedef {{kind: string, file?: string, added?: number}} News  what has changed, and by how many rows; of an answer, `file` is its text */
 
 export class JobData {
@@ -16,6 +17,8 @@ export class JobData {
     this.logs = new Map();
     this.seq = 0; // of the latest batch
     this.isComplete = false; // everything there is has been sent
+    /** @type {Standing} */
+    this.standing = { activity: "", progress: null };
   }
 
   /** How much is here, for the kernel to send the rest. */
@@ -59,6 +62,10 @@ export class JobData {
       const added = log.append(part.offset, bytes, part.skipped, rankAt);
       log.size = Math.max(log.size, part.size);
       news.push({ kind: "log", file: part.file, added });
+    }
+    if (batch.standing) {
+      this.standing = batch.standing;
+      news.push({ kind: "standing" });
     }
     if (batch.complete !== this.isComplete) {
       this.isComplete = batch.complete;

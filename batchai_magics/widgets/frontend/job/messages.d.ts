@@ -1,5 +1,7 @@
 // The shapes that the kernel and the page share for a job: trait names and message kinds, nothing else.
 
+import type { Progress } from "../core/model.d.ts";
+
 /** The synced trait `facts`: what the header says. Times are milliseconds since 1970. */
 export interface Facts {
   name: string;
@@ -26,12 +28,19 @@ export interface Facts {
   directories: string[];
 }
 
+/** How far the job is, and what it does while it has printed nothing. */
+export interface Standing {
+  activity: string;
+  progress: Progress | null;
+}
+
 /** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
  *  and, if it is `ranked`, who wrote them. */
 export interface Batch {
   kind: "batch";
   seq: number;
   complete: boolean;
+  standing?: Standing; // when it is new
   points?: { first: number; generation: number };
   values?: { name: string; first: number }[];
   logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];

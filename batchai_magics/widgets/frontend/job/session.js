@@ -46,6 +46,11 @@ export class Session {
     return this.data.points;
   }
 
+  /** How far the job is, and what it does. */
+  get standing() {
+    return this.data.standing;
+  }
+
   /** Whether everything there is has been sent. */
   get isComplete() {
     return this.data.isComplete;

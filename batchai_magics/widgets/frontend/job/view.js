@@ -4,6 +4,7 @@ import { childView } from "../core/child_view.js";
 import { el } from "../core/dom.js";
 import { holdWhileUsed } from "../core/kernel.js";
 import { nodeBar } from "../core/node_bar.js";
+import { progressBar } from "../core/progress_bar.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
 import { Charts } from "./charts.js";
 import { Header } from "./header.js";
@@ -11,6 +12,8 @@ import { LogPanel } from "./log/panel.js";
 import { Session } from "./session.js";
 
 /** @typedef {import("../core/model.d.ts").Model} Model */
+
+const SECOND_MS = 1000;
 
 export default () => {
   /** @type {Session} */
@@ -46,6 +49,8 @@ class JobView {
     this.following = null;
     this.head = new Header(session, (id) => this.#open(id));
     this.nodes = nodeBar();
+    this.progress = progressBar();
+    this.ticking = setInterval(() => this.#updateProgress(), SECOND_MS);
     this.charts = new Charts(session, model.get("view_id"));
     this.output = new LogPanel(session);
     /** @type {(() => void) | null} */
@@ -82,7 +87,7 @@ class JobView {
       "article",
       { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
       head.element,
-      el("div", { class: "ba-below" }, nodes.element, head.problem),
+      el("div", { class: "ba-below" }, nodes.element, this.progress.element, head.problem),
       charts.element,
       output.element,
       this.next,
@@ -96,6 +101,10 @@ class JobView {
     if (kind === "keep") this.#keep();
     else if (kind === "closed" || (kind === "lost" && this.leave)) this.#end(); // the picture says all there is to say
     else if (kind === "points") this.charts.update();
+    else if (kind === "standing") {
+      this.#updateProgress();
+      this.output.offer();
+    }
     else if (kind === "log" || kind === "page") this.output.update(kind, file, added);
     else if (kind === "complete") {
       this.output.offer();
@@ -115,8 +124,15 @@ class JobView {
 
   #updateFacts() {
     this.head.update();
+    this.#updateProgress();
     this.output.offer();
     this.charts.update();
+  }
+
+  /** How far the job is, while it runs: how it goes on without the kernel nobody here knows. */
+  #updateProgress() {
+    const isRunning = this.model.get("facts").state === "running";
+    this.progress.update(isRunning ? this.session.standing.progress : null, !this.session.isKernelLost);
   }
 
   #keep() {
@@ -131,6 +147,7 @@ class JobView {
     this.following?.remove();
     this.stopListening();
     for (const [event, listener] of this.traits) this.model.off(event, listener);
+    clearInterval(this.ticking);
     for (const part of [this.head, this.charts, this.output]) part.stop();
     this.leave?.();
     this.showSnapshot();

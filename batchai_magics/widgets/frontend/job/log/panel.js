@@ -212,8 +212,7 @@ export class LogPanel {
 
   /** What an empty log waits for. */
   #awaited() {
-    const { state, nodes, cluster } = this.session.model.get("facts");
-    return state === "queued" ? `Waiting for ${counted(nodes, "free node")} of ${cluster} …` : "Waiting for the first line …";
+    return this.session.standing.activity || "Waiting for the first line …";
   }
 
   #showPosition() {

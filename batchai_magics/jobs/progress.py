@@ -1,0 +1,35 @@
+"""How far a job is, from the ends of its logs as they stand."""
+
+from __future__ import annotations
+
+import time
+
+from batchai_magics.backends.base import Backend, Chunk, FileRef
+from batchai_magics.follow.progress import read_progress
+from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
+from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.resources import JobResource
+
+
+def progress_of(backend: Backend, job: JobResource) -> Progress | None:
+    """How far a running job is; None for another one, and for one that does not tell."""
+    if not job.is_running or job.execution is None:
+        return None
+    reader = ProgressReader(job.execution.started.timestamp())
+    now = time.time()
+    ends = [(name, end_of(backend, FileRef(job.id, name))) for name in (OUT, ERR)]
+    for name, chunk in sorted(ends, key=lambda end: _written(end[1], now)):
+        read_progress(reader, name, chunk, now=now)
+    return reader.progress
+
+
+def end_of(backend: Backend, file: FileRef) -> Chunk:
+    """As much of the end of a log as a reader of progress looks at, its secrets hidden."""
+    size = backend.read(file, 0, 0).size
+    return backend.read(file, max(0, size - EPOCH_BYTES), EPOCH_BYTES).shown
+
+
+def _written(chunk: Chunk, now: float) -> float:
+    """When the last of it was written."""
+    return chunk.times[-1].time if chunk.times else now

@@ -1,0 +1,1 @@
+"""How far a run is, from the bars and counts that it prints."""

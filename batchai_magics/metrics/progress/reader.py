@@ -1,0 +1,168 @@
+"""Reads how far a run is from the ends of what it prints: the newest bar counts, and the newest epoch.
+
+Only the last few kilobytes of each piece are looked at, so that following a log costs the same with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from batchai_magics.metrics.progress.bars import bar_in
+from batchai_magics.metrics.progress.counts import count_in
+from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.sighting import Sighting, number
+from batchai_magics.metrics.reading.lines import without_controls
+
+BAR_BYTES = 1 << 13  # in which the newest bar is looked for
+MOST_LINES = 64
+LONGEST_LINE = 1 << 11
+EPOCH_BYTES = 1 << 18  # in which the newest epoch is looked for
+EPOCH_TRIES = 4
+LEAST_SHARE = 0.02  # of the run, after which its own pace tells its end
+_EPOCH = b"poch"
+_ENDS = re.compile(rb"[\r\n]+")
+_MAY_COUNT = re.compile(rb"\d\s*(?:/|of |out of |%)")
+
+
+@dataclass
+class ProgressReader:
+    """What the streams of one run have told so far. `began` is when it began, in seconds since 1970.
+
+    Of several ranks, the lowest one that shows anything is believed: `wants` says whose output to feed.
+    """
+
+    began: float | None = None
+    _open: dict[str, bytes] = field(default_factory=dict)
+    _rank: int | None = None
+    _epoch: Sighting | None = None
+    _bar: Sighting | None = None
+    _counts_from_0: bool = False
+    _at: float = 0.0
+    _first: tuple[float, float] | None = None  # when which fraction was done
+
+    def wants(self, rank: int | None) -> bool:
+        """Whether this rank's output may tell anything that counts."""
+        return rank is None or self._rank is None or rank <= self._rank
+
+    def feed(self, data: bytes, *, at: float, stream: str = "", rank: int | None = None) -> bool:
+        """Takes the next bytes of a stream, written at `at`; whether they told anything."""
+        if not self.wants(rank):
+            return False
+        is_cut = len(data) > EPOCH_BYTES
+        text = data[-EPOCH_BYTES:] if is_cut else self._open.pop(stream, b"") + data
+        cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        self._open[stream] = text[cut:][-LONGEST_LINE:]
+        is_news = self._take(text, is_cut=is_cut)
+        if is_news:
+            self._rank, self._at = rank, at
+            self._note_pace()
+        return is_news
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the run is; None while it has told nothing."""
+        if self._bar is None and self._epoch is None:
+            return None
+        words = [self._epoch.epoch.words] if self._epoch and self._epoch.epoch else []
+        if self._bar and self._bar.within:
+            words.append(self._bar.within.words)
+        return Progress(self._fraction, " · ".join(words), self._ends, is_of_epoch=self._is_of_epoch)
+
+    def _take(self, text: bytes, *, is_cut: bool) -> bool:
+        epoch_at, epoch = _newest_epoch(text)
+        bar_at, bar = _newest_bar(text)
+        if epoch:
+            self._epoch, self._bar = epoch, epoch if epoch.within else None
+            self._counts_from_0 |= epoch.epoch is not None and number(epoch.epoch.done) == 0
+        elif is_cut:
+            self._epoch = None
+        if bar and bar_at > epoch_at:
+            self._bar = bar
+            self._epoch = _next_if_ended(self._epoch)
+        return bool(epoch or bar)
+
+    @property
+    def _fraction(self) -> float:
+        within = (self._bar.within.fraction if self._bar and self._bar.within else None) or 0.0
+        if self._epoch is None or self._epoch.epoch is None:
+            return within
+        done, total = number(self._epoch.epoch.done), number(self._epoch.epoch.total)
+        done, total = done - self._epoch.is_begun + self._counts_from_0, total + self._counts_from_0
+        return min(1.0, max(0.0, (done + within) / total))
+
+    @property
+    def _is_of_epoch(self) -> bool:
+        """Whether the bar tells of one epoch, of which nobody knows how many there are."""
+        within = self._bar.within if self._bar and self._epoch is None else None
+        return within is not None and within.noun.lower().startswith("epoch ")
+
+    @property
+    def _ends(self) -> float | None:
+        """When it will be done: as the bar says where it is of the whole run, else by the pace so far."""
+        newest = self._bar or self._epoch
+        is_of_all = self._epoch is None or self._epoch.epoch is None or self._bar is None
+        if is_of_all and newest and newest.left_s is not None:
+            return self._at + newest.left_s
+        since, done = self._first or (self._at, self._fraction)
+        if self._fraction - done < LEAST_SHARE and self.began is not None:
+            since, done = self.began, 0.0
+        if self._fraction <= done or self._at <= since:
+            return None
+        return self._at + (self._at - since) * (1 - self._fraction) / (self._fraction - done)
+
+    def _note_pace(self) -> None:
+        if self._first is None or self._fraction < self._first[1]:
+            self._first = (self._at, self._fraction)
+
+
+def _newest_bar(text: bytes) -> tuple[int, Sighting | None]:
+    """The last bar or count in a text, and where its line begins."""
+    tail = text[-BAR_BYTES:]
+    for start, line, is_whole in _lines_back(tail):
+        if not _MAY_COUNT.search(line):
+            continue
+        shown = without_controls(line.decode("utf-8", "replace"))
+        seen = bar_in(shown) or (count_in(shown) if is_whole else None)
+        if seen and seen.within and not (seen.epoch and seen.epoch.total):
+            return len(text) - len(tail) + start, seen
+    return -1, None
+
+
+def _newest_epoch(text: bytes) -> tuple[int, Sighting | None]:
+    """The last line that says which of how many epochs it is, and where it begins."""
+    end = len(text)
+    for _ in range(EPOCH_TRIES):
+        at = text.rfind(_EPOCH, 0, end)
+        if at < 0:
+            break
+        start = max(text.rfind(b"\n", 0, at), text.rfind(b"\r", 0, at)) + 1
+        ended = _ENDS.search(text, at)
+        line = text[start : ended.start() if ended else len(text)][:LONGEST_LINE]
+        shown = without_controls(line.decode("utf-8", "replace"))
+        seen = bar_in(shown) or (count_in(shown) if ended else None)
+        if seen and seen.epoch:
+            return start, seen
+        end = at
+    return -1, None
+
+
+def _lines_back(text: bytes) -> Iterator[tuple[int, bytes, bool]]:
+    """The lines of a text, the last one first: where each begins, and whether it has ended."""
+    end, is_whole = len(text), False
+    for _ in range(MOST_LINES):
+        if end <= 0:
+            return
+        start = max(text.rfind(b"\n", 0, end), text.rfind(b"\r", 0, end)) + 1
+        if start < end and end - start <= LONGEST_LINE:
+            yield start, text[start:end], is_whole
+        end, is_whole = start - 1, True
+
+
+def _next_if_ended(epoch: Sighting | None) -> Sighting | None:
+    """The epoch that a bar belongs to which comes after the line that told of an epoch's end."""
+    if epoch is None or epoch.epoch is None or epoch.is_begun:
+        return epoch
+    done, total = number(epoch.epoch.done), number(epoch.epoch.total)
+    return epoch._replace(epoch=epoch.epoch._replace(done=f"{min(done + 1, total):g}"), is_begun=done < total)

@@ -1,0 +1,44 @@
+// How far a job is: a bar with the job's own words and the time that is left.
+
+import { el, setText } from "./dom.js";
+import { span } from "./format.js";
+
+/** @typedef {import("./model.d.ts").Progress} Progress */
+
+const SECOND_MS = 1000;
+
+/**
+ * A bar that shows nothing while there is no progress.
+ * @returns {{element: HTMLElement, update: (progress: Progress | null, isTicking?: boolean) => void}}
+ */
+export function progressBar() {
+  const words = el("span", { class: "ba-progress-words" });
+  const left = el("span", { class: "ba-progress-left" });
+  const done = el("span", { class: "ba-progress-done" });
+  const range = { role: "progressbar", "aria-label": "progress", "aria-valuemin": 0, "aria-valuemax": 100 };
+  const bar = el("span", { class: "ba-progress-bar", ...range }, done);
+  const element = el("div", { class: "ba-progress", hidden: true }, el("span", { class: "ba-progress-line" }, words, left), bar);
+
+  /** @type {(progress: Progress | null, isTicking?: boolean) => void} */
+  const update = (progress, isTicking = true) => {
+    element.hidden = !progress;
+    if (!progress) return;
+    const percent = Math.floor(progress.fraction * 100);
+    setText(words, progress.words);
+    words.title = progress.words;
+    setText(left, [`${percent} %`, isTicking ? timeLeft(progress) : ""].filter(Boolean).join(" · "));
+    done.style.width = `${progress.fraction * 100}%`;
+    bar.setAttribute("aria-valuenow", String(percent));
+    bar.setAttribute("aria-valuetext", `${progress.words}, ${left.textContent}`);
+  };
+  return { element, update };
+}
+
+/**
+ * How long it takes on; empty where nobody knows, or it should have been done.
+ * @param {Progress} progress
+ */
+function timeLeft({ ends, is_of_epoch: isOfEpoch }) {
+  const seconds = ends === null ? 0 : (ends - Date.now()) / SECOND_MS;
+  return seconds >= 1 ? `${span(seconds)} left${isOfEpoch ? " in this epoch" : ""}` : "";
+}

@@ -1,0 +1,73 @@
+"""What a job does while it has printed nothing: a sentence for the place where its output will be. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from batchai_magics.cards.job import clean
+from batchai_magics.follow import QueueSeen
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.widgets.job.tail import Tail
+
+MOST_NAMES = 3
+_PREPARING = "job preparation started"
+_STARTING = "starting "
+_MOMENT = re.compile(r"^\S+Z ")
+
+
+def waiting_words(job: JobResource, queue: QueueSeen | None, cluster: NodeStateCounts | None) -> str:
+    """What a queued job waits for: whose jobs have the nodes, or that there are not enough of them yet."""
+    name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
+    wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
+    reasons = []
+    if queue and queue.on_nodes:
+        reasons.append(f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it")
+    if queue and queue.before:
+        reasons.append(f"{_names(queue.before)} {_verb(queue.before, 'is', 'are')} before it in the queue")
+    if cluster and cluster.of(NodeState.PREPARING):
+        reasons.append(f"{cluster.of(NodeState.PREPARING)} of its nodes are being prepared")
+    elif cluster and cluster.total < job.spec.node_count:
+        reasons.append(f"it has {cluster.total or 'none'}")
+    return f"Waiting for {wanted}: {', '.join(reasons)}." if reasons else f"Waiting for {wanted} …"
+
+
+def starting_words(tails: Mapping[str, Tail]) -> str:
+    """What is being done before the processes print anything, as its logs and the preparation's say."""
+    done = _last_line(tails, "execution")
+    sentence = _MOMENT.sub("", done)
+    if sentence == _PREPARING:
+        said = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
+        return f"Preparing the nodes: {said}" if said else "Preparing the nodes …"
+    if sentence.startswith(_STARTING):
+        return "Started. Nothing was printed yet …"
+    return f"Starting: {sentence}" if sentence else "Starting …"
+
+
+def activity(
+    job: JobResource, queue: QueueSeen | None, cluster: NodeStateCounts | None, tails: Mapping[str, Tail]
+) -> str:
+    """What the job does right now; empty for one that has ended."""
+    if job.state is ExecutionState.QUEUED:
+        return waiting_words(job, queue, cluster)
+    if job.state is ExecutionState.TERMINATING:
+        return "The job is being ended …"
+    return "" if job.state.is_final else starting_words(tails)
+
+
+def _last_line(tails: Mapping[str, Tail], name: str) -> str:
+    """The last line of the logs of that name, as a terminal shows it."""
+    lines = [line for file, tail in sorted(tails.items()) if file.startswith(name) for line in tail.lines(1)]
+    return next((line for line in reversed(clean(tuple(lines))) if line.strip()), "").strip()
+
+
+def _names(names: Sequence[str]) -> str:
+    """Names in a sentence: `a`, `a and b`, `a, b and 3 more`."""
+    shown = [*names[:MOST_NAMES], *([f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _verb(names: Sequence[str], one: str, many: str) -> str:
+    return one if len(names) == 1 else many

@@ -1,0 +1,52 @@
+"""How far a real job is, as its handle, its card and the list of jobs tell."""
+
+import pytest
+
+from batchai_magics.cards.gathering import card_of
+from batchai_magics.commands.output.job_list import JobList
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.states import ExecutionState
+from tests.world import World, until, world
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["world"]
+BAR = """
+import sys, time
+sys.stderr.write("\\r 45%|####5     | 45/100 [00:01<10:00, 45it/s]")
+sys.stderr.flush()
+time.sleep(1000)
+"""
+RANKS = """
+import os, time
+rank = int(os.environ["PMI_RANK"])
+print(f"step {10 + rank}/40", flush=True)
+time.sleep(1000)
+"""
+
+
+def table(world):
+    return JobList(world.backend.list(world.experiment, Kind.JOB), world.backend).to_table()
+
+
+def test_a_running_bar_without_an_end_of_its_line_is_read(world: World) -> None:
+    world.run("quiet")
+    assert table(world).titles[-1] == "Exit code"
+    job = world.submit("bar", BAR)
+    progress = until(job.progress)
+    assert (progress.fraction, progress.words) == (0.45, "45/100")
+    assert "45 %, 45/100, " in card_of(job).facts["progress"]
+    shown = table(world)
+    assert shown.titles[-1] == "Progress"
+    assert shown.rows[0][-1] == ""
+    assert shown.rows[1][-1].startswith("45 %, 45/100, ")
+    job.cancel()
+    until(lambda: job.state is ExecutionState.FAILED)
+    assert job.progress() is None
+    assert table(world).titles[-1] == "Exit code"
+
+
+def test_the_lowest_rank_tells_how_far_a_job_of_many_is(world: World) -> None:
+    job = world.submit("ranks --nodes 2 --processes 4", RANKS)
+    until(lambda: job.log().count("\n") == 4)
+    assert job.progress().words == "step 10/40"

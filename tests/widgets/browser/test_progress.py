@@ -1,0 +1,102 @@
+"""A running job's progress and what it does before it prints, in a real page, with real jobs."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.errors import NotFoundError
+from batchai_magics.jobs.handle import Job
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+PICTURES = Path(__file__).parents[3] / "out" / "progress"
+START = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
+BAR = """%%batchai_job bar
+import time
+from tqdm import tqdm
+for step in tqdm(range(100_000), desc="train", mininterval=0.05):
+    time.sleep(0.05)
+"""
+EPOCHS = """%%batchai_job epochs
+import time
+for epoch in range(1, 5):
+    print(f"Epoch {epoch}/4", flush=True)
+    for step in range(1, 49):
+        bar = "=" * (step * 30 // 48) + ">"
+        print(f"\\r{step}/48 [{bar:.<30}] - ETA: 9s - loss: 0.5", end="", flush=True)
+        time.sleep(1000 if (epoch, step) == (3, 24) else 0.001)
+    print()
+"""
+QUIET = """%%batchai_job quiet --prep "echo fetching the data; sleep 1000"
+print("never")
+"""
+WHOLE = """%%batchai_job {name} --nodes 2
+import time
+{body}time.sleep(1000)
+"""
+NAMES = ("bar", "epochs", "quiet", "first", "second", "third")
+
+
+def picture(view, name):
+    """Leaves a picture of a view."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    view.screenshot(path=PICTURES / f"{name}.png")
+
+
+def run(lab, *cells):
+    lab.open("progress", START, *cells)
+    for index in range(len(cells) + 1):
+        lab.run(index)
+
+
+@pytest.fixture(autouse=True)
+def ended(real_world):
+    """No job of a test runs on behind it."""
+    yield
+    for name in NAMES:
+        with contextlib.suppress(NotFoundError):
+            Job(real_world.backend, real_world.job_id(name)).delete()
+
+
+def test_a_running_bar_on_stderr_is_seen_and_counted(lab):
+    run(lab, BAR)
+    page = lab.page
+    page.get_by_role("tab", name="stderr").click()
+    page.locator(".ba-row", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
+    bar = page.get_by_role("progressbar", name="progress")
+    first = bar.get_attribute("aria-valuetext")
+    assert re.match(r"train \d+/100000, 0 % · .* left", first)
+    page.wait_for_function(
+        "([bar, first]) => bar.getAttribute('aria-valuetext') !== first", arg=[bar.element_handle(), first]
+    )
+    picture(page.locator(".ba-view"), "bar")
+
+
+def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
+    run(lab, EPOCHS, "%batchai job list")
+    page = lab.page
+    page.locator(".ba-progress-left", has_text=re.compile("^62 %")).first.wait_for()
+    assert page.locator(".ba-progress-words").first.inner_text() == "epoch 3/4 · 24/48"
+    listed = page.locator(".ba-board tr", has_text="epochs")
+    listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
+    picture(page.locator(".ba-board"), "list")
+
+
+def test_a_preparation_says_its_last_line_while_nothing_is_printed(lab):
+    run(lab, QUIET)
+    lab.page.locator(".ba-empty", has_text="Preparing the nodes: fetching the data").wait_for()
+
+
+def test_a_queued_job_says_who_has_the_nodes(lab):
+    run(
+        lab,
+        WHOLE.format(name="first", body=""),
+        WHOLE.format(name="second", body=""),
+        WHOLE.format(name="third", body=""),
+    )
+    third = lab.page.locator(".ba-view").nth(2)
+    text = "Waiting for 2 nodes of default: first has nodes of it, second is before it in the queue."
+    third.locator(".ba-empty", has_text=text).wait_for()
+    lab.page.locator(".ba-empty", has_text="Started. Nothing was printed yet").wait_for()
