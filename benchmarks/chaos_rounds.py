@@ -4,7 +4,7 @@ Each round submits jobs and, at a random moment, kills a supervisor, stops one a
 the database, puts a pipe among a job's output, or fills the disk and cancels and deletes on it. Every job has
 to be listed, to end, to have run at most once, and to say honestly what became of it; deleting has to work.
 
-`python benchmarks/chaos_rounds.py [ROUNDS SEED]` prints what became of the jobs, and in which words.
+`python benchmarks/chaos_rounds.py [ROUNDS SEED HARM …]` prints what became of the jobs, and in which words.
 Disks are only filled where this may mount one of its own (unshare).
 """
 
@@ -25,6 +25,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from traceback import extract_tb
 
 import psutil
 from chaos import code_of, experiment, shown, wait_until_gone
@@ -189,7 +190,9 @@ def play(rounds: int, seed: int, folder: Path, harms: list[Harm]) -> tuple[Ends,
         try:
             jobs = one_round(place, harm, names)
         except Exception as error:  # noqa: BLE001 the next round is to be seen as well
-            faults.append(f"round {number}, {harm.__name__}: {error!r}")
+            frames = extract_tb(error.__traceback__)
+            where = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
+            faults.append(f"round {number}, {harm.__name__}: {error!r} at {' > '.join(where)}")
             continue
         for job in jobs:
             ends.add(harm, job)
@@ -244,14 +247,16 @@ def broken(place: Place, harm: Harm, names: list[str], jobs: list[JobResource]) 
     return faults
 
 
-def main(rounds: int, seed: int) -> int:
+def main(rounds: int = ROUNDS, seed: int = SEED, *only: str) -> int:
     """Plays all rounds and prints what became of them; 1 when a promise was broken."""
     may_mount = shutil.which("unshare") and not subprocess.run(["unshare", "-Urm", "true"]).returncode
     if may_mount and SMALL_DISK not in os.environ:
         os.environ[SMALL_DISK] = "1"
         os.execvp("unshare", ["unshare", "-Urm", sys.executable, *sys.argv])
     warnings.simplefilter("ignore", RuntimeWarning)  # of databases that were found again
-    harms = list(HONEST) if may_mount else [harm for harm in HONEST if harm is not fill]
+    harms = [
+        harm for harm in HONEST if (may_mount or harm is not fill) and (not only or harm.__name__ in only)
+    ]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         if may_mount:
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", folder], check=True)
@@ -263,4 +268,4 @@ def main(rounds: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(int(word) for word in sys.argv[1:3])) if len(sys.argv) > 2 else main(ROUNDS, SEED))
+    sys.exit(main(*map(int, sys.argv[1:3]), *sys.argv[3:]))

@@ -8,12 +8,14 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from batchai_magics.backends.local.state.lock_holder import Holder, writer_of
 from batchai_magics.errors import StorageError
 
 DISK_FULL = "DiskFull"  # the code of the error that says so
 DAMAGED = "StoreDamaged"
 MISSING = "StoreMissing"
 READ_ONLY = "StoreReadOnly"
+_LOCKED = "database is locked"
 FULL_BYTES = 1 << 20  # with less room than this, an error of writing is one of room
 _FREE_SPACE = "Free some space and try again; what was saved before is intact."
 
@@ -33,7 +35,7 @@ def translated(path: Path) -> Iterator[None]:
 
 def is_lock(error: sqlite3.OperationalError) -> bool:
     """Whether another process was in a transaction all the time."""
-    return str(error) == "database is locked"
+    return str(error) == _LOCKED
 
 
 def damaged(path: Path, words: str) -> StorageError:
@@ -49,6 +51,18 @@ def damaged(path: Path, words: str) -> StorageError:
 def unusable(path: Path, words: str) -> StorageError:
     """It cannot be opened, read or written as things are."""
     return StorageError(f"{path} cannot be used: {words}", code="StoreUnavailable")
+
+
+def locked(path: Path, holder: Holder | None) -> StorageError:
+    """Another process has been changing it for longer than anything takes."""
+    if holder is None:
+        text, hint = "another process has it locked", f"`fuser -v {path}` names who has it open."
+    else:
+        text = f"{holder} has it locked" + (" and is stopped" if holder.is_stopped else "")
+        what = f"Let it go on with `kill -CONT {holder.pid}`" if holder.is_stopped else "Wait for it"
+        hint = f"{what}, or end it with `kill -KILL {holder.pid}`: what it has not finished is undone."
+    hint = f"{hint} Then try again: nothing was written."
+    return StorageError(f"{path} cannot be changed: {text}", code="StoreUnavailable", hint=hint)
 
 
 def missing(path: Path) -> StorageError:
@@ -81,6 +95,8 @@ def read_only(folder: Path) -> StorageError:
 def _operational(path: Path, words: str) -> StorageError:
     if "full" in words or ("disk I/O" in words and _has_no_room(path.parent)):
         return StorageError(f"{path} cannot be used: {words}", code=DISK_FULL, hint=_FREE_SPACE)
+    if words == _LOCKED:
+        return locked(path, writer_of(path))
     if "disk I/O" in words or "malformed" in words:
         return damaged(path, words)
     return unusable(path, words)

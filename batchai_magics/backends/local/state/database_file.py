@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints, migrations
+from batchai_magics.backends.local.state.lock_holder import maker_in
 
 Mark = tuple[float, ...]  # what a file is known by: another one, made later, has another
 BUSY_S = 30.0
+PAUSE_S = 0.02  # between two tries to be alone
 _WAL = "-wal"
 _TRIES = 5  # at a copy of what is being written
 
@@ -73,13 +76,24 @@ def _connected(path: Path, *, may_make: bool) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Nobody else makes a database in the folder."""
+    """Nobody else makes a database in the folder; StorageError when somebody else never ends doing so."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    deadline = time.monotonic() + BUSY_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise complaints.locked(folder, maker_in(folder)) from None
+        time.sleep(PAUSE_S)
 
 
 def _set_up(path: Path, *, may_make: bool) -> sqlite3.Connection:

@@ -135,6 +135,11 @@ def settle(db: sqlite3.Connection, id: str, problem: str) -> None:
     )
 
 
+def preparers(db: sqlite3.Connection) -> list[str]:
+    """The processes that make nodes ready."""
+    return [preparer for (preparer,) in db.execute("SELECT preparer FROM node WHERE preparer != ''")]
+
+
 def claim(db: sqlite3.Connection, id: str, preparer: str) -> bool:
     """Makes a process the one that prepares a node; False when there is one already."""
     statement = "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''"

@@ -1,4 +1,4 @@
-"""A supervisor that is stopped in the middle of a transaction keeps nobody from the store."""
+"""A supervisor or preparer that is stopped in the middle of a transaction keeps nobody from the store."""
 
 from __future__ import annotations
 
@@ -50,10 +50,14 @@ def supervised(still: Still, holder: subprocess.Popen[str], supervisor: str) -> 
     job = still.job()
     still.schedule()
     still.change("UPDATE job SET state = 'running', spawner = '', supervisor = ?", supervisor)
+    stop_in_transaction(holder)
+    return job
+
+
+def stop_in_transaction(holder: subprocess.Popen[str]) -> None:
     assert holder.stdin
     print(file=holder.stdin, flush=True)
     until(lambda: is_stopped(holder))
-    return job
 
 
 def is_stopped(holder: subprocess.Popen[str]) -> bool:
@@ -90,6 +94,15 @@ def test_others_can_write_and_its_job_runs_on(still: Still, holder: subprocess.P
     assert still.state(job)["state"] == "running"
 
 
+def test_others_can_write_while_a_preparer_was_stopped(still: Still, holder: subprocess.Popen[str]) -> None:
+    still.cluster()
+    still.prepare()
+    still.change("UPDATE node SET preparer = ?", process.identity(holder.pid))
+    stop_in_transaction(holder)
+    opened(still).create(still.workspace.child(Kind.EXPERIMENT, "other"), ExperimentSpec())
+    assert holder.poll() is None
+
+
 def test_a_process_that_only_has_its_pid_stays_stopped(
     still: Still, holder: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +110,6 @@ def test_a_process_that_only_has_its_pid_stays_stopped(
     job = supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")
     monkeypatch.setattr(store, "BUSY_S", 0.5)
     monkeypatch.setattr(store, "LOCKED_S", 0.05)
-    with pytest.raises(StorageError, match="database is locked"):
+    with pytest.raises(StorageError, match=f"process {holder.pid} .* is stopped"):
         opened(still).terminate(job)
     assert is_stopped(holder)

@@ -1,0 +1,124 @@
+"""Who is kept from the database by another process learns which one it is, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.local.state import database_file, lock_holder
+from batchai_magics.backends.local.state import store as module
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.errors import StorageError
+from tests.world import until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a lock"),
+]
+WRITE = "import sqlite3; db = sqlite3.connect(path, isolation_level=None); db.execute('BEGIN IMMEDIATE')"
+MAKE = "import fcntl, os; fcntl.flock(os.open(os.path.dirname(path), os.O_RDONLY), fcntl.LOCK_EX)"
+STAY = "path = __import__('sys').argv[1]; {}; print('holds', flush=True); __import__('sys').stdin.read()"
+GROUP = "INSERT INTO resource_group VALUES ('g', 'g', '', '{}')"
+
+Start = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "home" / "state.db"
+    with Store(path).write():
+        pass
+    monkeypatch.setattr(module, "BUSY_S", 0.2)
+    monkeypatch.setattr(database_file, "BUSY_S", 0.2)
+    return path
+
+
+@pytest.fixture
+def start(database: Path) -> Iterator[Start]:
+    """Starts a process that holds a lock of the database until its input ends."""
+    children: list[subprocess.Popen[str]] = []
+
+    def start(code: str) -> subprocess.Popen[str]:
+        argv = [sys.executable, "-c", STAY.format(code), str(database)]
+        children.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        assert children[-1].stdout
+        assert children[-1].stdout.readline() == "holds\n"
+        return children[-1]
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def refusal(database: Path) -> StorageError:
+    """What a process is told that wants to write now."""
+    with pytest.raises(StorageError) as caught, Store(database).write() as db:
+        db.execute(GROUP)
+    return caught.value
+
+
+def stop(child: subprocess.Popen[str]) -> None:
+    child.send_signal(signal.SIGSTOP)
+    until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
+
+
+def test_a_stopped_process_that_writes_is_named_and_can_go_on(database: Path, start: Start) -> None:
+    child = start(WRITE)
+    stop(child)
+    error = refusal(database)
+    who = f"process {child.pid} ({psutil.Process(child.pid).name()})"
+    assert error.message == f"{database} cannot be changed: {who} has it locked and is stopped"
+    assert f"`kill -CONT {child.pid}`, or end it with `kill -KILL {child.pid}`" in error.hint
+    child.send_signal(signal.SIGCONT)
+    child.communicate()
+    with Store(database).write() as db:
+        db.execute(GROUP)
+
+
+def test_a_process_that_only_takes_long_is_to_be_waited_for(database: Path, start: Start) -> None:
+    child = start(WRITE)
+    error = refusal(database)
+    assert (f"process {child.pid} (" in error.message, "stopped" in error.message) == (True, False)
+    assert error.hint.startswith(f"Wait for it, or end it with `kill -KILL {child.pid}`")
+
+
+def test_what_an_ended_process_has_not_finished_is_undone(database: Path, start: Start) -> None:
+    child = start(f"{WRITE}; db.execute({GROUP!r})")
+    stop(child)
+    refusal(database)
+    child.kill()
+    child.wait()
+    with Store(database).write() as db:
+        assert db.execute("SELECT count(*) FROM resource_group").fetchone()[0] == 0
+
+
+def test_a_process_that_stopped_while_it_opened_the_database_is_named(database: Path, start: Start) -> None:
+    child = start(MAKE)
+    stop(child)
+    error = refusal(database)
+    assert f"{database.parent} cannot be changed: process {child.pid} (" in error.message
+    assert "is stopped" in error.message
+
+
+def test_where_the_kernel_tells_nothing_the_way_to_ask_is_named(
+    database: Path, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(WRITE)
+    monkeypatch.setattr(lock_holder, "LOCKS", tmp_path / "none")
+    error = refusal(database)
+    assert error.message == f"{database} cannot be changed: another process has it locked"
+    assert error.hint.startswith(f"`fuser -v {database}` names who has it open.")
+
+
+def test_this_process_is_not_named(database: Path) -> None:
+    with Store(database).write():
+        assert lock_holder.writer_of(database) is None
+        assert str(os.getpid()) not in refusal(database).message
