@@ -8,6 +8,7 @@ BatchAIError
 │   ├── NotFoundError     JobNotFound, ClusterNotFound, WorkspaceNotFound, …
 │   ├── ConflictError     a different thing already exists under that name
 │   ├── CapabilityError   this backend cannot do what the description asks for
+│   ├── UnreachableError  nobody answers, or too late; it may be over in a moment
 │   └── StorageError      the disk or the share refused (full, read-only, not allowed)
 │       └── FileChangedError  the file was cut or replaced while it was read
 └── JobFailedError        the job ended, not well; carries its exit code
@@ -67,10 +68,10 @@ class Problem:
 
 
 class SpecError(UsageError):
-    """A job or cluster description has problems; `problems` lists all of them."""
+    """A job or cluster description, `what`, has problems; `problems` lists all of them."""
 
     def __init__(self, problems: Sequence[Problem], *, what: str) -> None:
-        self.problems = tuple(problems)
+        self.problems, self.what = tuple(problems), what
         count = "one problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
         lines = "\n".join(f"  {problem}" for problem in self.problems)
         super().__init__(f"{what} has {count}:\n{lines}", hint="Nothing was written or submitted.")
@@ -108,6 +109,10 @@ class ConflictError(ServiceError):
 
 class CapabilityError(ServiceError):
     """This backend cannot do what the description asks for; the message names the field."""
+
+
+class UnreachableError(ServiceError):
+    """Nobody answers at a service's address, or too late; it may be over in a moment."""
 
 
 class StorageError(ServiceError):

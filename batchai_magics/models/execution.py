@@ -178,9 +178,10 @@ class OutputFile:
         return self.path.rsplit("/", 1)[-1]
 
     def to_wire(self) -> dict[str, Any]:
-        """The service's JSON, which has of a folder nothing but its name."""
+        """The service's JSON, which had of a folder nothing but its name; `batchaiModified` is ours."""
         if not self.is_file:
-            return {"name": self.name, "fileType": self.kind.value}
+            since = {_MODIFIED: wire_time(self.modified)} if self.modified else {}
+            return {"name": self.name, "fileType": self.kind.value, **since}
         modified = {"lastModified": wire_time(self.modified)} if self.modified else {}
         address = {"downloadUrl": self.download_url} if self.download_url else {}
         properties = {**modified, "contentLength": self.size_bytes}
@@ -195,9 +196,12 @@ class OutputFile:
             path="/".join(part for part in (folder.strip("/"), answer.text("name")) if part),
             kind=_kind_of(answer.text("fileType", "file")),
             size_bytes=properties.number("contentLength", 0),
-            modified=properties.optional_time("lastModified"),
+            modified=properties.optional_time("lastModified") or answer.optional_time(_MODIFIED),
             download_url=answer.text("downloadUrl") if answer.has("downloadUrl") else None,
         )
+
+
+_MODIFIED = "batchaiModified"
 
 
 def _kind_of(word: str) -> FileKind:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from batchai_magics.backends.service.dialect.headers import AS_MADE, PREFER
 from batchai_magics.models.ids import Kind, ResourceId, check_group_name, check_name
 from batchai_magics.server.errors import refusal
 
@@ -74,6 +76,11 @@ class Call:
         message = f"The query parameter {name} must be a whole number from {least} to {most}, not {text!r}."
         raise refusal(400, "InvalidQueryParameterValue", message)
 
+    @property
+    def wants_what_is_made(self) -> bool:
+        """Whether the resource itself is wanted in place of an operation that is soon over."""
+        return AS_MADE in self.headers.get(PREFER.lower(), "")
+
     def link(self, path: str, query: str) -> str:
         """An absolute URL of this server."""
         return f"{self.origin}{path}?{query}"
@@ -88,6 +95,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None  # in place of `data`; a header says what it is
     pieces: Iterator[bytes] | None = None  # in place of both; they are made as they go out
+    state: str = ""  # by which one who waits knows an answer; of a GET without one, that of its data
+    is_news: bool | None = None  # for who waits; None: when the state is another one than is known
 
     def with_headers(self, **headers: str) -> Answer:
         """The answer with more headers, `_` for `-`."""
@@ -105,6 +114,11 @@ class Route:
     method: str
     path: str
     handler: Handler
+
+
+def digest_of(data: Any) -> str:
+    """A digest of what an answer shows."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def invalid_content(reason: str) -> Exception:

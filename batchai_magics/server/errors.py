@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from batchai_magics.backends.service.dialect.errors import to_wire
 from batchai_magics.errors import (
     BatchAIError,
     CapabilityError,
     ConflictError,
     NotFoundError,
     ServiceError,
-    SpecError,
     StorageError,
 )
 
-HINT = "batchaiHint"  # what to do next, for our own client; others leave it out
 _STATUS = {
     NotFoundError: 404,
     ConflictError: 409,
@@ -50,23 +49,8 @@ def status_of(error: BatchAIError) -> int:
 
 def body_of(error: BatchAIError) -> dict[str, Any]:
     """The JSON of an error."""
-    if isinstance(error, SpecError):
-        details = [
-            {"code": "InvalidProperty", "target": problem.path, "message": _sentence(problem)}
-            for problem in error.problems
-        ]
-        return _error("InvalidRequest", error.message, error.hint, details=details)
-    return _error(_code(error) or "InvalidRequest", error.message, error.hint)
+    return {"error": to_wire(error)}
 
 
 def _code(error: BatchAIError) -> str:
     return error.code if isinstance(error, ServiceError) else ""
-
-
-def _sentence(problem: Any) -> str:
-    return f"{problem.message} ({problem.fix})" if problem.fix else str(problem.message)
-
-
-def _error(code: str, message: str, hint: str = "", **more: Any) -> dict[str, Any]:
-    hints = {HINT: hint} if hint else {}
-    return {"error": {"code": code, "message": message, **more, **hints}}

@@ -12,6 +12,11 @@ from pathlib import Path
 import requests
 import uvicorn
 
+from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.config import Settings
 from batchai_magics.server.home import Home
 from batchai_magics.server.http.guard import Guard
 from batchai_magics.server.http.limits import Limits
@@ -50,10 +55,18 @@ class Running:
         return answer.json()
 
 
+def connected(url: str, token: str = TOKEN) -> ArmBackend:
+    """Our own client of a server."""
+    settings = ArmSettings(endpoint=url, token=token)
+    return ArmBackend(Endpoint.of(settings), Settings(sections={"arm": settings}))
+
+
 @contextlib.contextmanager
-def serving(home: Path, *, limits: Limits | None = None, **config: object) -> Iterator[Running]:
+def serving(
+    home: Path, *, limits: Limits | None = None, local: LocalSettings | None = None, **config: object
+) -> Iterator[Running]:
     """A server in front of a local backend with its defaults."""
-    world = World(home)
+    world = World(home, limits=local)
     service = open_service(world.backend, world.settings, Home.of(world.settings))
     home_of = Home.of(world.settings)
     app = make_app(service, limits or Limits(), home_of, token=TOKEN, names=["127.0.0.1"])

@@ -19,11 +19,12 @@ AnyFacet = TypeVar("AnyFacet")
 class NodeCommands(Protocol):
     """Commands on the nodes of clusters and jobs."""
 
-    def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
+    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node of a cluster or job, in its folder and environment.
 
         Gives what it writes as it comes, and at last how it ended. Closing the generator ends the command
-        with all that it has started. NotFoundError (at once) for a node that is not there.
+        with all that it has started. With `tick_s` it gives no bytes at all whenever nothing came for
+        so long, so that it can be closed then. NotFoundError (at once) for a node that is not there.
         """
 
 

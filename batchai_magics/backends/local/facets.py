@@ -23,7 +23,7 @@ class NodeCommands:
     def __init__(self, upkeep: Upkeep) -> None:
         self._upkeep = upkeep
 
-    def execute(self, id: ResourceId, node_id: str, command: str) -> CommandOutput:
+    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
         self._upkeep.settle()
         with self._upkeep.store.read() as db:
@@ -31,7 +31,7 @@ class NodeCommands:
             if node_id not in [node.id for node in showing.nodes_of(db, id)]:
                 raise refusals.node_not_found(node_id)
             guid = nodes.cluster_guid(db, node_id)
-        return execution.run(self._upkeep.layout, guid, node_id, command)
+        return execution.run(self._upkeep.layout, guid, node_id, command, tick_s=tick_s)
 
 
 class Preemption:

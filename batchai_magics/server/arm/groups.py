@@ -81,7 +81,7 @@ def operation(service: Service, call: Call) -> Answer:
         raise refusal(404, "OperationNotFound", "The specified operation is not found.")
     if found.ended is None:
         url = call.link(call.path, "api-version=2018-05-01")
-        return Answer(202, headers={"Location": url, "Retry-After": "1"})
+        return Answer(202, headers={"Location": url, "Retry-After": "1"}, is_news=False)
     return Answer(409, {"error": dict(found.error)}) if found.error else Answer(200)
 
 

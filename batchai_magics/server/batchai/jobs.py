@@ -38,7 +38,7 @@ def list_output_files(service: Service, call: Call) -> Answer:
         message = "The required query parameter outputdirectoryid is missing."
         raise refusal(400, "MissingRequiredQueryParameter", message)
     expiry_min = call.number("linkexpiryinminutes", 60, least=5, most=_LONGEST_LINK_MIN)
-    job, path = _job(service, call), _folder(call.query.get("directory", "."))
+    job, path = _job(service, call), folder(call.query.get("directory", "."))
     files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min)
     chosen, token = _page(call, files)
     items = []
@@ -63,7 +63,8 @@ def _page(call: Call, files: Sequence[OutputFile]) -> tuple[Sequence[OutputFile]
     return files[start:end], str(end) if end < len(files) else None
 
 
-def _folder(directory: str) -> str:
+def folder(directory: str) -> str:
+    """The folder that a query names, relative to the one that is listed."""
     parts = [part for part in directory.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise refusal(

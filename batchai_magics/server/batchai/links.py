@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.operations import Operation
@@ -47,7 +49,9 @@ def _find(service: Service, call: Call) -> Operation:
 def _told(service: Service, call: Call, operation: Operation, status: int) -> Answer:
     url = f"{call.origin}{_path(service, 'operationresults', operation)}"
     answer = Answer(status, operation.to_wire(url))
-    return answer if operation.ended is not None else answer.with_headers(Retry_After=RETRY_S)
+    if operation.ended is not None:
+        return answer
+    return replace(answer.with_headers(Retry_After=RETRY_S), is_news=False)
 
 
 def _path(service: Service, word: str, operation: Operation) -> str:

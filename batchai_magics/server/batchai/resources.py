@@ -26,6 +26,7 @@ _READ: Mapping[Kind, Callable[[Call], Spec]] = {
     Kind.JOB: lambda call: JobSpec.from_wire(call.json()),
     Kind.FILE_SERVER: lambda call: FileServerSpec.from_wire(call.json()),
 }
+_NAMES = "batchainames"  # of a query of our own client: the names alone, those that begin so
 _AT_ONCE = (Kind.WORKSPACE, Kind.EXPERIMENT)  # the service had made them when it answered
 
 
@@ -40,7 +41,7 @@ def create(kind: Kind) -> Handler:
         if existing:
             return one(service, resource)
         service.owners.note(id.key, call.user.name)
-        if kind in _AT_ONCE:
+        if kind in _AT_ONCE or call.wants_what_is_made:
             return one(service, resource)
         return accepted(service, call, service.operations.done(id))
 
@@ -62,6 +63,9 @@ def list_in(parent: Kind, kind: Kind) -> Handler:
 
     def handle(service: Service, call: Call) -> Answer:
         service.check_subscription(call)
+        if _NAMES in call.query:
+            names = service.backend.names(call.id(parent), kind, call.query[_NAMES])
+            return Answer(data={"value": list(names)})
         listing = service.backend.list(call.id(parent), kind, page_of(call))
         token = listing.next.after if listing.next else None
         return listed(call, [shown(service, resource) for resource in listing], token)

@@ -1,9 +1,9 @@
-"""The 29 operations of the published API, what asks for its long-running ones, and two of our own."""
+"""The 29 operations of the published API, what asks for its long-running ones, and our own."""
 
 from __future__ import annotations
 
 from batchai_magics.models.ids import Kind
-from batchai_magics.server.batchai import clusters, jobs, links, logs, resources, usages, workspaces
+from batchai_magics.server.batchai import clusters, jobs, links, own, resources, usages, workspaces
 from batchai_magics.server.call import Route
 
 _PROVIDER = "/subscriptions/{subscription}/providers/Microsoft.BatchAI"
@@ -46,6 +46,12 @@ ROUTES = (
     Route("POST", f"{_JOBS}/{{name}}/terminate", jobs.terminate),
     Route("POST", f"{_JOBS}/{{name}}/listOutputFiles", jobs.list_output_files),
     Route("POST", f"{_JOBS}/{{name}}/listRemoteLoginInformation", clusters.nodes(Kind.JOB)),
-    Route("POST", f"{_JOBS}/{{name}}/batchaiRead", logs.read),
-    Route("POST", f"{_JOBS}/{{name}}/batchaiTail", logs.tail),
+    Route("GET", "/providers/Microsoft.BatchAI/batchaiOffer", own.offer),
+    Route("POST", f"{_PROVIDER}/batchaiLook", own.look),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiRead", own.read),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiTail", own.tail),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiExecute", own.execute(Kind.JOB)),
+    Route("POST", f"{_CLUSTERS}/{{name}}/batchaiExecute", own.execute(Kind.CLUSTER)),
+    Route("POST", f"{_CLUSTERS}/{{name}}/batchaiPreempt", own.preempt),
+    Route("POST", f"{_CLUSTERS}/{{name}}/batchaiSetupFiles", own.setup_files),
 )

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from email.utils import format_datetime
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -43,6 +44,11 @@ class Asked:
         """The file or folder on it."""
         return self.resource.path
 
+    @property
+    def is_our_own(self) -> bool:
+        """Whether our own client asks: it knows more kinds of things than files and folders."""
+        return OWN_CLIENT in self.call.headers
+
     def check_share(self) -> None:
         """Raises ShareNotFound (or ContainerNotFound) for one that is not there."""
         if self.share not in self.storage.shares():
@@ -59,7 +65,16 @@ def stamps(file: ShareFile) -> Mapping[str, str]:
     modified = file.modified or datetime.now(timezone.utc)
     text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}"
     tag = hashlib.sha256(text.encode()).hexdigest()[:15].upper()
-    return {"ETag": f'"0x{tag}"', "Last-Modified": http_date(modified)}
+    return {
+        "ETag": f'"0x{tag}"',
+        "Last-Modified": http_date(modified),
+        "x-ms-file-last-write-time": written_at(modified),
+    }
+
+
+def written_at(moment: datetime) -> str:
+    """A moment with all that is known of it."""
+    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def http_date(moment: datetime) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from batchai_magics.backends.service.dialect.headers import SERVICE, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
@@ -64,6 +65,12 @@ _BLOB: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "DELETE", "", ""): Action(blobs.delete, "d"),
 }
 _OUTPUT = Action(outputs.read, "r")
+# Of our own client, a file in pieces: the method, `comp`, the step.
+_UPLOAD: Mapping[tuple[str, str, str], Action] = {
+    ("PUT", "", UploadStep.BEGIN.value): Action(files.begin_upload, "w"),
+    ("PUT", "range", UploadStep.WRITE.value): Action(files.write_upload, "w"),
+    ("PUT", "metadata", UploadStep.FINISH.value): Action(files.finish_upload, "w"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,13 +82,15 @@ class Counter:
 
     def answer(self, call: Call, resource: Resource, caller: Caller) -> Answer:
         """The answer to a request; raises what is refused."""
-        resource = self._settled(resource)
+        resource = self._settled(call, resource)
         action = self._action(call, resource)
         self._check(call, resource, action, caller)
         return action.handler(Asked(self.service, call, resource, self.uploads))
 
-    def _settled(self, resource: Resource) -> Resource:
+    def _settled(self, call: Call, resource: Resource) -> Resource:
         """The resource with its service, where the request did not say it: that which has such a name."""
+        if call.headers.get(SERVICE) == "blob":
+            return replace(resource, service="blob")
         if resource.service:
             return resource
         backend = self.service.backend
@@ -99,9 +108,12 @@ class Counter:
                 403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file."
             )
         restype, comp = call.query.get("restype", "").lower(), call.query.get("comp", "").lower()
-        table = _BLOB if resource.service == "blob" else _FILE
+        # Our own client speaks to containers as it does to shares.
+        table = _BLOB if resource.service == "blob" and SERVICE not in call.headers else _FILE
         method = "GET" if call.method == "HEAD" and restype else call.method
         action = table.get((resource.kind, method, restype, comp))
+        if resource.path and UPLOAD in call.headers:
+            action = _UPLOAD.get((method, comp, call.headers[UPLOAD]))
         if action is None:
             message = (
                 f"{call.method} of this resource with restype={restype} and comp={comp} is not offered here."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from xml.sax.saxutils import escape
 
+from batchai_magics.backends.service.dialect.errors import HINT, kind_of
 from batchai_magics.errors import BatchAIError, ServiceError, SpecError, StorageError
 from batchai_magics.server.call import Answer
 from batchai_magics.server.errors import Refusal, status_of
@@ -35,16 +36,19 @@ def answer(error: BatchAIError, request_id: str) -> Answer:
     code = code or "InvalidInput"
     return Answer(
         status,
-        body=xml(code, error.message, request_id),
+        body=xml(code, error, request_id),
         headers={"x-ms-error-code": code, "Content-Type": "application/xml"},
     )
 
 
-def xml(code: str, message: str, request_id: str) -> bytes:
-    """The body of an error."""
+def xml(code: str, error: BatchAIError, request_id: str) -> bytes:
+    """The body of an error; our own client reads the hint, and what to raise."""
+    ours = {**({HINT: error.hint} if error.hint else {}), **kind_of(error)}
+    more = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in ours.items())
     time = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f0Z")
-    text = escape(f"{message}\nRequestId:{request_id}\nTime:{time}")
+    text = escape(f"{error.message}\nRequestId:{request_id}\nTime:{time}")
     body = (
-        f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{text}</Message></Error>'
+        f'<?xml version="1.0" encoding="utf-8"?><Error><Code>{code}</Code><Message>{text}</Message>'
+        f"{more}</Error>"
     )
     return _BOM + body.encode()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import ShareFile
+from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.server.call import Answer
@@ -66,10 +67,43 @@ def set_metadata(asked: Asked) -> Answer:
     return Answer(200, headers=stamps(_shown(asked)))
 
 
+def begin_upload(asked: Asked) -> Answer:
+    """Begins to take a file in pieces, or goes on with it: says how many bytes are there."""
+    size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
+    asked.check_share()
+    received = asked.storage.begin(asked.share, asked.path, size)
+    return Answer(201, headers={**_unfinished(asked), RECEIVED: str(received)})
+
+
+def write_upload(asked: Asked) -> Answer:
+    """The next piece of such a file."""
+    span = span_of(asked.call)
+    if span is None or span.end is None:
+        raise StorageRefusal(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
+    _check_body(asked, span.end - span.start)
+    asked.check_share()
+    asked.storage.write(asked.share, asked.path, span.start, asked.call.body)
+    return Answer(201, headers={**_unfinished(asked), "x-ms-request-server-encrypted": "true"})
+
+
+def finish_upload(asked: Asked) -> Answer:
+    """Puts such a file in its place, if its digest is what the client says."""
+    asked.check_share()
+    asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
+    return Answer(200, headers=stamps(asked.storage.show(asked.share, asked.path)))
+
+
 def properties(asked: Asked) -> Answer:
     """What there is to say of a file."""
     file = _shown(asked)
-    return Answer(200, headers={**_headers(file), "Content-Length": str(file.size_bytes)}, body=b"")
+    size = {"Content-Length": str(file.size_bytes)}
+    if not asked.is_our_own:
+        return Answer(200, headers={**_headers(file), **size}, body=b"")
+    digest = {}
+    if WANT_DIGEST in asked.call.headers and file.is_file:
+        digest[DIGEST] = asked.storage.digest(asked.share, asked.path)
+    told = {**stamps(file), **size, **digest, "x-ms-type": "File", "x-ms-file-attributes": file.kind.value}
+    return Answer(200, headers=told, body=b"")
 
 
 def read(asked: Asked) -> Answer:
@@ -77,6 +111,8 @@ def read(asked: Asked) -> Answer:
     upload = asked.uploads.of(asked.resource)
     path = upload.part if upload else asked.path
     source = _shown(asked)
+    if not source.is_file:
+        asked.storage.read(asked.share, path, 0, 0)  # which says in the right words that it is none
 
     def pieces(span: Span) -> Iterator[bytes]:
         start, end = span.start, span.end or 0
@@ -100,11 +136,11 @@ def ranges(asked: Asked) -> Answer:
 
 
 def delete(asked: Asked) -> Answer:
-    """Deletes a file, also one that is on its way."""
+    """Deletes a file, also one that is on its way; for our own client, whatever lies there."""
     asked.check_share()
     if asked.uploads.drop(asked.storage, asked.resource, asked.share):
         return Answer(202)
-    if _shown(asked).is_directory:
+    if not asked.is_our_own and _shown(asked).is_directory:
         raise _mismatch()
     asked.storage.delete(asked.share, asked.path)
     return Answer(202)
@@ -128,6 +164,10 @@ def source_path(asked: Asked, url: str) -> str:
         message = f"The source {url.partition('?')[0]!r} is not on this share."
         raise StorageRefusal(400, "InvalidHeaderValue", message)
     return path
+
+
+def _unfinished(asked: Asked) -> Mapping[str, str]:
+    return stamps(ShareFile(asked.path, FileKind.FILE, 0))
 
 
 def _check_target(asked: Asked, source: ShareFile) -> None:

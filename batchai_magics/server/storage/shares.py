@@ -99,9 +99,10 @@ def list_folder(asked: Asked) -> Answer:
     asked.check_share()
     prefix = asked.call.query.get("prefix", "")
     there = asked.storage.list(asked.share, asked.path)
-    files = {file.path.rsplit("/", 1)[-1]: file for file in there if file.is_file or file.is_directory}
+    known = [file for file in there if asked.is_our_own or file.is_file or file.is_directory]
+    files = {file.path.rsplit("/", 1)[-1]: file for file in known}
     page = page_of(asked.call, [name for name in files if name.startswith(prefix)])
-    inner = [_entry(name, files[name]) for name in page.items]
+    inner = [_entry(name, files[name], is_kind_wanted=asked.is_our_own) for name in page.items]
     attributes = {
         "ServiceEndpoint": f"{asked.call.origin}/",
         "ShareName": asked.resource.share,
@@ -110,16 +111,17 @@ def list_folder(asked: Asked) -> Answer:
     return xml(asked.call, attributes, Entries("Entries", inner, page.next))
 
 
-def _entry(name: str, file: ShareFile) -> str:
+def _entry(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
+    """Something in a folder as XML; what it is stands where the attributes of a file system do."""
     stamp = stamps(file)
-    times = (
-        f"<LastWriteTime>{file.modified.isoformat() if file.modified else ''}</LastWriteTime>"
-        f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    size = "" if file.is_directory else f"<Content-Length>{file.size_bytes}</Content-Length>"
+    properties = (
+        f"<Properties>{size}<LastWriteTime>{stamp['x-ms-file-last-write-time']}</LastWriteTime>"
+        f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag></Properties>"
     )
-    if file.is_directory:
-        return f"<Directory>{name_element(name)}<Properties>{times}</Properties></Directory>"
-    size = f"<Content-Length>{file.size_bytes}</Content-Length>"
-    return f"<File>{name_element(name)}<Properties>{size}{times}</Properties></File>"
+    kind = f"<Attributes>{file.kind.value}</Attributes>" if is_kind_wanted else ""
+    element = "Directory" if file.is_directory else "File"
+    return f"<{element}>{name_element(name)}{properties}{kind}</{element}>"
 
 
 def share_stamps(asked: Asked) -> Mapping[str, str]:

@@ -1,0 +1,52 @@
+"""An error as JSON, both ways: in the words of Azure, and beside them what ours are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from batchai_magics import errors
+from batchai_magics.errors import BatchAIError, Problem, ServiceError, SpecError
+
+# What to do next, our name of the error, what has problems, and how each is mended.
+HINT, KIND, WHAT, FIX = "batchaiHint", "batchaiKind", "batchaiWhat", "batchaiFix"
+_INVALID = "InvalidRequest"  # the code of what has none
+
+
+def to_wire(error: BatchAIError) -> dict[str, Any]:
+    """`code`, `message` and the rest; of what is none of `errors` no kind is said."""
+    code = error.code if isinstance(error, ServiceError) else ""
+    more: dict[str, Any] = {HINT: error.hint} if error.hint else {}
+    if isinstance(error, SpecError):
+        more |= {"details": [_detail(problem) for problem in error.problems], WHAT: error.what}
+    return {"code": code or _INVALID, "message": error.message, **more, **kind_of(error)}
+
+
+def kind_of(error: BatchAIError) -> dict[str, str]:
+    """What our own client is to raise, if it is an error that it knows."""
+    name = type(error).__name__
+    return {KIND: name} if hasattr(errors, name) else {}
+
+
+def from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
+    """The error that our own server tells; None for one that is not of ours."""
+    kind = getattr(errors, str(data.get(KIND, "")), None)
+    if not (isinstance(kind, type) and issubclass(kind, BatchAIError)):
+        return None
+    message, hint = str(data.get("message", "")), str(data.get(HINT, ""))
+    if issubclass(kind, SpecError):
+        details = data.get("details") or []
+        return SpecError([_problem(detail) for detail in details], what=str(data.get(WHAT, "")))
+    if issubclass(kind, ServiceError):
+        code = str(data.get("code", ""))
+        return kind(message, code="" if code == _INVALID else code, hint=hint)
+    return errors.UsageError(message, hint=hint) if issubclass(kind, errors.UsageError) else None
+
+
+def _detail(problem: Problem) -> dict[str, str]:
+    fix = {FIX: problem.fix} if problem.fix else {}
+    return {"code": "InvalidProperty", "target": problem.path, "message": problem.message, **fix}
+
+
+def _problem(detail: Mapping[str, Any]) -> Problem:
+    return Problem(str(detail.get("target", "")), str(detail.get("message", "")), str(detail.get(FIX, "")))

@@ -1,0 +1,146 @@
+"""What our own client alone asks for: the published API has no words for it.
+
+Which rank wrote what and when, whether a file can grow, many resources in one question, commands on nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from batchai_magics.backends.base import (
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    FileRef,
+    Look,
+    NodeCommands,
+    Pace,
+    Preemption,
+    SetupLogs,
+)
+from batchai_magics.backends.service.dialect import capabilities, chunks, commands
+from batchai_magics.backends.service.dialect.headers import PREFER
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.resources import JobResource
+from batchai_magics.server.batchai.jobs import folder
+from batchai_magics.server.batchai.shown import shown
+from batchai_magics.server.call import Answer, Call, Handler, digest_of
+from batchai_magics.server.errors import refusal
+from batchai_magics.server.service import Service
+
+MOST_BYTES = 1 << 20  # of one file, in one answer
+MOST_IDS = 5000  # in one look
+PACE = Pace(look_s=0.1, longest_wait_s=10.0)
+_TICK_S = 0.5  # between two signs of life of a command that writes nothing
+
+
+def offer(service: Service, call: Call) -> Answer:
+    """What the backend behind this server can do."""
+    return Answer(data=capabilities.to_wire(service.backend, PACE))
+
+
+def look(service: Service, call: Call) -> Answer:
+    """The resources of many `ids`, those that are there; `x-batchai-since` waits for another state."""
+    service.check_subscription(call)
+    ids = call.json().get("ids")
+    if not isinstance(ids, list) or len(ids) > MOST_IDS:
+        raise refusal(400, "InvalidRequestContent", f"ids must be a list of at most {MOST_IDS} ids.")
+    value = _wire(service, service.backend.look([ResourceId.parse(str(id)) for id in ids]))
+    return Answer(data={"value": value}, state=digest_of(value))
+
+
+def read(service: Service, call: Call) -> Answer:
+    """A piece of one file: `path`, `directoryId`, `offset` and `limit` say which."""
+    service.check_subscription(call)
+    body = call.json()
+    file = FileRef(call.id(Kind.JOB), _text(body, "path"), _text(body, "directoryId", STDOUTERR))
+    chunk = service.backend.read(file, _number(body, "offset", 0), _number(body, "limit", MOST_BYTES))
+    return Answer(data=chunks.to_wire(chunk))
+
+
+def tail(service: Service, call: Call) -> Answer:
+    """The new bytes of all logs; `positions` says how far each is known.
+
+    Who waits is answered when there are some, or when the job or its cluster is in another state.
+    """
+    service.check_subscription(call)
+    body, job = call.json(), call.id(Kind.JOB)
+    positions = body.get("positions") or {}
+    if not isinstance(positions, Mapping):
+        raise refusal(400, "InvalidRequestContent", "positions must be an object.")
+    known = {str(path): _number(positions, path, 0) for path in positions}
+    state = digest_of(_wire(service, _around(service, job))) if PREFER.lower() in call.headers else ""
+    new = service.backend.tail(job, known, _number(body, "limit", MOST_BYTES))
+    data = {"value": {path: chunks.to_wire(chunk) for path, chunk in new.items()}}
+    return Answer(data=data, state=state, is_news=bool(new) or None)
+
+
+def execute(kind: Kind) -> Handler:
+    """What runs a command on a node of a cluster or a job, and gives what it writes as it comes."""
+
+    def handle(service: Service, call: Call) -> Answer:
+        service.check_subscription(call)
+        id, body = call.id(kind), call.json()
+        on_nodes: NodeCommands = NODE_COMMANDS.of(service.backend)
+        service.backend.show(id)
+        service.check_owner(call, id.key)
+        node, command = _text(body, "nodeId"), _text(body, "command")
+        output = on_nodes.execute(id, node, command, tick_s=_TICK_S)
+        return Answer(pieces=_closing(output), headers={"Content-Type": "application/x-ndjson"})
+
+    return handle
+
+
+def preempt(service: Service, call: Call) -> Answer:
+    """Takes a node of a cluster away."""
+    service.check_subscription(call)
+    cluster, node = call.id(Kind.CLUSTER), _text(call.json(), "nodeId")
+    nodes: Preemption = PREEMPTION.of(service.backend)
+    service.backend.show(cluster)
+    service.check_owner(call, cluster.key)
+    nodes.preempt(cluster, node)
+    return Answer(204)
+
+
+def setup_files(service: Service, call: Call) -> Answer:
+    """One level of what the setup tasks of a cluster wrote; `directory` says which."""
+    service.check_subscription(call)
+    logs: SetupLogs = SETUP_LOGS.of(service.backend)
+    files = logs.files(call.id(Kind.CLUSTER), folder(call.query.get("directory", ".")))
+    return Answer(data={"value": [file.to_wire() for file in files]})
+
+
+def _closing(output: Any) -> Iterator[bytes]:
+    """The lines of a command's output; when they are not wanted any more, the command ends."""
+    try:
+        yield from commands.to_lines(output)
+    finally:
+        output.close()
+
+
+def _wire(service: Service, look: Look) -> list[dict[str, Any]]:
+    return [shown(service, resource) for resource in look.states.values()]
+
+
+def _around(service: Service, job: ResourceId) -> Look:
+    """A job and its cluster as they stand."""
+    resource = service.backend.show(job)
+    if not isinstance(resource, JobResource):
+        return Look({})
+    return service.backend.look([job, ResourceId.parse(resource.spec.cluster.id)])
+
+
+def _text(body: Mapping[str, Any], name: str, default: str = "") -> str:
+    value = body.get(name, default)
+    if not isinstance(value, str) or not value:
+        raise refusal(400, "InvalidRequestContent", f"{name} must be a text.")
+    return value
+
+
+def _number(body: Mapping[str, Any], name: str, default: int) -> int:
+    value = body.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
+        raise refusal(400, "InvalidRequestContent", f"{name} must be a whole number of at least 0.")
+    return min(value, MOST_BYTES) if name == "limit" else value
