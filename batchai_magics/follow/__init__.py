@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from batchai_magics.backends.base import Backend, FileRef, Watcher
 from batchai_magics.backends.service.log_records import records_in
+from batchai_magics.errors import UnreachableError
 from batchai_magics.follow.follower import (
     METRICS_FILE,
     Event,
@@ -20,7 +21,9 @@ from batchai_magics.follow.follower import (
     LogFault,
     MetricsSeen,
     NodesChanged,
+    Reached,
     StateChanged,
+    Unreached,
 )
 from batchai_magics.follow.queue import QueueSeen
 from batchai_magics.models.ids import ResourceId
@@ -35,7 +38,9 @@ __all__ = [
     "MetricsSeen",
     "NodesChanged",
     "QueueSeen",
+    "Reached",
     "StateChanged",
+    "Unreached",
     "endings",
     "events",
     "records_in",
@@ -44,6 +49,7 @@ __all__ = [
 SHORTEST_S = 0.05  # between two looks while something happens
 LONGEST_S = 0.5  # while nothing does
 GROWTH = 1.3
+LOST_S = 5.0  # the most between two tries to reach a backend that does not answer any more
 
 
 def events(
@@ -60,13 +66,27 @@ def events(
     Logs are drained before the last StateChanged, which has a final state. `files` are the ones to read
     (of any output directory; by default all logs, and metrics from stdout). `stop` ends it early;
     `wait` takes seconds and replaces sleeping. Raises NotFoundError when the job is deleted.
+
+    A backend that answered and then cannot be reached is asked again, ever more rarely: Unreached says so,
+    Reached that it is over, and nothing is lost.
     """
     stop = stop or threading.Event()
     wait = wait or stop.wait
     follower = Follower(backend, id, files, patterns or {})
     delays = _Delays(backend)
     while not stop.is_set():
-        seen = follower.poll(wait_s=delays.wait_s)
+        try:
+            seen = follower.poll(wait_s=delays.wait_s)
+        except UnreachableError as error:
+            if not delays.is_met:
+                raise
+            if not delays.is_lost:
+                yield Unreached(id, error.message)
+            wait(delays.after_failure())
+            continue
+        if delays.is_lost:
+            yield Reached(id)
+        delays.is_met, delays.is_lost = True, False
         yield from seen
         if follower.is_over:
             return
@@ -90,7 +110,14 @@ def endings(
     watcher = Watcher(backend, jobs, clock=clock)
     delays = _Delays(backend)
     while left:
-        look = watcher.look()
+        try:
+            look = watcher.look()
+        except UnreachableError:
+            if not delays.is_met:
+                raise
+            wait(delays.after_failure())
+            continue
+        delays.is_met = True
         over = [] if look is None else [id for id in left.values() if _has_ended(look.of(id))]
         for id in over:
             del left[id.key]
@@ -113,8 +140,15 @@ class _Delays:
         self._longest_s = max(LONGEST_S, pace.look_s)
         self._delay_s = self._shortest_s
         self.wait_s = pace.longest_wait_s
+        self.is_met, self.is_lost = False, False  # it has answered; it did, and does not any more
 
     def after(self, *, is_news: bool) -> float:
         """The delay after a look, in seconds."""
         self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * GROWTH)
+        return self._delay_s
+
+    def after_failure(self) -> float:
+        """The delay after a question that nobody has answered, in seconds."""
+        self.is_lost = True
+        self._delay_s = min(LOST_S, self._delay_s * 2)
         return self._delay_s

@@ -64,7 +64,22 @@ class MetricsSeen:
     records: tuple[Record, ...]
 
 
-Event = StateChanged | NodesChanged | QueueSeen | LogBytes | LogFault | MetricsSeen
+@dataclass(frozen=True)
+class Unreached:
+    """The backend does not answer any more; it is asked again."""
+
+    job: ResourceId
+    reason: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The backend answers again; what it did meanwhile follows."""
+
+    job: ResourceId
+
+
+Event = StateChanged | NodesChanged | QueueSeen | LogBytes | LogFault | MetricsSeen | Unreached | Reached
 
 
 @dataclass

@@ -9,11 +9,11 @@ from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileKind, F
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
-from batchai_magics.commands.handlers.waiting import ending
+from batchai_magics.commands.handlers.waiting import connection, ending
 from batchai_magics.commands.output.columns import SetupFile
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
 from batchai_magics.errors import NotFoundError, refusal, visible
-from batchai_magics.follow import LogBytes, LogFault, events
+from batchai_magics.follow import LogBytes, LogFault, Reached, Unreached, events
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource
@@ -49,6 +49,9 @@ def _streaming(backend: Backend, file: FileRef) -> Parts:
         if isinstance(part, LogFault):
             yield Said(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
             continue
+        if isinstance(part, Unreached | Reached):
+            yield connection(part)
+            continue
         if not listed:
             listed = _find(backend, file) or OutputFile(file.path, FileKind.FILE, part.size)
             yield Said(_found_line(listed))
@@ -69,12 +72,15 @@ def _never_came(backend: Backend, file: FileRef) -> Parts:
     yield ending(job)
 
 
-def _parts(backend: Backend, file: FileRef) -> Iterator[Chunk | LogFault]:
-    """The pieces of the file that hold something, as they come; at last what is wrong with it."""
+def _parts(backend: Backend, file: FileRef) -> Iterator[Chunk | LogFault | Unreached | Reached]:
+    """The pieces of the file that hold something, as they come; at last what is wrong with it.
+
+    Between them, when the backend does not answer any more, and when it does again.
+    """
     for event in events(backend, file.job, files=(file,)):
         if isinstance(event, LogBytes) and event.chunk.data:
             yield event.chunk
-        elif isinstance(event, LogFault):
+        elif isinstance(event, LogFault | Unreached | Reached):
             yield event
 
 
