@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base.registry import load_settings as load
 from batchai_magics.backends.base.registry import save_settings as save
 from batchai_magics.backends.local.settings import LocalSettings
@@ -24,7 +25,7 @@ def refused(file, text="", **env):
 
 def test_without_file_and_environment_there_are_defaults(file):
     settings = load({}, path=file)
-    assert settings == Settings(sections={"local": LocalSettings()})
+    assert settings == Settings(sections={"local": LocalSettings(), "arm": ArmSettings()})
     assert (settings.backend, settings.cluster_nodes, settings.ui) == ("local", 2, "auto")
 
 

@@ -25,9 +25,6 @@ OURS |= {"plan"}  # launch/plan.py, which travels beside the programs of nodes
 
 # Declared and not imported: what a person wants beside the package, or what is run and not imported.
 NOT_IMPORTED = {
-    "azure-identity": "for the backends of Azure",
-    "azure-mgmt-resource": "for the backends of Azure",
-    "azure-storage-file-share": "for the backends of Azure",
     "ipywidgets": "a widget of anywidget is one of its own; which of them do is said here",
     "mpich": "the MPI library that the programs of jobs load",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.server.batchai.own import PACE
+from tests.server.running import connected, serving
 from tests.world import World, until
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
@@ -179,4 +181,28 @@ def _end_jobs(place: Place) -> None:
                 place.backend.terminate(job.id)
 
 
-PLACES = {"local": Offer(_local, CAPABILITIES)}
+@contextlib.contextmanager
+def _arm(folder: Path, wishes: Wishes) -> Iterator[Place]:
+    """The local backend behind a server of its own, over a real socket."""
+    given = {name: value for name, value in vars(wishes).items() if value is not None}
+    with serving(folder / "home", local=LocalSettings(**given)) as running:
+        backend = connected(running.url)
+
+        @contextlib.contextmanager
+        def again() -> Iterator[Backend]:
+            other = connected(running.url)
+            yield other
+            other.close()
+
+        world = running.world
+        place = Place(backend, world.workspace, world.experiment, world.cluster, "batchaishare", again)
+        yield place
+        _end_jobs(place)
+        ensure_defaults(world.backend, world.settings)
+        backend.close()
+
+
+PLACES = {
+    "local": Offer(_local, CAPABILITIES),
+    "arm": Offer(_arm, replace(CAPABILITIES, name="arm", pace=PACE)),
+}

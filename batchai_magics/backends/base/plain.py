@@ -57,7 +57,10 @@ class PlainAnswers:
 class BackendBase(PlainAnswers, ABC):
     """What our backends begin with: nothing that they cannot do reaches their own `_create` or `_update`."""
 
-    capabilities: Capabilities
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can and cannot do."""
+        raise NotImplementedError
 
     def create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource; CapabilityError for what this backend cannot do, before anything is sent."""

@@ -21,7 +21,10 @@ from batchai_magics.config import Settings, load, save, variable
 from batchai_magics.errors import CapabilityError, UsageError, did_you_mean
 
 GROUP = "batchai_magics.backends"
-_OURS = {"local": "batchai_magics.backends.local.opening"}
+_OURS = {
+    "local": "batchai_magics.backends.local.opening",
+    "arm": "batchai_magics.backends.arm.opening",
+}
 
 
 class Opening(Protocol):
@@ -90,6 +93,23 @@ def choose(settings: Settings, backend: str) -> Settings:
     """The settings with another backend, and with that one's own as this process has them."""
     loaded = load_settings({**os.environ, variable("backend"): backend})
     return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
+
+
+def endpoint_of(settings: Settings) -> str | None:
+    """The address of the backend's server; None for a backend that has none."""
+    endpoint: str | None = getattr(settings.sections.get(settings.backend), "endpoint", None)
+    return endpoint
+
+
+def with_own(settings: Settings, **values: str) -> Settings:
+    """The settings with others of the backend's own; UsageError for what that backend has not."""
+    section = settings.sections.get(settings.backend)
+    for name in values:
+        if not hasattr(section, name):
+            hint = "Choose another one with --backend."
+            raise UsageError(f"the {settings.backend} backend has no {name}", hint=hint)
+    changed = replace(cast("Any", section), **values)
+    return replace(settings, sections={**settings.sections, settings.backend: changed})
 
 
 def import_backend() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -141,9 +141,13 @@ class Bookmark:
 
 @dataclass(frozen=True)
 class Look:
-    """Jobs and clusters as they stand, by `id.key`; what is not there is left out."""
+    """Jobs and clusters as they stand, by `id.key`; what is not there is left out.
+
+    `state` is the word by which the backend knows all this again, where it has one.
+    """
 
     states: Mapping[str, Resource]
+    state: str = field(default="", compare=False)
 
     def of(self, id: ResourceId) -> Resource | None:
         """The resource, or None when it was not there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import dataclass, replace
 
-from batchai_magics.backends.base.registry import choose
+from batchai_magics.backends.base.registry import choose, endpoint_of, open_backend, with_own
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.table import Table
 from batchai_magics.config import Settings
@@ -23,12 +23,15 @@ class Choice:
 
     def to_data(self) -> dict[str, str]:
         """What is chosen, by name."""
-        return {name: getattr(self.settings, name) for name in SHOWN}
+        endpoint = endpoint_of(self.settings)
+        told = {} if endpoint is None else {"endpoint": endpoint}
+        return {**{name: getattr(self.settings, name) for name in SHOWN}, **told}
 
     def to_table(self) -> Table:
         """What is chosen, in one row."""
-        titles = tuple(name.replace("_", " ").capitalize() for name in SHOWN)
-        return Table(titles, (tuple(self.to_data().values()),))
+        data = self.to_data()
+        titles = tuple(name.replace("_", " ").capitalize() for name in data)
+        return Table(titles, (tuple(data.values()),))
 
 
 def use(context: Context, arguments: Namespace) -> Choice:
@@ -37,6 +40,10 @@ def use(context: Context, arguments: Namespace) -> Choice:
     settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
     if arguments.backend:
         settings = choose(settings, arguments.backend)
+    if arguments.endpoint:
+        settings = with_own(settings, endpoint=arguments.endpoint)
+    if endpoint_of(settings) is not None and (arguments.backend or arguments.endpoint):
+        open_backend(settings).close()  # nothing is sent; it says what is missing, or wrong
     check_name(settings.experiment, Kind.EXPERIMENT)
     cluster_id(settings.cluster, workspace_id(settings))
     return Choice(settings)
@@ -44,4 +51,4 @@ def use(context: Context, arguments: Namespace) -> Choice:
 
 def is_choosing(arguments: Namespace) -> bool:
     """Whether the line changes anything."""
-    return any(getattr(arguments, name) for name in NAMES)
+    return any(getattr(arguments, name) for name in (*NAMES, "endpoint"))

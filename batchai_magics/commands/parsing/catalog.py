@@ -49,6 +49,7 @@ def _backends() -> Collection[str]:
 
 
 _BACKEND = Option(("--backend",), "Where jobs run.", choices=Later(_backends))
+_ENDPOINT = Option(("--endpoint",), "Address of the server, for a backend that has one.", "URL")
 
 COMMANDS = (
     *workspace.COMMANDS,
@@ -86,7 +87,7 @@ COMMANDS = (
         "use",
         "Choose workspace, experiment, cluster and backend for this session.",
         "handlers.use:use",
-        (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND),
+        (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND, _ENDPOINT),
     ),
     *azure.COMMANDS,
     *storage.COMMANDS,

@@ -147,3 +147,25 @@ def test_ids_name_several_resources(do):
 def test_use_changes_only_what_it_names(do):
     settings = do("use -w mine -c big").value.settings
     assert (settings.workspace, settings.cluster, settings.experiment) == ("mine", "big", "default")
+
+
+def test_a_line_chooses_a_server(do, monkeypatch):
+    monkeypatch.setenv("BATCHAI_TOKEN", "hush")
+    choice = do("use --backend arm --endpoint http://127.0.0.1:10000").value
+    assert choice.to_data()["endpoint"] == "http://127.0.0.1:10000"
+    assert choice.settings.backend == "arm"
+    assert "hush" not in str(choice.to_data()) + repr(choice)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("use --backend arm", "has no endpoint"),
+        ("use --backend arm --endpoint http://example.org", "plain http"),
+        ("use --backend arm --endpoint nowhere", "is no endpoint"),
+        ("use --endpoint http://127.0.0.1:1", "the local backend has no endpoint"),
+    ],
+)
+def test_a_server_that_cannot_be_chosen_says_why(do, line, words):
+    with pytest.raises(UsageError, match=words):
+        do(line)

@@ -1,0 +1,179 @@
+"""The arm backend: the Backend protocol over the Batch AI REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from batchai_magics.backends.arm import facets, output, paths, resources
+from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.far_side import FarSide
+from batchai_magics.backends.arm.listing import items, pages
+from batchai_magics.backends.arm.logs import Logs
+from batchai_magics.backends.arm.paths import Question
+from batchai_magics.backends.arm.storage.backend import ArmStorage
+from batchai_magics.backends.arm.storage.clients import StorageClients
+from batchai_magics.backends.base import (
+    CONTAINERS,
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    BackendBase,
+    Capabilities,
+    Chunk,
+    FileRef,
+    Listing,
+    Look,
+    OutputFile,
+    Page,
+    Patch,
+    Spec,
+)
+from batchai_magics.backends.base.plain import plain_look
+from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
+from batchai_magics.config import Settings
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.resources import Node, Resource
+
+_LONGEST_PAGE = 1000
+
+
+class ArmBackend(BackendBase):
+    """Jobs at an endpoint. Nothing is kept here: two processes, or two machines, see the same."""
+
+    storage: ArmStorage
+    accounts: facets.Accounts
+    groups: facets.Groups
+    usages: facets.Usages
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self._connection = Connection(endpoint, settings.subscription)
+        self._far = FarSide(self._connection)
+        self._logs = Logs(self._connection, self._far)
+        self.groups = facets.Groups(self._connection)
+        self.accounts = facets.Accounts(self._connection, self.groups)
+        self.usages = facets.Usages(self._connection)
+        clients = StorageClients(self._connection, self._far, self.accounts, settings.resource_group)
+        self.storage = ArmStorage(clients, self._far)
+        self._containers = ArmStorage(clients, self._far, noun="container")
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the far side can do."""
+        return self._far.capabilities
+
+    @property
+    def containers(self) -> ArmStorage | None:  # type: ignore[override]  # the far side is asked when it is needed
+        """The blob containers, where our own server has some."""
+        return self._containers if self._far.has(CONTAINERS.attribute) else None
+
+    @property
+    def node_commands(self) -> facets.NodeCommands | None:  # type: ignore[override]  # as above
+        """Commands on nodes, where our own server has them."""
+        return facets.NodeCommands(self._connection) if self._far.has(NODE_COMMANDS.attribute) else None
+
+    @property
+    def preemption(self) -> facets.Preemption | None:  # type: ignore[override]  # as above
+        """Nodes that can be taken away, where our own server has some."""
+        return facets.Preemption(self._connection) if self._far.has(PREEMPTION.attribute) else None
+
+    @property
+    def setup_logs(self) -> facets.SetupLogs | None:  # type: ignore[override]  # as above
+        """What setup tasks wrote, where our own server tells it."""
+        return facets.SetupLogs(self._connection) if self._far.has(SETUP_LOGS.attribute) else None
+
+    def _create(self, id: ResourceId, spec: Spec) -> Resource:
+        """Makes a resource, or returns it if the very same is there already."""
+        return resources.resource(
+            self._connection.make(Question("PUT", paths.of(id), body=paths.body_of(spec))), id.kind
+        )
+
+    def show(self, id: ResourceId) -> Resource:
+        """The resource as it stands."""
+        return resources.resource(self._connection.ask(Question("GET", paths.of(id))), id.kind)
+
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
+        """The resources of a kind inside `parent`, oldest first."""
+        question = Question("GET", paths.collection(parent, kind))
+        if page is None or page.size is None:
+            after = page.after if page else ""
+            return Listing(
+                resources.resource(item, kind) for item in items(self._connection, question, after)
+            )
+        size = min(page.size, _LONGEST_PAGE)
+        found = next(pages(self._connection, question, page.after, size))
+        following = Page(page.size, found.next) if found.next else None
+        return Listing((resources.resource(item, kind) for item in found.items), following)
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` that begin so; our own server tells nothing but them."""
+        if not self._far.is_own or kind is Kind.WORKSPACE:
+            return super().names(parent, kind, prefix)
+        question = Question("GET", paths.collection(parent, kind), {"batchaiNames": prefix})
+        return [str(name) for name in self._connection.ask(question).get("value", ())]
+
+    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+        """Jobs and clusters as they stand: one question to our own server, else one for each parent."""
+        if not ids:
+            return Look({})
+        if not self._far.is_own:
+            return plain_look(self, ids)
+        known = since.state if since else ""
+        wait = {PREFER: waiting(wait_s), SINCE: known} if wait_s and known else {PREFER: waiting(1)}
+        body = {"ids": [str(id) for id in ids]}
+        path = paths.provider(self._connection.subscription, "batchaiLook")
+        response = self._connection.send(Question("POST", path, body=body, headers=wait))
+        found = [resources.any_resource(item) for item in response.json()["value"]]
+        return Look({item.id.key: item for item in found}, response.headers.get(STATE, ""))
+
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Tags a workspace, or resizes a cluster."""
+        return resources.resource(
+            self._connection.ask(Question("PATCH", paths.of(id), body=patch.to_wire())), id.kind
+        )
+
+    def delete(self, id: ResourceId) -> None:
+        """Deletes a resource and all inside it, and waits until it is gone."""
+        self.show(id)  # the service says nothing of what is not there
+        self._connection.remove(Question("DELETE", paths.of(id)))
+
+    def terminate(self, job: ResourceId) -> None:
+        """Asks a job to end; nothing happens to one that has ended."""
+        self._connection.send(Question("POST", paths.of(job, "terminate")))
+
+    def nodes(self, id: ResourceId) -> Sequence[Node]:
+        """The nodes of a cluster, or those a job runs on."""
+        question = Question("POST", paths.of(id, "listRemoteLoginInformation"))
+        return [Node.from_wire(item) for item in items(self._connection, question)]
+
+    def files(
+        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name."""
+        question = output.listing(job, directory_id, path, expiry_min)
+        return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
+
+    def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
+        """At most `limit` bytes of a file from `offset`."""
+        paths.check_inside(file.path)
+        if self._far.is_own:
+            return self._logs.read(file, offset, limit)
+        return output.read(self, self._connection, file, offset=offset, limit=limit)
+
+    def tail(
+        self,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all of a job's logs; our own server is asked once, and may wait for some."""
+        if self._far.is_own:
+            return self._logs.tail(job, positions, limit, wait_s=wait_s)
+        return super().tail(job, positions, limit)
+
+    def close(self) -> None:
+        """Closes the connection; jobs run on."""
+        self._connection.close()

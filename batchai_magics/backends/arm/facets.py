@@ -1,0 +1,198 @@
+"""What the arm backend has beside its core: groups, accounts, quotas, and what our own server adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from batchai_magics.backends.arm import paths
+from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.listing import items
+from batchai_magics.backends.arm.paths import STORAGE_VERSION, Question
+from batchai_magics.backends.base import (
+    CommandBytes,
+    CommandOutput,
+    OutputFile,
+    ResourceGroup,
+    StorageAccount,
+    Usage,
+)
+from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service.dialect import commands
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import ResourceId, check_account_name, check_group_name
+
+GROUP_NOT_FOUND = "ResourceGroupNotFound"
+
+
+class Groups:
+    """Resource groups."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
+        """Makes a group, or changes its tags."""
+        tagged = {} if tags is None else {"tags": dict(tags)}
+        with self._connection.translated():
+            made = self._connection.client.resource_groups.create_or_update(
+                check_group_name(name), {"location": location, **tagged}, cls=_text
+            )
+        return _group(made)
+
+    def show(self, name: str) -> ResourceGroup:
+        """The group of that name."""
+        with self._connection.translated():
+            return _group(self._connection.client.resource_groups.get(check_group_name(name), cls=_text))
+
+    def list(self) -> Sequence[ResourceGroup]:
+        """All groups, by name."""
+        subscription = self._connection.subscription
+        question = Question("GET", f"/subscriptions/{subscription}/resourcegroups", version=_GROUPS)
+        groups = [ResourceGroup.from_wire(item) for item in items(self._connection, question)]
+        return sorted(groups, key=lambda group: group.name)
+
+    def delete(self, name: str) -> None:
+        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+        with self._connection.translated():
+            self._connection.client.resource_groups.begin_delete(check_group_name(name)).result()
+
+
+class Accounts:
+    """Storage accounts."""
+
+    def __init__(self, connection: Connection, groups: Groups) -> None:
+        self._connection, self._groups = connection, groups
+
+    def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
+        """Makes an account, and its group where there is none."""
+        path = self._path(check_account_name(name), check_group_name(group))
+        body = {"location": location, "sku": {"name": sku}, "kind": "StorageV2", "properties": {}}
+        question = Question("PUT", path, body=body, version=STORAGE_VERSION)
+        try:
+            return StorageAccount.from_wire(self._connection.make(question))
+        except NotFoundError as error:
+            if error.code != GROUP_NOT_FOUND:
+                raise
+            self._groups.create(group, location)
+            return StorageAccount.from_wire(self._connection.make(question))
+
+    def show(self, name: str) -> StorageAccount:
+        """The account of that name, in whichever group it is."""
+        accounts = self.list()
+        found = next((account for account in accounts if account.name == name.lower()), None)
+        if found is None:
+            raise refusals.account_not_found(name, [account.name for account in accounts])
+        return found
+
+    def list(self, group: str | None = None) -> Sequence[StorageAccount]:
+        """The accounts of a group, or all, by name."""
+        scope = f"/subscriptions/{self._connection.subscription}"
+        scope += f"/resourceGroups/{check_group_name(group)}" if group else ""
+        path = f"{scope}/providers/Microsoft.Storage/storageAccounts"
+        found = items(self._connection, Question("GET", path, version=STORAGE_VERSION))
+        return sorted((StorageAccount.from_wire(item) for item in found), key=lambda account: account.name)
+
+    def keys(self, name: str) -> tuple[str, str]:
+        """The two keys of an account."""
+        account = self.show(name)
+        return self.keys_in(account.name, account.group)
+
+    def keys_in(self, name: str, group: str) -> tuple[str, str]:
+        """The two keys of an account whose group is known."""
+        path = f"{self._path(name, group)}/listKeys"
+        told = self._connection.ask(Question("POST", path, version=STORAGE_VERSION)).get("keys") or ()
+        first, second = (str(key["value"]) for key in list(told)[:2])
+        return first, second
+
+    def renew_key(self, name: str, number: int) -> None:
+        """Makes a new key 1 or 2."""
+        account = self.show(name)
+        path = f"{self._path(account.name, account.group)}/regenerateKey"
+        body = {"keyName": f"key{number}"}
+        self._connection.ask(Question("POST", path, body=body, version=STORAGE_VERSION))
+
+    def delete(self, name: str) -> None:
+        """Deletes an account with its shares and containers."""
+        account = self.show(name)
+        self._connection.remove(
+            Question("DELETE", self._path(account.name, account.group), version=STORAGE_VERSION)
+        )
+
+    def _path(self, name: str, group: str) -> str:
+        scope = f"/subscriptions/{self._connection.subscription}/resourceGroups/{group}"
+        return f"{scope}/providers/Microsoft.Storage/storageAccounts/{name}"
+
+
+class Usages:
+    """The quotas of a subscription."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def list(self, location: str) -> Sequence[Usage]:
+        """What is used of each quota."""
+        path = paths.provider(self._connection.subscription, f"locations/{location}/usages")
+        return [Usage.from_wire(item) for item in items(self._connection, Question("GET", path))]
+
+
+class NodeCommands:
+    """Commands on nodes, of our own server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
+        """Runs a shell command on a node; gives its output as it comes. The server has ticks of its own."""
+        body = {"nodeId": node_id, "command": command}
+        question = Question("POST", paths.of(id, "batchaiExecute"), body=body)
+        return self._output(self._connection.send(question, is_streamed=True), is_ticking=bool(tick_s))
+
+    def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
+        try:
+            with self._connection.translated():
+                for part in commands.from_lines(response.iter_raw()):
+                    if is_ticking or part != _TICK:
+                        yield part
+        finally:
+            response.close()
+
+
+class Preemption:
+    """Nodes of lowpriority clusters, of our own server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def preempt(self, cluster: ResourceId, node_id: str) -> None:
+        """Takes a node of a lowpriority cluster away."""
+        self._connection.ask(Question("POST", paths.of(cluster, "batchaiPreempt"), body={"nodeId": node_id}))
+
+
+class SetupLogs:
+    """What setup tasks wrote, of our own server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
+        """One level of what a cluster's setup task wrote, sorted by name."""
+        paths.check_inside(path)
+        question = Question(
+            "POST", paths.of(cluster, "batchaiSetupFiles"), {"directory": path.strip("/") or "."}
+        )
+        return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
+
+
+_GROUPS = "2021-04-01"
+_TICK = CommandBytes(b"")
+
+
+def _text(response: Any, *_: Any) -> str:
+    return str(response.http_response.text())
+
+
+def _group(text: Any) -> ResourceGroup:
+    import json
+
+    return ResourceGroup.from_wire(json.loads(text))

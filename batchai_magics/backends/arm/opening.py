@@ -1,0 +1,19 @@
+"""How the arm backend is opened."""
+
+from __future__ import annotations
+
+from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.base import Backend
+from batchai_magics.config import Settings
+
+IMPLEMENTED_IN = "batchai_magics.backends.arm.backend"
+OWN_SETTINGS = ArmSettings
+
+
+def open_backend(settings: Settings) -> Backend:
+    """The backend at the endpoint of the settings; nothing is asked of it yet."""
+    from batchai_magics.backends.arm.backend import ArmBackend
+    from batchai_magics.backends.arm.endpoint import Endpoint
+
+    endpoint = Endpoint.of(settings.own(ArmSettings))
+    return ArmBackend(endpoint, settings)

@@ -1,0 +1,232 @@
+"""Shares, and the containers of our own server, as the Storage protocol has them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.arm.far_side import FarSide
+from batchai_magics.backends.arm.storage.clients import StorageClients, translated
+from batchai_magics.backends.arm.storage.entries import check_file, checked, listed, shown
+from batchai_magics.backends.arm.storage.uploads import OwnUploads, PlainUploads, Uploads, is_part
+from batchai_magics.backends.base import FileKind, PlainTransfers, ShareFile
+from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
+from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+
+if TYPE_CHECKING:
+    from azure.storage.fileshare import ShareClient, ShareFileClient
+
+_RANGE_BYTES = 4 << 20  # the most that one request writes
+_EXISTS = ("ShareAlreadyExists", "ContainerAlreadyExists", "ResourceAlreadyExists")
+_NO_SHARE = ("ShareNotFound", "ContainerNotFound")
+
+
+class ArmStorage(PlainTransfers):
+    """The shares of all accounts; with the noun `container`, our own server's containers."""
+
+    def __init__(self, clients: StorageClients, far: FarSide, noun: str = "share") -> None:
+        self._clients, self._far, self._noun = clients, far, noun
+        self._service = "blob" if noun == "container" else "file"
+
+    def make(self, share: str) -> None:
+        """Makes a share unless it is there."""
+        with self._unless_there(), self._share(share) as client:
+            client.create_share()
+
+    def shares(self) -> Sequence[str]:
+        """The names of all shares, sorted."""
+        found: list[str] = []
+        for account in self._clients.names():
+            prefix = "" if account == DEFAULT_ACCOUNT else f"{account}/"
+            with translated():
+                listed_shares = self._clients.account(account, self._service).list_shares()
+                found += [f"{prefix}{share['name']}" for share in listed_shares]
+        return sorted(found)
+
+    def upload(self, share: str, files: Mapping[str, bytes]) -> None:
+        """Writes files; each appears whole or not at all on our own server, at once elsewhere."""
+        contents = {checked(path): content for path, content in files.items()}
+        for path, content in contents.items():
+            try:
+                self._upload(share, path, content)
+            except NotFoundError as error:
+                if error.code != "ParentNotFound":
+                    raise
+                self.make_parents(share, path)
+                self._upload(share, path, content)
+
+    def list(self, share: str, path: str = "") -> Sequence[ShareFile]:
+        """One level of a folder, sorted by name."""
+        folder = checked(path)
+        with self._share(share) as client:
+            found = client.get_directory_client(folder or None).list_directories_and_files(
+                include=["timestamps"]
+            )
+            entries = [listed(folder, item) for item in found]
+        return sorted((entry for entry in entries if not is_part(entry.path)), key=lambda entry: entry.path)
+
+    def show(self, share: str, path: str) -> ShareFile:
+        """A file or folder as it is now."""
+        place = checked(path)
+        with self._said_of(share, path):
+            try:
+                with self.file(share, place) as client:
+                    return shown(place, client.get_file_properties(), FileKind.FILE)
+            except (NotFoundError, ConflictError) as error:  # it may be a folder, of Azure's own
+                if self._far.is_own or (isinstance(error, NotFoundError) and error.code in _NO_SHARE):
+                    raise
+            with self._share(share) as shares:
+                folder = shares.get_directory_client(place).get_directory_properties()
+            return shown(place, folder, FileKind.DIRECTORY)
+
+    def download(self, share: str, path: str) -> bytes:
+        """A file's content."""
+        with self.file(share, path) as client:
+            return bytes(client.download_file().readall())
+
+    def delete(self, share: str, path: str) -> None:
+        """Deletes a file, a folder with all in it, or what else lies there."""
+        place = checked(path)
+        if not place:
+            raise refusals.not_on_share(share, path)
+        if not self._far.is_own and self.show(share, place).is_directory:
+            self._delete_folder(share, place)
+            return
+        with self.file(share, place) as client:
+            client.delete_file()
+
+    def remove(self, share: str) -> None:
+        """Deletes a share with all on it."""
+        with self._share(share) as client:
+            client.delete_share()
+
+    def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
+        """At most `limit` bytes of a file from `offset`, in one request; empty at its end."""
+        try:
+            with self.file(share, path) as client:
+                return bytes(client.download_file(offset=offset, length=limit).readall())
+        except ServiceError as error:
+            if error.code == "InvalidRange":
+                return b""
+            raise
+
+    def digest(self, share: str, path: str) -> str:
+        """The SHA-256 (hex) of a file as it lies there; empty where the service cannot tell."""
+        told: dict[str, str] = {}
+        with self._said_of(share, path), self.file(share, path) as client:
+            properties = client.get_file_properties(
+                headers={WANT_DIGEST: "1"},
+                raw_response_hook=lambda response: told.update(response.http_response.headers),
+            )
+            check_file(shown(path, properties, FileKind.FILE))
+        return {name.lower(): value for name, value in told.items()}.get(DIGEST, "")
+
+    def make_folder(self, share: str, path: str) -> None:
+        """Makes a folder unless it is there."""
+        with self._unless_there(), self._share(share) as client:
+            client.get_directory_client(checked(path)).create_directory()
+
+    def make_parents(self, share: str, path: str) -> None:
+        """Makes the folders that a file is to lie in."""
+        for folder in reversed(PurePosixPath(checked(path)).parents):
+            if str(folder) != ".":
+                self.make_folder(share, str(folder))
+
+    def resize(self, share: str, path: str, size_bytes: int) -> None:
+        """Cuts or lengthens a file, or makes one of zeros."""
+        try:
+            with self.file(share, path) as client:
+                client.resize_file(size_bytes)
+        except NotFoundError as error:
+            if error.code != "ResourceNotFound":
+                raise
+            with self.file(share, path) as client:
+                client.create_file(0)
+                client.resize_file(size_bytes)
+
+    def change(self, share: str, path: str, offset: int, data: bytes) -> None:
+        """Writes into a file that is there, and lengthens it where it ends before that."""
+        end = offset + len(data)
+        if end > self.show(share, path).size_bytes:
+            self.resize(share, path, end)
+        with self.file(share, path) as client:
+            for start in range(0, len(data), _RANGE_BYTES):
+                piece = data[start : start + _RANGE_BYTES]
+                client.upload_range(piece, offset + start, len(piece))
+
+    def rename(self, share: str, path: str, new_path: str) -> None:
+        """Gives a file or a folder another name, in place of a file that had it."""
+        source, target = checked(path), checked(new_path)
+        if not self._far.is_own and self.show(share, source).is_directory:
+            with self._share(share) as client:
+                client.get_directory_client(source).rename_directory(target)
+            return
+        with self.file(share, source) as file:
+            file.rename_file(target, overwrite=True)
+
+    def begin(self, share: str, path: str, size_bytes: int) -> int:
+        """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
+        return self._uploads.begin(share, checked(path), size_bytes)
+
+    def write(self, share: str, path: str, offset: int, data: bytes) -> None:
+        """The next piece of a file that `begin` started."""
+        self._uploads.write(share, checked(path), offset, data)
+
+    def finish(self, share: str, path: str, sha256: str) -> None:
+        """Puts the uploaded file in its place if its digest is right."""
+        self._uploads.finish(share, checked(path), sha256)
+
+    @contextlib.contextmanager
+    def file(self, share: str, path: str) -> Iterator[ShareFileClient]:
+        """The client of a file; what it raises becomes an error of ours."""
+        place = checked(path)
+        with self._share(share) as client:
+            yield client.get_file_client(place)
+
+    @property
+    def _uploads(self) -> Uploads:
+        return OwnUploads(self) if self._far.is_own else PlainUploads(self)
+
+    @contextlib.contextmanager
+    def _share(self, share: str) -> Iterator[ShareClient]:
+        try:
+            with translated():
+                yield self._clients.share(share, self._service)
+        except ServiceError as error:
+            if error.code == "AuthenticationFailed":
+                self._clients.forget()
+            raise
+
+    @contextlib.contextmanager
+    def _unless_there(self) -> Iterator[None]:
+        try:
+            yield
+        except ConflictError as error:
+            if error.code not in _EXISTS:
+                raise
+
+    @contextlib.contextmanager
+    def _said_of(self, share: str, path: str) -> Iterator[None]:
+        """Puts into words what a header alone says."""
+        try:
+            yield
+        except NotFoundError as error:
+            if error.code in _NO_SHARE:
+                raise refusals.share_not_found(share, self._noun) from error
+            if error.code == "FileNotFound":
+                raise
+            raise refusals.not_on_share(share, path) from error
+
+    def _upload(self, share: str, path: str, content: bytes) -> None:
+        with self.file(share, path) as client:
+            client.upload_file(content, length=len(content), max_concurrency=1)
+
+    def _delete_folder(self, share: str, path: str) -> None:
+        for entry in self.list(share, path):
+            self.delete(share, entry.path)
+        with self._share(share) as client:
+            client.get_directory_client(path).delete_directory()

@@ -1,0 +1,105 @@
+"""What a service answers becomes an error of ours, whoever it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from batchai_magics.backends.arm import answers
+from batchai_magics.backends.service.dialect import errors as dialect
+from batchai_magics.errors import (
+    CapabilityError,
+    ConflictError,
+    FileChangedError,
+    NotFoundError,
+    Problem,
+    ServiceError,
+    SpecError,
+    StorageError,
+    UnreachableError,
+    UsageError,
+)
+
+URL = "https://jobs.example.org"
+ERRORS = [
+    NotFoundError("gone", code="JobNotFound", hint="list them"),
+    ConflictError("taken", code="JobAlreadyExists"),
+    CapabilityError("no", code="NotSupported"),
+    StorageError("it leads out"),
+    FileChangedError("cut", code="X"),
+    SpecError([Problem("a.b", "is wrong", "mend it"), Problem("", "is empty")], what="the job description"),
+    UsageError("no", hint="yes"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_of_our_own_server_arrives_as_it_was(error) -> None:
+    told = json.dumps({"error": dialect.to_wire(error)})
+    arrived = answers.refused(400, told, URL)
+    assert (type(arrived), str(arrived)) == (type(error), str(error))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (404, NotFoundError),
+        (409, ConflictError),
+        (429, UnreachableError),
+        (503, UnreachableError),
+        (400, ServiceError),
+    ],
+)
+def test_azures_own_errors_are_told_apart_by_their_status(status: int, kind: type) -> None:
+    error = answers.refused(status, '{"error": {"code": "Boom", "message": "it failed"}}', URL)
+    assert (type(error), error.code, error.message) == (kind, "Boom", "it failed")
+
+
+def test_a_wrong_token_says_where_the_right_one_is() -> None:
+    error = answers.refused(401, '{"error": {"code": "InvalidAuthenticationToken", "message": "no"}}', URL)
+    assert "BATCHAI_TOKEN" in error.hint
+
+
+@pytest.mark.parametrize("text", ["<html>hello</html>", "", "[]", '{"error": "no"}', "{"])
+def test_what_is_no_such_service_is_said_to_be_none(text: str) -> None:
+    error = answers.refused(404, text, URL)
+    assert (type(error), error.code) == (ServiceError, "WrongEndpoint")
+    assert URL in error.message
+
+
+def test_a_good_answer_that_is_no_json_is_a_wrong_endpoint_too() -> None:
+    with pytest.raises(ServiceError, match="does not speak"):
+        answers.object_of("<html>", URL)
+    assert answers.object_of("", URL) == {}
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "words"),
+    [
+        ("[Errno 111] Connection refused", "EndpointUnreachable", "nobody listens"),
+        ("SSLError(CERTIFICATE_VERIFY_FAILED)", "CertificateNotTrusted", "certificate"),
+        ("[SSL: WRONG_VERSION_NUMBER] wrong version", "EndpointUnreachable", "TLS"),
+        ("timed out", "EndpointUnreachable", "timed out"),
+    ],
+)
+def test_who_cannot_be_reached_is_named_with_the_reason(reason: str, code: str, words: str) -> None:
+    error = answers.unreachable(URL, reason)
+    assert (error.code, words in error.message, URL in error.message) == (code, True, True)
+    assert error.hint
+
+
+def test_an_error_of_storage_is_read_from_its_xml() -> None:
+    hint = "<batchaiHint>wait</batchaiHint>"
+    text = f"\ufeff<Error><Code>ShareInUse</Code><Message>busy\nRequestId:1</Message>{hint}</Error>"
+    error = answers.storage_refused(409, text, "")
+    assert (type(error), error.code, error.message, error.hint) == (
+        ConflictError,
+        "ShareInUse",
+        "busy",
+        "wait",
+    )
+
+
+@pytest.mark.parametrize("text", ["", "<", "<!DOCTYPE x [<!ENTITY a 'b'>]><Error>&a;</Error>"])
+def test_an_error_of_storage_without_a_body_has_its_code_from_the_header(text: str) -> None:
+    assert answers.storage_refused(404, text, "ShareNotFound").code == "ShareNotFound"

@@ -1,0 +1,125 @@
+"""Every way not to get through has an error of its own, and comes soon."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.errors import ServiceError, UnreachableError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.server.access.certificates import authority_of, own_pair
+from tests.server.running import GROUP, WORKSPACE, Running, connected
+
+pytestmark = pytest.mark.slow  # Azure's libraries ask `uname` what this machine is
+ID = ResourceId.parse(WORKSPACE)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Answers everything with a page."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<html>Welcome</html>")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def stranger(context: ssl.SSLContext | None = None) -> Iterator[int]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        if context:
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def refused(backend: Backend) -> ServiceError:
+    with contextlib.closing(backend), pytest.raises(ServiceError) as caught:
+        backend.show(ID)
+    assert caught.value.hint
+    return caught.value
+
+
+def test_where_nobody_listens_it_is_said_at_once() -> None:
+    error = refused(connected(f"http://127.0.0.1:{free_port()}"))
+    assert isinstance(error, UnreachableError)
+    assert "nobody listens there" in error.message
+
+
+def test_storage_says_so_too() -> None:
+    with contextlib.closing(connected(f"http://127.0.0.1:{free_port()}")) as backend:
+        for ask in (backend.storage.shares, lambda: backend.storage.make("data"), backend.groups.list):
+            with pytest.raises(UnreachableError):
+                ask()
+
+
+def test_another_kind_of_server_is_a_wrong_endpoint() -> None:
+    with stranger() as port:
+        error = refused(connected(f"http://127.0.0.1:{port}"))
+    assert error.code == "WrongEndpoint"
+
+
+def test_tls_where_there_is_none_is_named() -> None:
+    with stranger() as port:
+        error = refused(connected(f"https://localhost:{port}"))
+    assert "does not speak TLS" in error.message
+
+
+def test_a_certificate_that_nobody_vouches_for_says_how_to_trust_it(tmp_path, monkeypatch) -> None:
+    pair = own_pair(tmp_path, ["localhost"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    with stranger(context) as port:
+        error = refused(connected(f"https://localhost:{port}"))
+        assert error.code == "CertificateNotTrusted"
+        assert "REQUESTS_CA_BUNDLE" in error.hint
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority_of(tmp_path)))
+        assert refused(connected(f"https://localhost:{port}")).code == "WrongEndpoint"  # it was let through
+
+
+def test_a_wrong_token_is_let_in_nowhere(server: Running) -> None:
+    error = refused(connected(server.url, token="another-token"))
+    assert (error.code, "BATCHAI_TOKEN" in error.hint) == ("InvalidAuthenticationToken", True)
+    assert "another-token" not in str(error) + repr(error)
+
+
+def test_another_subscription_is_named(server: Running) -> None:
+    elsewhere = ResourceId.parse(WORKSPACE.replace("00000000-0000", "11111111-0000"))
+    with contextlib.closing(connected(server.url)) as backend, pytest.raises(ServiceError) as caught:
+        backend.list(elsewhere, Kind.EXPERIMENT)
+    assert caught.value.code == "SubscriptionNotFound"
+
+
+def test_a_token_goes_to_its_endpoint_alone(server: Running) -> None:
+    """A link that leads elsewhere is not followed with it: only the token of the next page counts."""
+    from batchai_magics.backends.arm import listing
+    from batchai_magics.backends.arm.paths import Question
+
+    class Lying:
+        def ask(self, question: Question) -> dict:
+            self.asked = question
+            return (
+                {"value": [], "nextLink": "https://evil.example/x?$skiptoken=7"} if not question.query else {}
+            )
+
+    connection = Lying()
+    assert list(listing.items(connection, Question("GET", GROUP))) == []
+    assert (connection.asked.path, connection.asked.query) == (GROUP, {"$skiptoken": "7"})
