@@ -12,6 +12,7 @@ import pytest
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.states import ExecutionState
+from tests.backends.local.containers import DOCKER
 from tests.patience import PATIENCE_S
 from tests.world import World, until
 
@@ -38,16 +39,6 @@ stage("talked")
 print(os.environ["FI_PROVIDER"])
 """
 PREPARATION = "touch $STAGES/prepared-0; until test -e $STAGES/prepared-seen; do sleep 0.01; done"
-# Passes on what docker passes on, and no descriptor: its daemon is not to be had everywhere.
-DOCKER = """#!{python}
-import os, sys
-if sys.argv[1] == "run":
-    passed = [word[6:] for word in sys.argv if word.startswith("--env=")]
-    env = {{name: os.environ[name] for name in passed if name in os.environ}}
-    command = sys.argv[sys.argv.index("/bin/bash"):]
-    os.closerange(3, 1024)
-    os.execve(command[0], command, {{**env, "PATH": os.environ["PATH"]}})
-"""
 
 
 @pytest.fixture
