@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
 
@@ -38,7 +39,8 @@ class Points:
                 self._losses.append(record.loss)
                 self._jitters.append(record.jitter)
             for name, step, value in _others(record):
-                self.others.setdefault(name, Values()).add(step, getattr(record, "rank", None), value)
+                values = self.others.setdefault(name, Values())
+                values.add(step, getattr(record, "rank", None), value, epoch=getattr(record, "epoch", None))
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` points from `first`."""
@@ -67,17 +69,32 @@ class Values:
         self._ranks = array("i")
         self._values = array("f")
         self._counts: defaultdict[int, int] = defaultdict(int)
+        self._epochs: dict[int, _Epoch] = {}
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(self, step: int | None, rank: int | None, value: float) -> None:
-        """Takes a number; where its step is not told, it is the how-manieth of its rank."""
+    def add(self, step: int | None, rank: int | None, value: float, *, epoch: int | None = None) -> None:
+        """Takes a number; where its step is not told, it is the how-manieth of its rank.
+
+        Steps that begin anew with an epoch go on where those of the epoch before ended.
+        """
         who = NO_RANK if rank is None else rank
         self._counts[who] += 1
-        self._steps.append(min(self._counts[who] if step is None else step, _MAX_INT))
+        place = self._counts[who] if step is None else self._in_all(who, step, epoch)
+        self._steps.append(min(place, _MAX_INT))
         self._ranks.append(who)
         self._values.append(value)
+
+    def _in_all(self, who: int, step: int, epoch: int | None) -> int:
+        """The step, counted from the start of the log."""
+        if epoch is None:
+            return step
+        last = self._epochs.get(who, _Epoch(epoch, step, 0))
+        is_anew = epoch != last.number and step <= last.step
+        done = last.done + max(last.step, 1) if is_anew else last.done
+        self._epochs[who] = _Epoch(epoch, step, done)
+        return done + step
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` values from `first`."""
@@ -85,13 +102,18 @@ class Values:
         return [column[first : first + count].tobytes() for column in columns]
 
 
+class _Epoch(NamedTuple):
+    """An epoch, the latest step in it, and how many steps those before it had."""
+
+    number: int
+    step: int
+    done: int
+
+
 def _others(record: Record) -> Iterator[tuple[str, int | None, float]]:
     """Name, step and value of each number in a record beside images/sec and loss."""
-    if isinstance(record, PatternRecord):
+    if isinstance(record, (PatternRecord, ValueRecord)):
         yield record.name, record.step, record.value
-    elif isinstance(record, ValueRecord):
-        # Steps that begin anew with each epoch tell no place: such numbers are counted.
-        yield record.name, record.step if record.epoch is None else None, record.value
     elif isinstance(record, (StepRecord, EvalRecord)):
         prefix = "eval " if isinstance(record, EvalRecord) else ""
         for name in ("top_1", "top_5", "examples_per_sec"):

@@ -24,6 +24,11 @@ SPEEDS = """
 for batch in range(3):
     backend.write(f"Epoch[0] Batch [{batch}]\\tSpeed: {1200 + batch} samples/sec\\taccuracy=0.{batch + 1}\\n")
 """
+PRINTS = """
+for step in range(1, 31):
+    numbers = f"loss = {1 / step:.3f}, accuracy = {step / 40:.2f}, lr = 1e-3, grad_norm = 2.5"
+    backend.write(f"step {step}: {numbers}, f1 = {step / 100:.3f}\\n")
+"""
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
 def fail():
@@ -99,14 +104,41 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     lab.open("charts", job_cell, SHOW, RANKS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    rates, losses = page.locator(".ba-chart").first, page.locator(".ba-chart").last
+    rates, losses = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
     rates.get_by_role("button", name=re.compile("^r1 ")).click()
     assert rates.get_by_role("button", name=re.compile("^r1 ")).get_attribute("aria-pressed") == "false"
     losses.get_by_role("button", name="log").click()
-    losses.get_by_label("Number to draw").select_option("top-5")
+    page.get_by_label("Charts").get_by_role("button", name="loss").click()
+    losses.wait_for(state="visible")
+    assert page.get_by_role("group", name="loss", exact=True).count() == 0
     page.get_by_role("img", name="top-5 at step 40, mean 0.700").wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
+    assert lab.errors == []
+
+
+def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
+    lab.open("prints", job_cell, SHOW, PRINTS)
+    run_all(lab, 3)
+    page = lab.page
+    for title in ("loss", "accuracy", "lr", "grad_norm"):
+        page.get_by_role("img", name=re.compile(f"^{title} at step 30")).wait_for()
+    assert page.get_by_role("img", name=re.compile("^f1 at")).count() == 0
+    choices = page.get_by_label("Charts", exact=True)
+    choices.get_by_role("button", name="f1").click()
+    page.get_by_role("img", name="f1 at step 30, 0.300").wait_for()
+    choices.get_by_role("button", name="lr").click()
+    page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
+    assert lab.errors == []
+
+
+def test_a_line_is_made_smoother_and_stays_readable(lab, job_cell):
+    lab.open("smooth", job_cell, SHOW, PRINTS)
+    run_all(lab, 3)
+    page = lab.page
+    page.get_by_role("img", name=re.compile("^loss at step 30")).wait_for()
+    page.get_by_label("Smoothing").fill("4")
+    page.get_by_role("img", name=re.compile(r"^loss at step 30, 0\.033, smooth ")).wait_for()
     assert lab.errors == []
 
 
@@ -114,8 +146,8 @@ def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
     lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
     run_all(lab, 3)
     page = lab.page
-    page.get_by_role("img", name=re.compile("^samples_per_sec at step 3, 1,?202")).wait_for()
-    page.get_by_role("img", name=re.compile("^accuracy at step 3")).wait_for()
+    page.get_by_role("img", name=re.compile("^samples_per_sec at step 2, 1,?202")).wait_for()
+    page.get_by_role("img", name=re.compile("^accuracy at step 2")).wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
     assert lab.errors == []

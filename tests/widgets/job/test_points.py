@@ -1,4 +1,4 @@
-"""The numbers of other programs as columns for the chart with the menu."""
+"""The numbers of other programs as columns for their charts."""
 
 import numpy as np
 
@@ -26,7 +26,17 @@ def test_the_rates_of_horovods_benchmark_can_be_drawn():
 def test_steps_that_begin_anew_with_each_epoch_are_counted_on():
     line = "48/48 - 1s - loss: {} - accuracy: 0.5\n"
     points = points_of("".join(f"Epoch {epoch}/2\n{line.format(1 / epoch)}" for epoch in (1, 2)))
-    assert values(points, "loss") == ([1, 2], [1, 0.5])
+    assert values(points, "loss") == ([48, 96], [1, 0.5])
+
+
+def test_steps_of_all_epochs_are_as_the_log_has_them():
+    points = points_of("".join(f"epoch={step // 20} step={step} loss=0.5\n" for step in (10, 20, 30, 40)))
+    assert values(points, "loss")[0] == [10, 20, 30, 40]
+
+
+def test_an_epoch_is_the_place_of_each_rank_alone():
+    lines = [f"[1,{rank}]<stdout>:epoch={epoch} step=5 loss=0.5\n" for epoch in (1, 2) for rank in (0, 1)]
+    assert values(points_of("".join(lines)), "loss")[0] == [5, 5, 10, 10]
 
 
 def test_numbers_without_a_step_are_counted_for_each_rank():

@@ -6,13 +6,14 @@ import { colour } from "./theme.js";
 /** @typedef {{label: string, colour: string, width: number}} Line */
 
 export const ACCENT = "--ba-accent";
+export const FAINT = "--ba-faint"; // the line behind a smoother one
 const RANK_COLOURS = 8;
 const LABEL_PX = 46; // of shaded width, below which it gets no label
 const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6];
 
-/** @param {number} index */
-export function rankColour(index) {
-  return `--ba-rank-${index % RANK_COLOURS}`;
+/** @param {number} rank -1: nobody knows */
+export function rankColour(rank) {
+  return `--ba-rank-${Math.max(0, rank) % RANK_COLOURS}`;
 }
 
 /**

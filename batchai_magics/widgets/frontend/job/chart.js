@@ -1,18 +1,19 @@
-// One chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom, a menu of numbers.
+// One chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
 import { Legend } from "../core/chart_legend.js";
-import { ACCENT, looks, rankColour } from "../core/chart_style.js";
+import { ACCENT, FAINT, looks, rankColour } from "../core/chart_style.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { onThemeChange } from "../core/theme.js";
 import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./readout.js";
+import { smoothed } from "./smoothing.js";
 
 /** @typedef {import("./points.js").Quantity} Quantity */
 /** @typedef {import("./points.js").Table} Table */
 /**
  * What a chart shows. `band` is what to draw around the line over all ranks.
- * @typedef {{title: string, table: Table, values: Quantity, band?: Quantity, over: string, empty: string,
- *   none: string, fromZero?: boolean, hasLog?: boolean, hasWarmUp?: boolean}} Subject
+ * @typedef {{title: string, table: Table, values: Quantity, band?: Quantity, over: string, fromZero?: boolean,
+ *   hasWarmUp?: boolean}} Subject
  */
 
 const HEIGHT_PX = 190;
@@ -31,20 +32,19 @@ export class Chart {
     this.drawn = ""; // what the plot was made for
     this.isZoomed = false;
     this.isLog = false;
+    this.weight = 0; // of what was before, in the line over all ranks
     this.onReset = () => this.resetZoom(); // the reader wants to see all steps again
     this.isComplete = false; // no value will come any more
     /** @type {number | null} */
     this.warmUp = null;
     this.legend = new Legend(() => this.#showLines());
     this.title = el("span", { class: "ba-label" }, subject.title);
-    this.menu = el("select", { class: "ba-select", "aria-label": "Number to draw", hidden: true });
     this.log = smallButton("log", () => this.#toggleLog(), {
       title: "Logarithmic scale",
       "aria-pressed": "false",
-      hidden: !subject.hasLog,
     });
     this.reset = smallButton("Reset zoom", () => this.onReset(), { hidden: true });
-    this.empty = el("div", { class: "ba-empty" }, subject.empty);
+    this.empty = el("div", { class: "ba-empty" });
     this.box = el("div", {
       class: "ba-plot",
       tabindex: 0,
@@ -52,7 +52,7 @@ export class Chart {
       keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
     });
     this.box.append(this.empty);
-    const head = el("div", { class: "ba-chart-head" }, this.title, this.menu, this.legend.element, this.log, this.reset);
+    const head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.log, this.reset);
     this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, head, this.box);
     this.frame = oncePerFrame(() => this.#paint());
     // The first size comes once the element is in the page: only then are its colours known.
@@ -67,17 +67,12 @@ export class Chart {
   }
 
   /**
-   * Shows another number.
-   * @param {Subject} subject
+   * Draws a smoother line over all ranks, and the line itself behind it.
+   * @param {number} weight of what was before, from 0 to less than 1
    */
-  show(subject) {
-    if (subject.values === this.subject.values) return;
-    this.subject = subject;
-    this.isLog = this.isLog && Boolean(subject.hasLog);
-    setText(this.title, subject.title);
-    this.element.setAttribute("aria-label", subject.title);
-    this.drawn = "";
-    this.resetZoom();
+  smooth(weight) {
+    this.weight = weight;
+    this.update();
   }
 
   /** Shows all steps again. */
@@ -112,12 +107,12 @@ export class Chart {
 
   #paint() {
     if (!this.box.clientWidth) return;
-    const { table, values, empty, none } = this.subject;
+    const { table, values } = this.subject;
     table.settle();
     const hasData = values.all.some((value) => value !== null);
     this.empty.hidden = hasData;
-    this.log.hidden = !hasData || !this.subject.hasLog;
-    setText(this.empty, this.isComplete ? none : empty);
+    this.log.hidden = !hasData;
+    setText(this.empty, this.#emptiness);
     if (!hasData) {
       this.plot?.destroy();
       this.plot = null;
@@ -125,7 +120,7 @@ export class Chart {
       return;
     }
     const lines = values.ranks.length > 1 ? values.ranks : [];
-    const wanted = `${lines.length} ${this.isLog}`;
+    const wanted = `${lines.length} ${this.isLog} ${Boolean(this.weight)}`;
     if (!this.plot || this.drawn !== wanted) this.#make(lines);
     this.drawn = wanted;
     const plot = /** @type {uPlot} */ (this.plot);
@@ -134,10 +129,22 @@ export class Chart {
     this.#describe();
   }
 
+  /** The smoother line, where one is drawn. */
+  get #smooth() {
+    return this.weight ? smoothed(this.subject.values.all, this.weight) : undefined;
+  }
+
+  /** What is said where no line is. */
+  get #emptiness() {
+    const { title } = this.subject;
+    return this.isComplete ? `No ${title} in the log` : `Waiting for the first ${title}`;
+  }
+
   /** @param {number[]} lines */
   #data(lines) {
     const { table, values, band } = this.subject;
-    const own = [...lines.map((rank) => values.byRank.get(rank) ?? []), values.all];
+    const smooth = this.#smooth;
+    const own = [...lines.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
     const columns = this.isLog ? own.map((column) => column.map((value) => (value !== null && value > 0 ? value : null))) : own;
     const edge = (/** @type {number} */ sign) =>
       values.all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
@@ -149,7 +156,8 @@ export class Chart {
     const zoom = this.isZoomed && this.plot ? { ...this.plot.scales.x } : null;
     this.plot?.destroy();
     const lines = [
-      ...ranks.map((rank, i) => ({ label: `rank ${rank}`, colour: rankColour(i), width: 1 })),
+      ...ranks.map((rank) => ({ label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
+      ...(this.weight ? [{ label: `${this.subject.over}, as it is`, colour: FAINT, width: 1 }] : []),
       { label: this.subject.over, colour: ACCENT, width: 2 },
     ];
     const style = looks(this.box, lines, {
@@ -206,15 +214,15 @@ export class Chart {
 
   /** Says in words what is under the cursor, or the latest values. */
   #describe() {
-    const { values, table, title, empty, over } = this.subject;
+    const { values, table, title, over, band } = this.subject;
     const index = this.plot?.cursor.idx ?? lastIndex(values.all);
     const value = index === null ? null : values.all[index];
     if (index === null || value === undefined) {
       this.legend.show("", []);
-      this.box.setAttribute("aria-label", `${title}: ${empty}`);
+      this.box.setAttribute("aria-label", `${title}: ${this.#emptiness}`);
       return;
     }
-    const entries = entriesAt(index, { values, over, isEach: this.#hasRoom });
+    const entries = entriesAt(index, { values, over, band, smooth: this.#smooth, isEach: this.#hasRoom });
     this.legend.show(`step ${table.steps[index]}`, entries);
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }

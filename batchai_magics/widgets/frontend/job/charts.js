@@ -1,14 +1,16 @@
-// The two charts: images/sec or what another program calls its rate, and loss with a menu of every other number.
+// The charts of a job: one a number. The reader says which are drawn, how smooth, and on which scale.
 
 import { el } from "../core/dom.js";
 import { Chart } from "./chart.js";
+import { ChartBar } from "./chart_bar.js";
+import { subjectsOf } from "./subjects.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./chart.js").Subject} Subject */
 
-// Rates in the words of other programs, the best first.
-const RATES = [/^images_per_sec/, /^samples_per_sec$/, /^total_samples_per_sec$/, /^(?!eval|mean|spread).*(_per_|\/)sec$/];
-const ONCE = /^(mean_|spread_|devices$)/; // what is said once of all steps is no line over steps
+const NARROW_PX = 700; // of a view, in which charts stand below each other
+const SHOWN = 4; // at first
+const SHOWN_NARROW = 2;
 
 export class Charts {
   /**
@@ -17,53 +19,28 @@ export class Charts {
    */
   constructor(session, viewId) {
     this.session = session;
-    const table = session.points;
-    /** @type {Subject} */
-    this.rate = {
-      title: "images/sec",
-      table,
-      values: table.rates,
-      band: table.jitters,
-      over: "total",
-      empty: "Waiting for the first images/sec line",
-      none: "No images/sec line in the log",
-      fromZero: true,
-      hasWarmUp: true,
-    };
-    /** @type {Subject} */
-    this.loss = {
-      title: "loss",
-      table,
-      values: table.losses,
-      over: "mean",
-      empty: "Waiting for the first loss",
-      none: "No loss in the log",
-      hasLog: true,
-    };
-    this.rates = new Chart(this.rate, `ba-${viewId}`);
-    this.others = new Chart(this.loss, `ba-${viewId}`);
-    // They are zoomed together.
-    this.rates.onReset = this.others.onReset = () => [this.rates, this.others].forEach((chart) => chart.resetZoom());
-    this.isChosen = false; // by the reader
-    this.others.menu.addEventListener("change", () => {
-      this.isChosen = true;
-      this.#choose(this.others.menu.value);
-    });
-    this.element = el("div", { class: "ba-charts", hidden: true }, this.rates.element, this.others.element);
+    this.viewId = viewId;
+    /** @type {Map<string, Chart>} */
+    this.charts = new Map();
+    /** @type {Map<string, boolean>} */
+    this.chosen = new Map(); // by the reader
+    this.weight = 0;
+    this.bar = new ChartBar({ toggle: (title) => this.#toggle(title), smooth: (weight) => this.#smooth(weight) });
+    this.grid = el("div", { class: "ba-charts" });
+    this.element = el("div", { class: "ba-charts-part", hidden: true }, this.bar.element, this.grid);
   }
 
   /** Draws what is new, in the next frame. */
   update() {
-    const { points } = this.session;
-    this.element.hidden = !points.count && !points.others.size; // a job without numbers needs no charts
-    const names = [...points.others.keys()];
-    const rate = points.count ? undefined : rateAmong(names);
-    this.#drawRate(rate);
-    const more = names.filter((name) => name !== rate && !ONCE.test(name));
-    this.#offer(more);
-    this.rates.element.hidden = !points.count && !rate;
-    this.others.element.hidden = !points.count && !more.length;
-    for (const chart of [this.rates, this.others]) {
+    const subjects = subjectsOf(this.session.points);
+    this.element.hidden = !subjects.length; // a job without numbers needs no charts
+    const shown = this.#shown(subjects.map(({ title }) => title));
+    this.bar.offer(
+      subjects.map(({ title }) => title),
+      shown,
+    );
+    this.#arrange(subjects.filter(({ title }) => shown.has(title)));
+    for (const chart of this.charts.values()) {
       chart.isComplete = this.session.isComplete;
       chart.warmUp = this.session.model.get("facts").warm_up ?? null;
       chart.update();
@@ -72,51 +49,61 @@ export class Charts {
 
   /** Ends what the charts have running. */
   stop() {
-    this.rates.stop();
-    this.others.stop();
+    for (const chart of this.charts.values()) chart.stop();
   }
 
   /**
-   * Draws the rate of a program other than tf_cnn_benchmarks, while there is no step line.
-   * @param {string | undefined} name
+   * The titles that are drawn: the first ones, and what the reader chose otherwise.
+   * @param {string[]} titles
    */
-  #drawRate(name) {
-    const table = name === undefined ? undefined : this.session.points.others.get(name);
-    if (name === undefined || !table) return this.rates.show(this.rate);
-    const words = { title: name, over: "mean", empty: `Waiting for the first ${name}`, none: `No ${name} in the log`, fromZero: true };
-    this.rates.show({ ...words, table, values: table.values });
+  #shown(titles) {
+    const width = this.element.closest(".ba-view")?.clientWidth ?? 0;
+    const first = new Set(titles.slice(0, width > NARROW_PX ? SHOWN : SHOWN_NARROW));
+    return new Set(titles.filter((title) => this.chosen.get(title) ?? first.has(title)));
   }
 
-  /** @param {string[]} names */
-  #offer(names) {
-    const { menu, title } = this.others;
-    const all = [...new Set(["loss", ...names])];
-    if (menu.options.length !== all.length) {
-      const chosen = menu.value || "loss";
-      menu.replaceChildren(...all.map((name) => el("option", { value: name }, name)));
-      menu.value = chosen;
-      menu.hidden = all.length < 2;
-      title.hidden = !menu.hidden;
+  /**
+   * Puts one chart a subject into the page, in order; what no longer is there goes.
+   * @param {Subject[]} subjects
+   */
+  #arrange(subjects) {
+    const titles = new Set(subjects.map(({ title }) => title));
+    for (const [title, chart] of this.charts) {
+      if (titles.has(title)) continue;
+      chart.stop();
+      chart.element.remove();
+      this.charts.delete(title);
     }
-    // A log without any loss is shown by what it has.
-    const [first] = names;
-    if (!this.isChosen && first !== undefined && !this.session.points.count) this.#choose(names.includes("loss") ? "loss" : first);
+    subjects.forEach((subject, i) => {
+      const { element } = this.#chart(subject);
+      if (this.grid.children[i] !== element) this.grid.insertBefore(element, this.grid.children[i] ?? null);
+    });
   }
 
-  /** @param {string} name */
-  #choose(name) {
-    this.others.menu.value = name;
-    const table = this.session.points.others.get(name);
-    const words = { title: name, over: "mean", empty: `Waiting for the first ${name}`, none: `No ${name} in the log`, hasLog: true };
-    this.others.show(table ? { ...words, table, values: table.values } : this.loss);
+  /** @param {Subject} subject */
+  #chart(subject) {
+    let chart = this.charts.get(subject.title);
+    if (!chart || chart.subject.values !== subject.values) {
+      chart?.stop();
+      chart?.element.remove();
+      chart = new Chart(subject, `ba-${this.viewId}`);
+      chart.smooth(this.weight);
+      // They are zoomed together.
+      chart.onReset = () => this.charts.forEach((each) => each.resetZoom());
+      this.charts.set(subject.title, chart);
+    }
+    return chart;
   }
-}
 
-/** @param {string[]} names */
-export function rateAmong(names) {
-  for (const rate of RATES) {
-    const name = names.find((each) => rate.test(each));
-    if (name !== undefined) return name;
+  /** @param {string} title */
+  #toggle(title) {
+    this.chosen.set(title, !this.charts.has(title));
+    this.update();
   }
-  return undefined;
+
+  /** @param {number} weight */
+  #smooth(weight) {
+    this.weight = weight;
+    for (const chart of this.charts.values()) chart.smooth(weight);
+  }
 }

@@ -2,6 +2,8 @@
 
 /** @typedef {(number | null)[]} Column */
 
+const OWN_RATE = /^(images|samples)_per_sec$/; // of each process: together they are the job's
+
 /** The values of one quantity: a column per rank, and one over all ranks. */
 export class Quantity {
   /** @param {"sum" | "mean"} over how ranks become one */
@@ -51,19 +53,22 @@ export class Quantity {
 
   /**
    * Brings every column to `length` rows and the one over all ranks up to date.
-   * A rank counts with its latest value, so a slow one does not make the sum drop.
+   * In a sum a rank counts with its latest value, so that a slow one does not make it drop; in a mean only at
+   * the steps that it has.
    * @param {number} length
    */
   settle(length) {
     for (const column of this.byRank.values()) while (column.length < length) column.push(null);
     const columns = [...this.byRank.values()];
+    const isSum = this.over === "sum";
     const latest = columns.map((column) => before(column, this.dirtyFrom));
     for (let row = this.dirtyFrom; row < length; row += 1) {
-      columns.forEach((column, i) => (latest[i] = column[row] ?? latest[i] ?? null));
-      const isNew = columns.some((column) => column[row] !== null);
-      const known = latest.filter((value) => value !== null);
+      const own = columns.map((column) => column[row] ?? null);
+      own.forEach((value, i) => (latest[i] = value ?? latest[i] ?? null));
+      const isNew = own.some((value) => value !== null);
+      const known = (isSum ? latest : own).filter((value) => value !== null);
       const sum = known.reduce((/** @type {number} */ total, value) => total + Number(value), 0);
-      this.all[row] = isNew && known.length ? (this.over === "sum" ? sum : sum / known.length) : null;
+      this.all[row] = isNew ? (isSum ? sum : sum / known.length) : null;
     }
     this.all.length = length;
     this.dirtyFrom = length;
@@ -156,7 +161,7 @@ export class PointTable extends Table {
    */
   other(name) {
     let table = this.others.get(name);
-    if (!table) this.others.set(name, (table = new ValueTable()));
+    if (!table) this.others.set(name, (table = new ValueTable(OWN_RATE.test(name) ? "sum" : "mean")));
     return table;
   }
 
@@ -168,8 +173,9 @@ export class PointTable extends Table {
 
 /** One number over steps. */
 export class ValueTable extends Table {
-  constructor() {
-    const values = new Quantity("mean");
+  /** @param {"sum" | "mean"} over how ranks become one */
+  constructor(over) {
+    const values = new Quantity(over);
     super(values);
     this.values = values;
   }

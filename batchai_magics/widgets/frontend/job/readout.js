@@ -15,18 +15,21 @@ const RANK_PX = 70;
 /**
  * The entries of the legend.
  * @param {number} index of the step
- * @param {{values: Quantity, over: string, isEach: boolean}} what `isEach`: there is room for each rank
+ * @param {{values: Quantity, over: string, band?: Quantity, smooth?: (number | null)[], isEach: boolean}} what
+ *   `isEach`: there is room for each rank; `smooth`: the smoother line over all of them
  * @returns {Entry[]}
  */
-export function entriesAt(index, { values, over, isEach }) {
+export function entriesAt(index, { values, over, band, smooth, isEach }) {
   const { ranks } = values;
   const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
   const word = ranks.length > 1 ? `${over} ` : "";
+  const spread = band?.all[index] ? ` ± ${quantity(band.all[index])}` : "";
+  const line = smooth ? `, smooth ${quantity(smooth[index])}` : "";
   /** @type {Entry[]} */
-  const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}`, colour: ACCENT }];
+  const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}${spread}${line}`, colour: ACCENT }];
   if (ranks.length < 2) return entries;
   if (isEach) {
-    ranks.forEach((rank, i) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(i) }));
+    ranks.forEach((rank) => entries.push({ key: `r${rank}`, text: `r${rank} ${quantity(at(rank))}`, colour: rankColour(rank) }));
     return entries;
   }
   const known = ranks.map(at).filter((value) => value !== null);

@@ -72,9 +72,9 @@ test("the jitter over all ranks is their sum", () => {
   assert.deepEqual(tableOf([1, 0, 5, 1, 2], [1, 1, 5, 1, 3]).jitters.all, [5]);
 });
 
-test("the loss of a step that one rank has told is that of the ranks so far", () => {
+test("the loss of a step is the mean of the ranks that have told it", () => {
   const table = tableOf([1, 0, 5, 2], [1, 1, 5, 4], [2, 1, 5, 6]);
-  assert.deepEqual(table.losses.all, [3, 4]);
+  assert.deepEqual(table.losses.all, [3, 6]);
 });
 
 test("a late value of an early step changes what comes behind it", () => {
@@ -121,4 +121,14 @@ test("what is no number counts for none in the mean, and alone makes a hole", ()
   assert.deepEqual(tableOf([1, 0, 5, NaN], [1, 1, 5, 4]).losses.all, [4]);
   assert.deepEqual(tableOf([1, 0, 5, 2], [2, 0, 5, NaN]).losses.all, [2, null]);
   assert.deepEqual(tableOf([1, 0, 5, NaN]).losses.all, [null]);
+});
+
+test("rates that each process tells are added up, other numbers are not", () => {
+  const table = new PointTable();
+  for (const name of ["images_per_sec", "total_samples_per_sec"]) {
+    table.other(name).add(0, [1, 1], [0, 1], [[100, 110]]);
+    table.other(name).settle();
+  }
+  assert.deepEqual(table.other("images_per_sec").values.all, [210]);
+  assert.deepEqual(table.other("total_samples_per_sec").values.all, [105]);
 });
