@@ -13,6 +13,7 @@ from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
 STOP_IF = "stop-if "  # what the sentence begins with when a condition of the job's own was met
 HELP = "docs/horovod.md"  # in the repository
+DISK_FULL = "DiskFull"  # the code of an error that says so
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_CODE = 255  # of a job whose processes have left none
 
@@ -102,16 +103,29 @@ def _of_trouble(trouble: Trouble, plan: Plan, silent: Sequence[int], *, is_well:
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be kept to the end."""
     if problem.errno in _FULL:
-        return Outcome(code, (_error("DiskFull", "The disk that holds the job's output is full"),))
+        return Outcome(code, (_error(DISK_FULL, "The disk that holds the job's output is full"),))
     text = f"The job's output could not be written: {problem.strerror}"
     return Outcome(code, (_error("OutputLost", text),))
 
 
 def not_run(error: Exception) -> Outcome:
     """The outcome of a job that its supervisor could not run, whatever it was."""
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return unwritable(error)
+    if is_of_a_full_disk(error):
+        return failed_with(DISK_FULL, "The disk is full: the job could not be run to its end")
     return failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
+
+
+def not_started(error: Exception) -> Outcome:
+    """The outcome of a job that has its nodes and no supervisor, whatever the reason was."""
+    if is_of_a_full_disk(error):
+        text = "The disk is full: nothing of the job was started. Free some space and submit it again"
+        return failed_with(DISK_FULL, text)
+    return failed_with("JobLaunchFailed", str(error))
+
+
+def is_of_a_full_disk(error: Exception) -> bool:
+    """Whether there was no room, as the system says it or, by its code, a store."""
+    return getattr(error, "errno", None) in _FULL or getattr(error, "code", "") == DISK_FULL
 
 
 def _workers(ranks: Ranks, plan: Plan) -> Ranks:

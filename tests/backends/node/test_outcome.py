@@ -9,6 +9,7 @@ from batchai_magics.backends.node.outcome import (
     Trouble,
     failed_with,
     not_run,
+    not_started,
     of_preparation,
     of_ranks,
     stopped,
@@ -16,6 +17,7 @@ from batchai_magics.backends.node.outcome import (
     unwritable,
 )
 from batchai_magics.backends.node.pmi import Abort
+from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role
 
 
@@ -115,9 +117,23 @@ def test_output_that_could_not_be_kept_fails_the_job_with_its_reason() -> None:
     }
 
 
-def test_a_job_that_a_full_disk_lets_not_start_says_so() -> None:
-    assert not_run(FULL).errors[0]["code"] == "DiskFull"
-    assert not_run(OSError(2, "No such file")).errors[0]["code"] == "SupervisorFailed"
+@pytest.mark.parametrize("error", [FULL, StorageError("state.db is full", code="DiskFull")])
+def test_a_job_that_a_full_disk_does_not_let_run_says_so(error: Exception) -> None:
+    ends = [end(error).errors[0] for end in (not_run, not_started)]
+    assert [end["code"] for end in ends] == ["DiskFull", "DiskFull"]
+    assert [end["message"] for end in ends] == [
+        "The disk is full: the job could not be run to its end",
+        "The disk is full: nothing of the job was started. Free some space and submit it again",
+    ]
+
+
+def test_any_other_reason_is_said_as_it_is() -> None:
+    error = OSError(2, "No such file")
+    assert not_run(error).errors[0]["code"] == "SupervisorFailed"
+    assert not_started(error).errors[0] == {
+        "code": "JobLaunchFailed",
+        "message": "[Errno 2] No such file",
+    }
 
 
 @pytest.mark.parametrize(("code", "errors"), [(5, "JobFailed"), (0, "DiskFull")])

@@ -18,7 +18,7 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import assignment, detached, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.verdict import record
-from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.backends.node.outcome import not_started
 from batchai_magics.errors import ServiceError
 
 
@@ -80,7 +80,7 @@ def _give_up(store: Store, layout: Layout, job: JobRow, error: Exception) -> Non
     """A job that waited has failed; one that is being made was never there."""
     with store.write() as db:
         if job.is_assigned:
-            record(db, job.key, job.guid, failed_with("JobLaunchFailed", str(error)))
+            record(db, job.key, job.guid, not_started(error))
             return
         jobs.delete(db, job.key)
         resources.delete(db, job.key)

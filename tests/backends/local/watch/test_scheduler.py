@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 from typing import Any
@@ -128,6 +129,18 @@ def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still
     assert "JobLaunchFailed" in still.state(bad)["errors"]
     assert still.assigned() == [good.name]
     assert list(still.nodes(cluster).values()) == ["idle", "running"]
+
+
+def test_a_job_that_has_no_room_for_its_plan_says_that_the_disk_is_full(still: Still, monkeypatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    monkeypatch.setattr(scheduler, "_write_plan", refuse)
+    still.schedule()
+    assert '"DiskFull"' in still.state(job)["errors"]
 
 
 def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, monkeypatch) -> None:
