@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import Backend, FileRef, OutputFile
+from batchai_magics.backends.base import TELEMETRY, Backend, FileRef, OutputFile
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs.downloads import save
@@ -19,6 +19,7 @@ from batchai_magics.jobs.result import read_result
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.runs.telemetry import frame as telemetry_frame
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
@@ -127,6 +128,18 @@ class Job:
     def summary(self) -> Summary:
         """The run in a few numbers: model, batch size, steady images/sec, stragglers, loss trend, …."""
         return summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
+
+    def telemetry(self) -> DataFrame:
+        """What its processes use, sampled about once a second, in a long run more seldom.
+
+        One row a rank and moment, one a GPU, one a machine; what a row is not about is NaN. Columns: `time`
+        (UTC), `node`, `rank`, `gpu`; of ranks `cpu_percent` (100 is one core), `memory_bytes`,
+        `read_bytes_per_s` and `written_bytes_per_s` (files, pipes and sockets), `core_wait_percent` (of the
+        time it could run and had no core), `major_faults_per_s`, `processes`, `gpu_memory_bytes`; of GPUs
+        `gpu_percent`, `gpu_memory_bytes`; of machines `load`, `available_bytes`, `received_bytes_per_s` and
+        `sent_bytes_per_s` (the network, loopback left out). Raises CapabilityError where nothing is sampled.
+        """
+        return telemetry_frame(TELEMETRY.of(self.backend).read(self.id))
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """images/sec and loss over the steps, as matplotlib Axes."""

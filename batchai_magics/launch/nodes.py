@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from batchai_magics.launch.plan import LogFile, Output
 
@@ -45,6 +46,7 @@ class JobSite:
     preparation_exits: str = ""
     records: Output = NO_RECORDS
     hidden: str = ""
-    thread_count: str = ""  # of each process; its share of the node's cores when that is not given
+    telemetry: str = ""  # the folder for samples of what the ranks use
+    threads: Mapping[str, str] = field(default_factory=dict)  # variables for them that are set already
     disk_grace_s: float = 60.0
     module_path: str = ""  # where Python looks for modules behind the folders that the job names

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-VERSION = 3  # of the file's form: a program reads its own version only
+VERSION = 4  # of the file's form: a program reads its own version only
 
 
 class PlanError(ValueError):
@@ -148,7 +148,8 @@ class Plan(NamedTuple):
     """What is started together: a node's setup task, a job's preparation, or a job's processes.
 
     `python` runs the programs of nodes, `exits` is the folder for one small file of each process that ended,
-    `secrets` are the names of the variables whose values only the supervisor's memory holds.
+    `telemetry` that for samples of what they use (empty: none are taken), `secrets` are the names of the
+    variables whose values only the supervisor's memory holds.
     """
 
     guid: str
@@ -165,6 +166,7 @@ class Plan(NamedTuple):
     secrets: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     execution_logs: tuple[str, ...] = ()
+    telemetry: str = ""
 
     @property
     def processes_per_node(self) -> int:

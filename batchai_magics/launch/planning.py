@@ -21,6 +21,7 @@ from batchai_magics.launch.plan import (
     Plan,
     Process,
 )
+from batchai_magics.launch.threads import thread_variables
 from batchai_magics.launch.toolkits import TOPOLOGIES
 from batchai_magics.models.cluster import NodeSetup, SetupTask
 from batchai_magics.models.job import ContainerSettings, JobSpec
@@ -46,6 +47,7 @@ def plan(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         containers=Containers(_image(spec.container_settings) if spec.container_settings else None),
         secrets=tuple(secret.name for secret in spec.secrets or ()),
         execution_logs=_execution_logs(site, nodes),
+        telemetry=site.telemetry,
     )
 
 
@@ -58,7 +60,8 @@ def preparation(spec: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
         Process(index, index, command, output=_preparation_output(plan, spec, site, node))
         for index, node in enumerate(plan.nodes)
     )
-    return plan._replace(processes=processes, launcher=Launcher.DIRECT, exits=site.preparation_exits)
+    exits = site.preparation_exits
+    return plan._replace(processes=processes, launcher=Launcher.DIRECT, exits=exits, telemetry="")
 
 
 def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
@@ -118,15 +121,10 @@ def _image(settings: ContainerSettings) -> Image:
 def _node(
     spec: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
 ) -> Node:
-    threads = _threads(nodes, site, process_count)
-    env = {"OMP_NUM_THREADS": threads, **environment(spec, node, nodes, site)}
-    return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(spec, node, site)))
-
-
-def _threads(nodes: Sequence[NodeShare], site: JobSite, process_count: int) -> str:
-    """How many threads a process has, unless the job says otherwise: its share of its node's cores."""
+    own = environment(spec, node, nodes, site)
     per_node = -(-process_count // len(nodes))
-    return site.thread_count or str(max(1, nodes[0].core_count // per_node))
+    env = {**thread_variables(nodes[0].core_count, per_node, {**site.threads, **own}), **own}
+    return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(spec, node, site)))
 
 
 def _directories(spec: JobSpec, node: NodeShare, site: JobSite) -> Iterator[Directory]:

@@ -16,6 +16,7 @@ from batchai_magics.backends.base import (
     Preemption,
     SetupLogs,
     Storage,
+    Telemetry,
     Usages,
 )
 
@@ -28,7 +29,7 @@ def verbs(protocol: type) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "protocol", [Backend, Storage, Accounts, Groups, NodeCommands, Preemption, SetupLogs, Usages]
+    "protocol", [Backend, Storage, Accounts, Groups, NodeCommands, Preemption, SetupLogs, Telemetry, Usages]
 )
 def test_every_verb_is_tested(protocol: type) -> None:
     missing = {verb for verb in verbs(protocol) if not re.search(rf'[."]{verb}\b', TESTS + HELPERS)}

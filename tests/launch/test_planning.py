@@ -12,6 +12,7 @@ from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.own_logs import is_own
 from batchai_magics.launch.plan import Directory, Image, Launcher, LogFile, Need, Output, Plan, Role
 from batchai_magics.launch.planning import expand, plan, preparation
+from batchai_magics.launch.threads import THREADS, words
 from batchai_magics.launch.toolkits import block_placement, port_count, process_count
 from batchai_magics.models.job import JobSpec
 
@@ -211,7 +212,7 @@ def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
         "AZ_BATCHAI_MPI_HOST_FILE": "/hosts",
         "AZ_BATCHAI_NUM_GPUS": "2",
         "CUDA_VISIBLE_DEVICES": "3,5",
-        "OMP_NUM_THREADS": "1",
+        **dict.fromkeys(THREADS, "1"),
         **batch_variables(node, [node], site()),
     }
 
@@ -434,15 +435,22 @@ def test_processes_meet_at_the_address_of_the_node_that_they_are_on() -> None:
 def test_threads_are_a_processs_share_of_its_node(processes, cores, given, expected) -> None:
     nodes = [replace(share, core_count=cores) for share in shares()]
     settings = {**SCRIPT, "processCount": processes}
-    made = plan(spec(horovodSettings=settings), nodes, replace(site(), thread_count=given))
-    assert {node.env["OMP_NUM_THREADS"] for node in made.nodes} == {expected}
+    said = {"OMP_NUM_THREADS": given} if given else {}
+    made = plan(spec(horovodSettings=settings), nodes, replace(site(), threads=said))
+    assert {node.env[name] for node in made.nodes for name in THREADS} == {expected}
 
 
 def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
-    variables = [{"name": "OMP_NUM_THREADS", "value": "7"}]
+    variables = [{"name": "OMP_NUM_THREADS", "value": "7,2"}, {"name": "MKL_NUM_THREADS", "value": "5"}]
     given = spec(1, customToolkitSettings={"commandLine": "x"}, environmentVariables=variables)
-    made = plan(given, shares(1), replace(site(), thread_count="3"))
-    assert made.nodes[0].env["OMP_NUM_THREADS"] == "7"
+    made = plan(given, shares(1), replace(site(), threads={"OMP_NUM_THREADS": "3"}))
+    env = made.nodes[0].env
+    assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
+
+
+def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
+    assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in words({}, 4)
+    assert words({"MKL_NUM_THREADS": "2"}, 4) == "threads of a process: MKL_NUM_THREADS=2, as the job says"
 
 
 def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:

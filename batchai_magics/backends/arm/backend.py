@@ -18,6 +18,7 @@ from batchai_magics.backends.base import (
     NODE_COMMANDS,
     PREEMPTION,
     SETUP_LOGS,
+    TELEMETRY,
     BackendBase,
     Capabilities,
     Chunk,
@@ -82,6 +83,11 @@ class ArmBackend(BackendBase):
     def setup_logs(self) -> facets.SetupLogs | None:  # type: ignore[override]  # as above
         """What setup tasks wrote, where our own server tells it."""
         return facets.SetupLogs(self._connection) if self._far.has(SETUP_LOGS.attribute) else None
+
+    @property
+    def telemetry(self) -> facets.Telemetry | None:  # type: ignore[override]  # as above
+        """What the processes of jobs use, where our own server tells it."""
+        return facets.Telemetry(self._connection) if self._far.has(TELEMETRY.attribute) else None
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""

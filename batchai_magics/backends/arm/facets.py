@@ -21,6 +21,7 @@ from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect import commands
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import ResourceId, check_account_name, check_group_name
+from batchai_magics.models.telemetry import TelemetryRecord
 
 GROUP_NOT_FOUND = "ResourceGroupNotFound"
 
@@ -182,6 +183,18 @@ class SetupLogs:
             "POST", paths.of(cluster, "batchaiSetupFiles"), {"directory": path.strip("/") or "."}
         )
         return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
+
+
+class Telemetry:
+    """What the processes of jobs use, of our own server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
+        """The samples that were taken later than `after`."""
+        question = Question("POST", paths.of(job, "batchaiTelemetry"), body={"after": after})
+        return TelemetryRecord.from_wire(self._connection.ask(question))
 
 
 _GROUPS = "2021-04-01"

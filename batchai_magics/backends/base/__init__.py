@@ -26,6 +26,8 @@ Promises, each with a contract test in tests/contract:
 18. A chunk tells a file that was replaced, or cut and written anew, from the one that was read before.
 19. Names are told in the order of the list, those that begin so; letter case is nothing there.
 20. A finished log has a seal: how many bytes were written, their digest, and how many no disk has taken.
+21. Samples of what ranks use are told once and in the order of their times; asking for them again, after
+    the last, gives those that came since.
 """
 
 from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
@@ -38,11 +40,13 @@ from batchai_magics.backends.base.facets import (
     PREEMPTION,
     SETUP_LOGS,
     STORAGE,
+    TELEMETRY,
     USAGES,
     Facet,
     NodeCommands,
     Preemption,
     SetupLogs,
+    Telemetry,
     Usages,
 )
 from batchai_magics.backends.base.looks import Watcher
@@ -82,6 +86,7 @@ __all__ = [
     "PREEMPTION",
     "SETUP_LOGS",
     "STORAGE",
+    "TELEMETRY",
     "USAGES",
     "Accounts",
     "Backend",
@@ -117,6 +122,7 @@ __all__ = [
     "Spec",
     "Storage",
     "StorageAccount",
+    "Telemetry",
     "Usage",
     "Usages",
     "Watcher",

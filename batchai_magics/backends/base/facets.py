@@ -12,6 +12,7 @@ from batchai_magics.errors import CapabilityError
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.subscription import Usage
+from batchai_magics.models.telemetry import TelemetryRecord
 
 AnyFacet = TypeVar("AnyFacet")
 
@@ -40,6 +41,13 @@ class SetupLogs(Protocol):
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """One level of it, sorted by name, as a backend's `files` gives it for a job."""
+
+
+class Telemetry(Protocol):
+    """What the processes of jobs use of their machines."""
+
+    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
+        """The samples that were taken later than `after`, in seconds since 1970; none before it has run."""
 
 
 class Usages(Protocol):
@@ -90,4 +98,5 @@ NODE_COMMANDS: Facet[NodeCommands] = Facet("node_commands", "commands on nodes")
 PREEMPTION: Facet[Preemption] = Facet("preemption", "nodes that can be taken away")
 SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
 USAGES: Facet[Usages] = Facet("usages", "quotas")
-FACETS = (STORAGE, CONTAINERS, ACCOUNTS, GROUPS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, USAGES)
+TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
+FACETS = (STORAGE, CONTAINERS, ACCOUNTS, GROUPS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, TELEMETRY, USAGES)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
-from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
+from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry, Usages
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
 from batchai_magics.backends.base.values import Chunk, FileRef, Look, Patch, Spec
@@ -26,6 +26,7 @@ class PlainAnswers:
     node_commands: NodeCommands | None = None
     preemption: Preemption | None = None
     setup_logs: SetupLogs | None = None
+    telemetry: Telemetry | None = None
     usages: Usages | None = None
 
     def look(

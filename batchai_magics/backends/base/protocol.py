@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from batchai_magics.backends.base.capabilities import Capabilities
-from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Usages
+from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry, Usages
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
 from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Patch, Spec
 from batchai_magics.models.execution import OutputFile
@@ -52,6 +52,10 @@ class Backend(Protocol):
     @property
     def setup_logs(self) -> SetupLogs | None:
         """What the setup tasks of its clusters wrote."""
+
+    @property
+    def telemetry(self) -> Telemetry | None:
+        """What the processes of its jobs use of their machines."""
 
     @property
     def usages(self) -> Usages | None:

@@ -177,6 +177,11 @@ class JobLayout:
         return self.root / "logs.json"
 
     @property
+    def telemetry(self) -> Path:
+        """What its processes use of their machines, a file for each program that watches some of them."""
+        return self.root / "telemetry"
+
+    @property
     def hidden(self) -> Path:
         """Which bytes of each log are a secret's; only there when the job has secrets."""
         return self.root / "hidden"

@@ -28,7 +28,14 @@ from batchai_magics.backends.folders import entries, mounts, outputs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.local import creation, deletion, devices
-from batchai_magics.backends.local.facets import Groups, NodeCommands, Preemption, SetupLogs, Usages
+from batchai_magics.backends.local.facets import (
+    Groups,
+    NodeCommands,
+    Preemption,
+    SetupLogs,
+    Telemetry,
+    Usages,
+)
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.share_use import GuardedAccounts, GuardedStorage
 from batchai_magics.backends.local.state import jobs, resources, showing
@@ -73,6 +80,7 @@ class LocalBackend(BackendBase):
         self.node_commands = NodeCommands(self._upkeep)
         self.preemption = Preemption(self._upkeep)
         self.setup_logs = SetupLogs(self._upkeep)
+        self.telemetry = Telemetry(self._upkeep)
         self.usages = Usages(self.store, self.settings.core_quota)
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:

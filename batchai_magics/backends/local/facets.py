@@ -1,13 +1,13 @@
-"""What the local backend has beside its core: commands on nodes, preemption, quotas, groups, setup logs."""
+"""What the local backend has beside its core: commands on nodes, preemption, quotas, groups, telemetry."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import CommandOutput, OutputFile, ResourceGroup, Usage
-from batchai_magics.backends.folders import mounts, outputs
+from batchai_magics.backends.folders import mounts, outputs, telemetry
 from batchai_magics.backends.local import deletion
-from batchai_magics.backends.local.state import nodes, resources, showing
+from batchai_magics.backends.local.state import jobs, nodes, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import execution, stopping
@@ -15,6 +15,7 @@ from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service import quotas, refusals
 from batchai_magics.models.cluster import ClusterSpec, VmPriority
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.telemetry import TelemetryRecord
 
 
 class NodeCommands:
@@ -72,6 +73,20 @@ def _cluster_spec(upkeep: Upkeep, cluster: ResourceId) -> ClusterSpec:
     upkeep.settle()
     with upkeep.store.read() as db:
         return showing.cluster_spec(resources.get(db, cluster).spec)
+
+
+class Telemetry:
+    """Samples in the folders of jobs."""
+
+    def __init__(self, upkeep: Upkeep) -> None:
+        self._upkeep = upkeep
+
+    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
+        """The samples that were taken later than `after`."""
+        with self._upkeep.store.read() as db:
+            resources.get(db, job)
+            run = jobs.get(db, job.key)
+        return telemetry.read(self._upkeep.layout.job(run.guid).telemetry, after)
 
 
 class Usages:

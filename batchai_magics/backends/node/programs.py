@@ -15,7 +15,7 @@ JOB_MODULE = _HERE / "job_module.py"
 # What they import; each imports the standard library and its neighbours alone.
 NEIGHBOURS = (
     *("bell", "connections", "exits", "guard", "log_seals", "pmi", "pmi_wire", "printed_secrets"),
-    *("rank", "ranks", "signed_record", "strays", "streams"),
+    *("gpus", "rank", "ranks", "signed_record", "strays", "streams", "telemetry"),
 )
 
 

@@ -23,6 +23,7 @@ from batchai_magics.backends.node.printed_secrets import forms
 from batchai_magics.backends.node.rank import Pipe, Rank
 from batchai_magics.backends.node.signed_record import SignedRecord
 from batchai_magics.backends.node.streams import LogWriter, Stream, Turns
+from batchai_magics.backends.node.telemetry import Sampler, sampler
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 
 RETRY_S = 0.2  # between two tries to write to a full disk
@@ -50,6 +51,7 @@ class Ranks:
         self._connections: Connections | None = None
         self._guard: Guard | None = None
         self._outside = Ticket({})
+        self._sampler: Sampler | None = None
 
     def start(self) -> None:
         """Starts all of them, and serves MPI's ranks as their process manager."""
@@ -58,6 +60,7 @@ class Ranks:
             self._connections = Connections(self.plan, self._selector)
         for process in self.plan.processes:
             self._start(process)
+        self._sampler = sampler(self.plan, first_rank=0)
 
     def start_one(self, index: int) -> None:
         """Starts the one process that another launcher has started this program for.
@@ -67,6 +70,7 @@ class Ranks:
         self._guard = Guard(self.plan.guid)
         self._outside = Ticket({}, None)
         self._start(self.plan.processes[index])
+        self._sampler = sampler(self.plan, first_rank=index)
 
     @property
     def is_running(self) -> bool:
@@ -99,6 +103,8 @@ class Ranks:
             key.data()
         for rank in [*self._running.values()]:
             self._look_after(rank)
+        if self._sampler:
+            self._sampler.look({rank.number: rank.group for rank in self._running.values() if not rank.end})
         self._write()
         heard, self._heard = self._heard, set()
         return heard
@@ -132,6 +138,8 @@ class Ranks:
             writer.close()
         for record in self._records.values():
             record.close()
+        if self._sampler:
+            self._sampler.close()
         if self._guard:
             self._guard.dismiss()
         self._selector.close()
@@ -232,4 +240,6 @@ class Ranks:
             now_s = time.monotonic()
             dues_s = (due_s for rank in self._running.values() for due_s in rank.dues_s)
             waits_s += [max(0.0, due_s - now_s) for due_s in dues_s]
+        if self._sampler:
+            waits_s.append(max(0.0, self._sampler.due_s - time.monotonic()))
         return min(waits_s, default=None)

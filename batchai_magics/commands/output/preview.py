@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sized
 from batchai_magics.cell.request import CellRequest, describe
 from batchai_magics.config import Settings
 from batchai_magics.launch import planning as launch
+from batchai_magics.launch import threads
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
@@ -20,12 +21,18 @@ def preview(request: CellRequest, settings: Settings) -> Text:
     preparation = request.spec.job_preparation
     lines = [
         describe(request),
-        *_starts(_plan(request, gpus), preparation.command_line if preparation else ""),
+        *_starts(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
+        threads.words(_said(request), plan.processes_per_node),
     ]
     if is_default and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
     return Text("\n".join([*lines, "Nothing was written or submitted."]))
+
+
+def _said(request: CellRequest) -> dict[str, str]:
+    """The variables that the job sets itself."""
+    return {item.name: item.value for item in request.spec.environment_variables or ()}
 
 
 def _plan(request: CellRequest, gpus: int) -> Plan:

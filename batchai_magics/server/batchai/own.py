@@ -5,6 +5,7 @@ Which rank wrote what and when, whether a file can grow, many resources in one q
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from batchai_magics.backends.base import (
     NODE_COMMANDS,
     PREEMPTION,
     SETUP_LOGS,
+    TELEMETRY,
     FileRef,
     Look,
     NodeCommands,
@@ -102,6 +104,15 @@ def preempt(service: Service, call: Call) -> Answer:
     service.check_owner(call, cluster.key)
     nodes.preempt(cluster, node)
     return Answer(204)
+
+
+def telemetry(service: Service, call: Call) -> Answer:
+    """The samples of what a job's processes use that were taken later than `after`, in seconds since 1970."""
+    service.check_subscription(call)
+    after = call.json().get("after", 0.0)
+    if isinstance(after, bool) or not isinstance(after, (int, float)) or not math.isfinite(after):
+        raise refusal(400, "InvalidRequestContent", "after must be a number: seconds since 1970.")
+    return Answer(data=TELEMETRY.of(service.backend).read(call.id(Kind.JOB), after=after).to_wire())
 
 
 def setup_files(service: Service, call: Call) -> Answer:

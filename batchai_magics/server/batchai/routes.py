@@ -50,6 +50,7 @@ ROUTES = (
     Route("POST", f"{_PROVIDER}/batchaiLook", own.look),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRead", own.read),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTail", own.tail),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiTelemetry", own.telemetry),
     Route("POST", f"{_JOBS}/{{name}}/batchaiExecute", own.execute(Kind.JOB)),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiExecute", own.execute(Kind.CLUSTER)),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiPreempt", own.preempt),

@@ -25,6 +25,7 @@ from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
+from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.job import STDOUTERR, JobSpec
 
@@ -102,7 +103,8 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
         preparation_exits=str(job.preparation_exits),
         records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
         hidden=str(job.hidden),
-        thread_count=os.environ.get("OMP_NUM_THREADS", ""),
+        telemetry=str(job.telemetry),
+        threads={name: os.environ[name] for name in THREADS if os.environ.get(name)},
         disk_grace_s=load_settings().own(LocalSettings).disk_grace_s,
         module_path=""
         if run.engine

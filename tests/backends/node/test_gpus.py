@@ -1,0 +1,102 @@
+"""GPUs, by the driver's library: here one that was compiled for the test, with two GPUs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node import gpus
+from batchai_magics.backends.node.gpus import Gpus
+from batchai_magics.launch.plan import LogFile, Node, Output, Plan
+
+LIBRARY = """
+static char handles[2];
+int nvmlInit_v2(void) { return INIT; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **handle) {
+  if (i > 1) return 2;
+  *handle = &handles[i];
+  return 0;
+}
+struct use { unsigned gpu, memory; };
+int nvmlDeviceGetUtilizationRates(void *handle, struct use *use) {
+  use->gpu = handle == &handles[0] ? 97 : 3;
+  return 0;
+}
+struct memory { unsigned long long total, free, used; };
+int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
+  memory->used = 5ull << 30;
+  return 0;
+}
+struct process { unsigned pid; unsigned long long used; };
+int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, struct process *found) {
+  *count = 2;
+  found[0].pid = 42;
+  found[0].used = 1ull << 30;
+  found[1].pid = 43;
+  found[1].used = ~0ull;
+  return 0;
+}
+"""
+
+
+def plan(devices: str) -> Plan:
+    node = Node("n0", "/", "/tmp", {"CUDA_VISIBLE_DEVICES": devices})
+    return Plan("g", (node,), (), Output(LogFile(""), LogFile("")), exits="", python="")
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with a driver: where its library is to be."""
+    (tmp_path / "version").write_text("NVRM")
+    monkeypatch.setattr(gpus, "DRIVER", str(tmp_path / "version"))
+    monkeypatch.setattr(gpus, "LIBRARY", str(tmp_path / "libnvidia-ml.so.1"))
+    return tmp_path / "libnvidia-ml.so.1"
+
+
+def compiled(library: Path, *, init: int = 0) -> None:
+    source = library.with_suffix(".c")
+    source.write_text(LIBRARY)
+    subprocess.run(["cc", "-shared", "-fPIC", f"-DINIT={init}", "-o", library, source], check=True)
+
+
+needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler for C")
+
+
+def test_a_machine_without_a_driver_has_none_and_says_nothing() -> None:
+    if Path(gpus.DRIVER).exists():
+        pytest.skip("this machine has one")
+    found = Gpus(plan("0"))
+    assert found.note == ""
+    assert found.sample() == ([], {})
+    found.close()
+
+
+def test_a_driver_without_its_library_is_told(driver: Path) -> None:
+    assert "GPUs are not sampled" in Gpus(plan("0")).note
+    assert "libnvidia-ml.so.1" in Gpus(plan("0")).note
+
+
+@needs_cc
+@pytest.mark.slow
+def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver: Path) -> None:
+    compiled(driver)
+    found = Gpus(plan("0,1"))
+    devices, memory = found.sample()
+    assert devices == [[0, 97, 5 << 30], [1, 3, 5 << 30]]
+    assert memory == {42: 2 << 30, 43: 0}
+    found.close()
+    assert Gpus(plan("1,7")).sample().devices == [[1, 3, 5 << 30]]
+    assert Gpus(plan("")).sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_library_that_refuses_is_told_in_words(driver: Path) -> None:
+    compiled(driver, init=18)
+    found = Gpus(plan("0"))
+    assert found.note == "GPUs are not sampled: library and driver are of different versions"
+    assert found.sample().devices == []

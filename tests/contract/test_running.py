@@ -1,0 +1,48 @@
+"""What is known of a job's processes while they run, and what their numbers can end."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.errors import NotFoundError
+from tests.contract.places import HOLD, Place
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+
+def test_samples_of_each_rank_are_told_once_and_in_order(place: Place) -> None:
+    if place.backend.telemetry is None:
+        pytest.skip("it has no telemetry")
+    id = place.start_ranks(HOLD, count=3)
+    until(lambda: len(place.backend.telemetry.read(id).samples) > 2)
+    place.backend.terminate(id)
+    place.wait(id)
+    record = place.backend.telemetry.read(id)
+    times = [sample.time for sample in record.samples]
+    assert times == sorted(times)
+    assert set(record.nodes) == {0, 1, 2}
+    assert set(record.nodes.values()) == {rank.node for rank in place.backend.show(id).ranks}
+    assert {use.rank for sample in record.samples for use in sample.ranks} == {0, 1, 2}
+    middle = times[len(times) // 2]
+    later = place.backend.telemetry.read(id, after=middle)
+    assert later.samples == tuple(sample for sample in record.samples if sample.time > middle)
+
+
+def test_a_job_that_is_not_there_has_no_samples_to_tell(place: Place) -> None:
+    if place.backend.telemetry is None:
+        pytest.skip("it has no telemetry")
+    with pytest.raises(NotFoundError):
+        place.backend.telemetry.read(place.job("nobody"))
+
+
+@pytest.mark.needs("stop_conditions")
+def test_a_job_is_stopped_for_what_it_prints_with_the_reason(place: Place) -> None:
+    command = """echo '{"step": 7, "loss": NaN}'; exec sleep 1000"""
+    job = place.run(command, batchaiStopIf=["loss is nan"])
+    (error,) = job.execution.errors
+    assert job.word == "stopped"
+    assert (error.code, error.message) == (
+        "JobStopConditionMet",
+        'stop-if "loss is nan": loss was nan at step 7',
+    )
