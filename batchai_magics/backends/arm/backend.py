@@ -129,7 +129,7 @@ class ArmBackend(BackendBase):
         wait = {PREFER: waiting(wait_s), SINCE: known} if wait_s and known else {PREFER: waiting(1)}
         body = {"ids": [str(id) for id in ids]}
         path = paths.provider(self._connection.subscription, "batchaiLook")
-        response = self._connection.send(Question("POST", path, body=body, headers=wait))
+        response = self._connection.send(Question("POST", path, body=body, headers=wait, is_asked_again=True))
         found = [resources.any_resource(item) for item in response.json()["value"]]
         return Look({item.id.key: item for item in found}, response.headers.get(STATE, ""))
 

@@ -63,7 +63,8 @@ class Connection:
             json=question.body,
         )
         with self.translated():
-            response = self.client.send_request(request, stream=is_streamed)
+            tries = {"retry_total": 0} if question.is_asked_again else {}
+            response = self.client.send_request(request, stream=is_streamed, **tries)
             if response.status_code >= 400:
                 text = (response.read() and response.text()) if is_streamed else response.text()
                 raise answers.refused(response.status_code, text or "", self.endpoint.url)

@@ -38,7 +38,7 @@ class Logs:
         known = self._states.get(job.key, "")
         headers = {PREFER: waiting(wait_s), SINCE: known} if wait_s else {}
         response = self._connection.send(
-            Question("POST", paths.of(job, "batchaiTail"), body=body, headers=headers)
+            Question("POST", paths.of(job, "batchaiTail"), body=body, headers=headers, is_asked_again=True)
         )
         if wait_s:
             self._keep(job, response.headers.get(STATE, ""))

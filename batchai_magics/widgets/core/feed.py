@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import GROWTH, LONGEST_S
+from batchai_magics.errors import BatchAIError, NotFoundError, UnreachableError
+from batchai_magics.follow import GROWTH, LONGEST_S, LOST_S
 from batchai_magics.widgets.core.display import Bundle
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Watch:
         self.source = source
         self.feed = feed
         self.is_seen = False  # a view was added that shows it
-        self._longest_s = longest_s
+        self._longest_s = self._most_s = longest_s
         self._interval_s = TICK_S
         self._due_at = 0.0
 
@@ -85,7 +85,7 @@ class Watch:
             self.feed.complain(stopped(error))
             self.feed.end()
             return
-        self._interval_s = TICK_S if is_news else min(self._longest_s, self._interval_s * GROWTH)
+        self._interval_s = TICK_S if is_news else min(self._most_s, self._interval_s * GROWTH)
         self._due_at = now if self.source.is_behind else now + self._interval_s
 
     def _take_news(self) -> bool:
@@ -103,10 +103,15 @@ class Watch:
             self.feed.complain(f"The {self.feed.noun} was deleted.")
             self.feed.end()
             return ()
+        except UnreachableError as error:
+            self.feed.complain(f"{error.message}. Trying again; nothing is lost.")
+            self._most_s = LOST_S
+            return ()
         except BatchAIError as error:
             self.feed.complain(error.message)
             return ()
         self.feed.complain("")
+        self._most_s = self._longest_s
         return events
 
 

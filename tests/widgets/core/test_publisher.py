@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics import widgets
-from batchai_magics.errors import BatchAIError, NotFoundError, UsageError
+from batchai_magics.errors import BatchAIError, NotFoundError, UnreachableError, UsageError
 from batchai_magics.follow import Follower, StateChanged
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.core import display, pages
@@ -160,6 +160,23 @@ def test_a_trouble_that_has_passed_is_taken_back():
     assert watch.feed.problem == "no disk"
     source.poll = list
     watch.poll(9.0)
+    assert watch.feed.problem == ""
+
+
+def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_says_so():
+    source = Scripted()
+
+    def poll():
+        source.asked += 1
+        raise UnreachableError("nobody listens there", code="EndpointUnreachable")
+
+    watch = Watch(source, JobFeed())
+    source.poll = poll
+    asked_within(source, watch, [i / 10 for i in range(300)])
+    assert asked_within(source, watch, [30 + i / 10 for i in range(100)]) == 2
+    assert watch.feed.problem == "nobody listens there. Trying again; nothing is lost."
+    source.poll = lambda: Scripted.poll(source)
+    assert asked_within(source, watch, [50 + i / 10 for i in range(50)]) > 5
     assert watch.feed.problem == ""
 
 
