@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import signal
 import stat
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,43 +15,9 @@ from batchai_magics.cli import main
 from batchai_magics.errors import UsageError
 from batchai_magics.server import command
 from tests.patience import PATIENCE_S
+from tests.server.process import Process, started
 from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE
 from tests.world import below, until
-
-COMMAND = [sys.executable, "-m", "batchai_magics.cli", "serve", "--port", "0"]
-
-
-@dataclass
-class Process:
-    """A server that runs by itself."""
-
-    url: str
-    process: subprocess.Popen
-    home: Path
-    said: list[str]
-
-    @property
-    def token(self) -> str:
-        return (self.home / "server" / "token").read_text().strip()
-
-    def ask(self, method: str, path: str, **more: object) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self.token}"}
-        params = {"api-version": VERSION}
-        return requests.request(method, self.url + path, headers=headers, params=params, **more)
-
-
-@contextlib.contextmanager
-def started(home: Path, *words: str) -> Iterator[Process]:
-    env = {**os.environ, "BATCHAI_HOME": str(home)}
-    process = subprocess.Popen([*COMMAND, *words], env=env, stdout=subprocess.PIPE, text=True)
-    said = [process.stdout.readline()]
-    url = re.search(r"https?://[\w.:]+\d", said[0])[0]
-    try:
-        yield Process(url, process, home, said)
-    finally:
-        process.terminate()
-        process.wait(PATIENCE_S)
-        process.stdout.close()
 
 
 @pytest.mark.slow

@@ -1,0 +1,169 @@
+"""A server that is killed while a job runs, and started again: no byte is lost, and people are told."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from batchai_magics import cell
+from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.base import FileRef, Seal
+from batchai_magics.commands.handlers.waiting import waiting
+from batchai_magics.commands.output.stream import Logged, Said
+from batchai_magics.config import Settings
+from batchai_magics.follow import LogBytes, Reached, Unreached
+from batchai_magics.jobs.handle import Job
+from batchai_magics.jobs.submit import find, submit
+from tests.patience import PATIENCE_S
+from tests.server.process import Process, started
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow
+COUNTS = """
+import pathlib, time
+number = 0
+while not pathlib.Path("{go}").exists():
+    print(number, flush=True)
+    number += 1
+    time.sleep(0.01)
+"""
+
+
+@dataclass
+class Site:
+    """A server that comes and goes at one address, and our own client of it."""
+
+    home: Path
+    server: Process
+    left: contextlib.ExitStack
+
+    @property
+    def settings(self) -> Settings:
+        own = ArmSettings(endpoint=self.server.url, token=self.server.token)
+        return Settings(backend="arm", sections={"arm": own})
+
+    def client(self) -> ArmBackend:
+        backend = ArmBackend(Endpoint.of(self.settings.own(ArmSettings)), self.settings)
+        self.left.callback(backend.close)
+        return backend
+
+    def submit(self, line: str, script: str) -> Job:
+        request = cell.parse(line, script, settings=self.settings)
+        return submit(self.client(), request, self.settings).job
+
+    def kill(self) -> None:
+        """Nothing of the server's own is asked whether it likes that."""
+        os.kill(self.server.process.pid, signal.SIGKILL)
+        self.server.process.wait(PATIENCE_S)
+
+    def start(self) -> None:
+        port = int(self.server.url.rpartition(":")[2])
+        self.server = self.left.enter_context(started(self.home, port=port))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    home = tmp_path / "home"
+    with contextlib.ExitStack() as left:
+        yield Site(home, left.enter_context(started(home)), left)
+    until(lambda: not below(home))
+
+
+class Watching(threading.Thread):
+    """Somebody who follows a job from another thread."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(daemon=True)
+        self.job, self.seen = job, []
+        self.start()
+
+    def run(self) -> None:
+        for event in self.job.events():
+            self.seen.append(event)
+
+    def has(self, kind: type) -> bool:
+        return any(isinstance(event, kind) for event in list(self.seen))
+
+    @property
+    def log(self) -> bytes:
+        pieces = [event for event in list(self.seen) if isinstance(event, LogBytes)]
+        return b"".join(piece.chunk.data for piece in pieces if piece.file.path == "stdout.txt")
+
+
+def test_who_follows_a_job_through_the_servers_death_reads_every_byte(site: Site, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = site.submit("counts", COUNTS.format(go=go))
+    watching = Watching(job)
+    until(lambda: b"\n20\n" in watching.log)
+    site.kill()
+    until(lambda: watching.has(Unreached))
+    site.start()
+    until(lambda: watching.has(Reached))
+    go.touch()
+    watching.join(PATIENCE_S)
+    lines = watching.log.decode().split()
+    assert lines == [str(number) for number in range(len(lines))]
+    assert [type(event) for event in watching.seen].count(Unreached) == 1
+    seal: Seal = job.backend.read(FileRef(job.id, "stdout.txt")).seal
+    assert seal.size_bytes == len(watching.log)
+
+
+def test_a_wait_says_that_the_server_is_gone_and_that_it_is_back(site: Site, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = site.submit("waits", COUNTS.format(go=go))
+    said: list[str] = []
+
+    def wait() -> None:
+        for part in waiting(job.backend, job.id):
+            said.extend([part.text] if isinstance(part, Said) else [])
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    until(lambda: not job.state.is_final and job.show().execution)
+    site.kill()
+    until(lambda: any("cannot be reached" in line for line in said))
+    site.start()
+    until(lambda: "Connected again." in said)
+    go.touch()
+    thread.join(PATIENCE_S)
+    assert said[-1].startswith("Job completed")
+
+
+def test_another_kernel_finds_the_job_again_at_another_server(site: Site, tmp_path: Path) -> None:
+    job = site.submit("found", "print('hello')")
+    site.kill()
+    site.start()
+    again = find(site.client(), "found", site.settings)
+    assert again.wait(PATIENCE_S).log() == "hello\n"
+    line, script = "found", "print('hello')"
+    request = cell.parse(line, script, settings=site.settings)
+    assert submit(again.backend, request, site.settings).is_new is False
+    assert again.id == job.id
+
+
+def test_two_kernels_follow_one_job(site: Site, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = site.submit("shared", COUNTS.format(go=go))
+    other = find(site.client(), "shared", site.settings)
+    both = [Watching(job), Watching(other)]
+    until(lambda: all(b"\n5\n" in watching.log for watching in both))
+    go.touch()
+    for watching in both:
+        watching.join(PATIENCE_S)
+    assert both[0].log == both[1].log == job.log().encode()
+
+
+def test_what_is_streamed_is_what_was_written(site: Site, tmp_path: Path) -> None:
+    job = site.submit("streamed", "for number in range(2000): print(number)")
+    parts = waiting(job.backend, job.id, logs=["stdout.txt"])
+    data = b"".join(part.data for part in parts if isinstance(part, Logged))
+    assert data.decode().split() == [str(number) for number in range(2000)]
