@@ -1,7 +1,12 @@
-"""The notebooks of old tutorials do what they say: they are run from top to bottom, and really train."""
+"""The notebooks of old tutorials do what they say: they are run from top to bottom, and really train.
 
+Here, and unchanged at a server on this machine.
+"""
+
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -13,8 +18,10 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.metrics import StepRecord, read_metrics
 from tests.patience import PATIENCE_S
+from tests.server.process import started
 from tests.world import below, until
 
+BACKENDS = ("local", "arm")
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 pytestmark = [pytest.mark.slow]
@@ -23,8 +30,8 @@ pytestmark = [pytest.mark.slow]
 class Tutorial:
     """A notebook that has been run in a home and a folder of its own."""
 
-    def __init__(self, name: str, place: Path) -> None:
-        self.home, self.folder = place / "home", place
+    def __init__(self, name: str, place: Path, settings: dict[str, str]) -> None:
+        self.home, self.folder, self._settings = place / "home", place, settings
         notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
         client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(place)}})
         client.extra_arguments = ["--log-level=ERROR"]
@@ -32,7 +39,7 @@ class Tutorial:
         self._cells = {cell.id: cell for cell in notebook.cells}
 
     def _environment(self) -> dict[str, str]:
-        own = {"BATCHAI_HOME": str(self.home), "BATCHAI_CONFIG": str(self.folder / "none.yaml")}
+        own = {"BATCHAI_CONFIG": str(self.folder / "none.yaml"), **self._settings}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("BATCHAI_")}
         return {**inherited, **own, "TMPDIR": str(self.folder)}
 
@@ -65,24 +72,43 @@ class Tutorial:
         return groups
 
 
-@pytest.fixture(scope="module")
-def horovod(tmp_path_factory):
-    return Tutorial("02_horovod_benchmark.ipynb", tmp_path_factory.mktemp("horovod"))
+@contextlib.contextmanager
+def settings_of(backend: str, place: Path) -> Iterator[dict[str, str]]:
+    """The settings of a notebook: jobs on this machine, or at a server that has a home of its own."""
+    if backend == "local":
+        yield {"BATCHAI_HOME": str(place / "home")}
+        return
+    with started(place / "home", BATCHAI_CONFIG=str(place / "none.yaml"), BATCHAI_IDLE_S="3") as server:
+        there = {"BATCHAI_BACKEND": "arm", "BATCHAI_ENDPOINT": server.url, "BATCHAI_TOKEN": server.token}
+        yield {**there, "BATCHAI_HOME": str(place / "nothing-is-here")}
 
 
-@pytest.fixture(scope="module")
-def cntk(tmp_path_factory):
-    return Tutorial("03_cntk_autoscale.ipynb", tmp_path_factory.mktemp("cntk"))
+def tutorial(request: pytest.FixtureRequest, name: str) -> Iterator[Tutorial]:
+    place = request.getfixturevalue("tmp_path_factory").mktemp(name.partition(".")[0])
+    with settings_of(request.param, place) as settings:
+        made = Tutorial(name, place, settings)
+    yield made
+    assert not (place / "nothing-is-here").exists()
 
 
-@pytest.fixture(scope="module")
-def cifar(tmp_path_factory):
-    return Tutorial("04_horovod_cifar.ipynb", tmp_path_factory.mktemp("cifar"))
+@pytest.fixture(scope="module", params=BACKENDS)
+def horovod(request):
+    yield from tutorial(request, "02_horovod_benchmark.ipynb")
 
 
-@pytest.fixture(scope="module")
-def retinanet(tmp_path_factory):
-    return Tutorial("06_retinanet_custom.ipynb", tmp_path_factory.mktemp("retinanet"))
+@pytest.fixture(scope="module", params=BACKENDS)
+def cntk(request):
+    yield from tutorial(request, "03_cntk_autoscale.ipynb")
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def cifar(request):
+    yield from tutorial(request, "04_horovod_cifar.ipynb")
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def retinanet(request):
+    yield from tutorial(request, "06_retinanet_custom.ipynb")
 
 
 def counts(text):
