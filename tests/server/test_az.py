@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.config import Settings
 from batchai_magics.server import az_config
+from batchai_magics.server.home import Home
 from tests.server.clients import drive
+from tests.server.process import started
 from tests.server.running import TOKEN, Running
 
 pytestmark = pytest.mark.slow
@@ -34,7 +37,11 @@ class Said:
 
 def az(server: Running, folder: Path, *lines: str) -> list[Said]:
     """What each line gave, with the configuration that `batchai serve az-config` writes."""
-    exports = az_config.write(folder / "azure", server.url, TOKEN, server.world.settings)
+    return said_with(az_config.write(folder / "azure", server.url, TOKEN, server.world.settings), *lines)
+
+
+def said_with(exports: list[str], *lines: str) -> list[Said]:
+    """What each line gave in a shell that has these variables."""
     env = dict(line.removeprefix("export ").split("=", 1) for line in exports)
     told = drive("az", "drive_az.py", told=[line.split() for line in lines], **env)
     return [Said(" ".join(item.pop("line")), **item) for item in told]
@@ -114,3 +121,25 @@ def test_a_cluster_is_resized_and_a_workspace_deleted_with_all_in_it(lines: dict
     assert lines["cluster resize cl"].data["scaleSettings"]["manual"]["targetNodeCount"] == 2
     assert len(lines["list-usages"].data) == 17
     assert lines["workspace list"].data == []
+
+
+def test_over_tls_az_trusts_the_servers_own_authority(tmp_path: Path) -> None:
+    with started(tmp_path / "home", "--tls", "self") as server:
+        home = Home(tmp_path / "home" / "server")
+        exports = az_config.write(
+            tmp_path / "azure", server.url, server.token, Settings(), authority=home.authority
+        )
+        made, shown, *others = said_with(
+            exports,
+            "batchai workspace create -g az -n ws -l eastus",
+            "batchai workspace list -g az -o table",
+            "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
+            "batchai list-usages -l eastus -o table",
+        )
+        untrusted = [line for line in exports if "REQUESTS_CA_BUNDLE" not in line]
+        (refused,) = said_with(untrusted, "batchai workspace list -g az")
+    assert [said.error for said in (made, shown, *others) if said.code] == []
+    assert made.data["name"] == "ws"
+    assert "ws" in shown.out
+    assert refused.code
+    assert "CERTIFICATE" in refused.error.upper()

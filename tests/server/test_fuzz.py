@@ -36,6 +36,13 @@ PLACES = (
     f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/locations/l/operationresults/x",
     f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Authorization/roleAssignments/a",
     f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.Storage/checkNameAvailability",
+    f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/batchaiLook",
+    f"{WORKSPACE}/experiments/e/jobs/j/batchaiTail",
+    f"{WORKSPACE}/experiments/e/jobs/j/batchaiRead",
+    f"{WORKSPACE}/experiments/e/jobs/j/batchaiExecute",
+    f"{WORKSPACE}/clusters/c/batchaiExecute",
+    f"{WORKSPACE}/clusters/c/batchaiPreempt",
+    f"{WORKSPACE}/clusters/c/batchaiSetupFiles",
 )
 ODD = st.one_of(
     st.sampled_from(["..", ".", "", " ", "%", "ü", "a" * 300, "a/b", "a\\b", "\0", "'", '"', "$", "x" * 64]),
@@ -63,6 +70,18 @@ JOB = {
 }
 
 
+OURS = {  # what our own client says
+    "ids": [f"{WORKSPACE}/clusters/c", f"{WORKSPACE}/experiments/e/jobs/j"],
+    "positions": {"stdout.txt": 1},
+    "path": "stdout.txt",
+    "directoryId": "stdouterr",
+    "offset": 0,
+    "limit": 9,
+    "nodeId": "n",
+    "command": "true",
+}
+
+
 def places(value: object, path: tuple = ()) -> list[tuple]:
     """The paths of all that is in a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -72,7 +91,7 @@ def places(value: object, path: tuple = ()) -> list[tuple]:
 @st.composite
 def descriptions(draw: st.DrawFn) -> object:
     """A description with something else at one place of it, or anything at all."""
-    body = {"properties": copy.deepcopy(draw(st.sampled_from([CLUSTER, JOB])))}
+    body = copy.deepcopy(draw(st.sampled_from([{"properties": CLUSTER}, {"properties": JOB}, OURS])))
     *before, last = draw(st.sampled_from(places(body)[1:]))
     holder = body
     for key in before:
@@ -104,7 +123,14 @@ def send(server: Running, method: str, path: str, query: str, **more: object) ->
     path=paths(),
     query=st.dictionaries(
         st.sampled_from(
-            ["maxresults", "$skiptoken", "outputdirectoryid", "directory", "linkexpiryinminutes"]
+            [
+                "maxresults",
+                "$skiptoken",
+                "outputdirectoryid",
+                "directory",
+                "linkexpiryinminutes",
+                "batchaiNames",
+            ]
         ),
         ODD,
         max_size=3,
@@ -138,6 +164,11 @@ HEADERS = {
     "x-ms-blob-type": ["BlockBlob", "PageBlob"],
     "x-ms-file-rename-source": ["/local/fuzz/a", "http://127.0.0.1/local/other/a", "../x", ""],
     "content-md5": ["x", "AAAA"],
+    "x-batchai-client": ["1"],
+    "x-batchai-service": ["blob", "x"],
+    "x-batchai-upload": ["begin", "write", "finish", "x"],
+    "x-batchai-want-digest": ["1"],
+    "x-batchai-sha256": ["x", "0" * 64],
     "if-none-match": ["*"],
 }
 
