@@ -51,6 +51,9 @@ class Feed(ABC, Generic[Event]):
     def take(self, event: Event) -> None:
         """Takes the next event."""
 
+    def looked(self) -> None:
+        """All events of one look have been taken."""
+
     def complain(self, problem: str) -> None:
         """Says why nothing new comes; an empty text takes it back."""
         if problem != self.problem:
@@ -92,6 +95,7 @@ class Watch:
         events = self._ask()
         for event in events:
             self.feed.take(event)
+        self.feed.looked()
         if self.source.is_over:
             self.feed.end()
         return bool(events)

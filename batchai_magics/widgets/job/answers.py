@@ -6,6 +6,8 @@ import os
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Chunk, FileRef
@@ -14,8 +16,10 @@ from batchai_magics.jobs.logs import shown
 from batchai_magics.models.job import STDOUTERR
 from batchai_magics.widgets.job.batch import Batch
 from batchai_magics.widgets.job.failure import failure_of
+from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.log_search import ERROR, Search, pattern_of
-from batchai_magics.widgets.job.rank_lines import lines_of, ranks_between
+from batchai_magics.widgets.job.merged_log import MERGED, without_marks
+from batchai_magics.widgets.job.rank_lines import Read, lines_of, ranks_between
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
@@ -30,13 +34,14 @@ MOST_FILES = 1000  # of one folder
 
 
 class Answers:
-    """Answers a page's questions about one job. A reply has the question's `id`.
+    """Answers a page's questions about one job. A reply has the question's `id`. `feed` has its merged log.
 
     `open_job` makes the view of another job and gives its model's id; without it a job is not run again here.
     """
 
-    def __init__(self, job: Job, open_job: OpenJob | None = None) -> None:
+    def __init__(self, job: Job, open_job: OpenJob | None = None, *, feed: JobFeed | None = None) -> None:
         self._job = job
+        self._feed = feed
         self._open_job = open_job
         self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
         self._kinds = {
@@ -63,10 +68,10 @@ class Answers:
 
     def _read(self, content: dict[str, Any]) -> Batch:
         file = _file(self._job, content)
-        offset = int(content["offset"])
+        read, offset = self._bytes_of(file), int(content["offset"])
         if offset < 0:
-            offset = max(0, shown(self._job.backend, file, 0, 0).size + offset)
-        chunk = shown(self._job.backend, file, offset, min(int(content["limit"]), MAX_READ_BYTES))
+            offset = max(0, read(0, 0).size + offset)
+        chunk = read(offset, min(int(content["limit"]), MAX_READ_BYTES))
         page = {"kind": "page", "id": content["id"], "file": file.path}
         is_shared = any(span.rank for span in chunk.spans)
         ranks = ranks_between(chunk.spans, chunk.offset, chunk.end) if is_shared else b""
@@ -138,19 +143,22 @@ class Answers:
         made.patterns = dict(self._job.patterns)
         return _reply(content, {"text": f"{made.name} was submitted", "model": self._open_job(made)})
 
-    def _reader(self, file: FileRef) -> _Reader:
-        return _Reader(self._job, file)
+    def _reader(self, file: FileRef) -> Read:
+        """A file, its secrets hidden, with the ranks that wrote it."""
+        read = self._bytes_of(file)
+        return lambda offset, limit: without_marks(read(offset, limit))
 
+    def _bytes_of(self, file: FileRef) -> Read:
+        """A file, its secrets hidden; of the merged log, it is marked what is of stderr."""
+        backend = self._job.backend
+        feed = self._feed
+        if file.path != MERGED or feed is None:
+            return partial(shown, backend, file)
 
-class _Reader:
-    """A file, its secrets hidden, as a function of offset and limit."""
+        def read_file(path: str, offset: int, limit: int) -> Chunk:
+            return shown(backend, replace(file, path=path), offset, limit)
 
-    def __init__(self, job: Job, file: FileRef) -> None:
-        self._job = job
-        self._file = file
-
-    def __call__(self, offset: int, limit: int) -> Chunk:
-        return shown(self._job.backend, self._file, offset, limit)
+        return lambda offset, limit: feed.merged.read(read_file, offset, limit, is_complete=feed.is_over)
 
 
 def answer(content: dict[str, Any], text: str) -> Batch:

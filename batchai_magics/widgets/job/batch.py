@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
-from batchai_magics.widgets.job.feed import JobFeed, standing_of
+from batchai_magics.widgets.job.feed import JobFeed, open_lines_of, standing_of
 from batchai_magics.widgets.job.points import POINT_BYTES, VALUE_BYTES
 from batchai_magics.widgets.job.tail import Tail
 
@@ -48,6 +48,7 @@ class Cursor:
         self._places: dict[str, _Place] = {}
         self._told_complete = False
         self._told_standing: dict[str, Any] = {}
+        self._told_open: list[dict[str, Any]] = []
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
@@ -69,6 +70,7 @@ class Cursor:
         self._places = {file: place for file, place in self._places.items() if logs.get(file) == place.offset}
         self._told_complete = False
         self._told_standing = {}
+        self._told_open = []
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
@@ -81,6 +83,7 @@ class Cursor:
             and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
             and self._told_complete == feed.is_over
             and self._told_standing == standing_of(feed)
+            and self._told_open == open_lines_of(feed)
             and all(not self._lacks(file, tail) for file, tail in feed.tails.items())
         )
 
@@ -93,11 +96,17 @@ class Cursor:
         self._add_values(batch, feed, limit_bytes)
         self._add_logs(batch, feed, limit_bytes)
         self._add_standing(batch, feed)
+        self._add_open_lines(batch, feed)
         self.seq += 1
         self._is_greeted = True
         self._told_complete = feed.is_over
         batch.content.update(seq=self.seq, complete=feed.is_over)
         return batch
+
+    def _add_open_lines(self, batch: Batch, feed: JobFeed) -> None:
+        lines = open_lines_of(feed)
+        if lines != self._told_open:
+            self._told_open = batch.content["open"] = lines
 
     def _add_standing(self, batch: Batch, feed: JobFeed) -> None:
         standing = standing_of(feed)

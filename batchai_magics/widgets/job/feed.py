@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from batchai_magics.backends.base import Chunk
 from batchai_magics.cards.job import first_failure
 from batchai_magics.follow import (
     Event,
@@ -31,13 +32,15 @@ from batchai_magics.models.states import NodeState
 from batchai_magics.models.times import duration
 from batchai_magics.widgets.core.feed import Feed, milliseconds
 from batchai_magics.widgets.job.activity import activity
+from batchai_magics.widgets.job.merged_log import MERGED, MergedLog, MergedTail
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
 
 MAIN_LOG = OUT
-MAIN_LOGS = (MAIN_LOG, ERR, "execution.log")
+MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
 PRINTED = (OUT, ERR)
 HISTORY_LENGTH = 120  # node counts that are kept
+MOST_OF_OPEN = 400  # bytes of a line without an end
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked for again
 WARM_UP_POINTS = 50_000  # after which its end is taken as known
 
@@ -59,6 +62,8 @@ class JobFeed(Feed[Event]):
         self._cluster: NodeStateCounts | None = None  # of all nodes of its cluster
         self._queue: QueueSeen | None = None
         self._progress = ProgressReader()
+        self.merged = MergedLog()
+        self._merged_tail = MergedTail()
         self.points = Points()
         self.records: list[Record] = []
         self.tails: dict[str, Tail] = {}
@@ -89,15 +94,20 @@ class JobFeed(Feed[Event]):
             self.history.append([int(self._clock() * 1000), *counts_of(self).values()])
         self.version += 1
 
+    def looked(self) -> None:
+        """All events of one look have been taken: stdout and stderr can be put in order."""
+        self._merge(self.merged.advance())
+
     def end(self) -> None:
         """No event will come any more."""
         self._find_warm_up(is_last=True)
+        self._merge(self.merged.finish())
         super().end()
 
     @property
     def has_ranks(self) -> bool:
         """Whether it is known which of several processes wrote which line."""
-        return any(tail.is_shared for tail in self.tails.values())
+        return any(tail.is_shared for file, tail in self.tails.items() if file != MERGED)
 
     @property
     def progress(self) -> Progress | None:
@@ -118,6 +128,18 @@ class JobFeed(Feed[Event]):
         rest = sorted(file for file in self.tails if file not in MAIN_LOGS)
         return [file for file in MAIN_LOGS if file in self.tails] + rest
 
+    def _merge(self, chunks: Iterable[Chunk]) -> None:
+        """Takes what is new of the one log; it is shown as soon as stderr has anything."""
+        for chunk in chunks:
+            self._merged_tail.add(chunk)
+        if self.merged.is_wanted == (MERGED in self.tails):
+            return
+        if self.merged.is_wanted:
+            self.tails = {MERGED: self._merged_tail, **self.tails}
+        else:
+            del self.tails[MERGED]
+        self.version += 1
+
     def _take_log(self, event: LogBytes) -> None:
         if event.file.path not in self.tails:
             self.tails[event.file.path] = Tail()
@@ -127,6 +149,7 @@ class JobFeed(Feed[Event]):
         self.version += self.has_ranks != had_ranks
         if event.file.path in PRINTED:
             self._read_progress(event)
+            self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
         if event.restarted and event.file.path == MAIN_LOG:
             self._forget_numbers()
 
@@ -186,6 +209,16 @@ def standing_of(feed: JobFeed) -> dict[str, Any]:
     """How far the job is and what it does (`Standing` in frontend/job/messages.d.ts)."""
     progress = feed.progress
     return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
+
+
+def open_lines_of(feed: JobFeed) -> list[dict[str, Any]]:
+    """The lines without an end of stdout and stderr (`OpenLine` in frontend/job/messages.d.ts)."""
+    if MERGED not in feed.tails:
+        return []
+    return [
+        {"text": line[:MOST_OF_OPEN].decode("utf-8", "replace"), "is_error": file == ERR}
+        for file, line in feed.merged.open_lines
+    ]
 
 
 def progress_fields(progress: Progress) -> dict[str, Any]:

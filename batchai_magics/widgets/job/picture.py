@@ -20,7 +20,8 @@ def card_of(feed: JobFeed, way_back: str) -> Card | None:
     """The card of what the feed knows; None while it knows nothing."""
     if feed.job is None:
         return None
-    tail = feed.tails.get(MAIN_LOG)
+    log = MAIN_LOG if feed.job.has_failed or _has_any(feed, MAIN_LOG) else ERR
+    tail = feed.tails.get(log)
     return Card(
         job=feed.job,
         now=datetime.now(timezone.utc),
@@ -32,6 +33,10 @@ def card_of(feed: JobFeed, way_back: str) -> Card | None:
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
         way_back=way_back,
     )
+
+
+def _has_any(feed: JobFeed, file: str) -> bool:
+    return file in feed.tails and feed.tails[file].size > 0
 
 
 def card_bundle(feed: JobFeed, way_back: str) -> Bundle | None:

@@ -44,7 +44,7 @@ class JobView(anywidget.AnyWidget):
     def __init__(
         self, job: Job, feed: JobFeed, *, view_id: str, work: Work, open_job: OpenJob | None = None
     ) -> None:
-        self._answers = Answers(job, open_job)
+        self._answers = Answers(job, open_job, feed=feed)
         self._can_again = open_job is not None
         self._listening = Listening(main_loop())
         self._feed = feed

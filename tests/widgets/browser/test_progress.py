@@ -19,6 +19,17 @@ from tqdm import tqdm
 for step in tqdm(range(100_000), desc="train", mininterval=0.05):
     time.sleep(0.05)
 """
+BOTH = """%%batchai_job both
+import sys, time
+for i in range(8):
+    print(f"line {i}", flush=True)
+    time.sleep(0.02)
+    print(f"warning {i}", file=sys.stderr, flush=True)
+    time.sleep(0.02)
+for percent in (10, 30, 50):
+    print(f"\\rbar: {percent}%", end="", file=sys.stderr, flush=True)
+time.sleep(1000)
+"""
 EPOCHS = """%%batchai_job epochs
 import time
 for epoch in range(1, 5):
@@ -36,7 +47,7 @@ WHOLE = """%%batchai_job {name} --nodes 2
 import time
 {body}time.sleep(1000)
 """
-NAMES = ("bar", "epochs", "quiet", "first", "second", "third")
+NAMES = ("bar", "both", "epochs", "quiet", "first", "second", "third")
 
 
 def picture(view, name):
@@ -63,8 +74,8 @@ def ended(real_world):
 def test_a_running_bar_on_stderr_is_seen_and_counted(lab):
     run(lab, BAR)
     page = lab.page
-    page.get_by_role("tab", name="stderr").click()
-    page.locator(".ba-row", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
+    page.get_by_role("tab", name="output", selected=True).wait_for()
+    page.locator(".ba-row.ba-of-stderr", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
     bar = page.get_by_role("progressbar", name="progress")
     first = bar.get_attribute("aria-valuetext")
     assert re.match(r"train \d+/100000, 0 % · .* left", first)
@@ -72,6 +83,23 @@ def test_a_running_bar_on_stderr_is_seen_and_counted(lab):
         "([bar, first]) => bar.getAttribute('aria-valuetext') !== first", arg=[bar.element_handle(), first]
     )
     picture(page.locator(".ba-view"), "bar")
+
+
+def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
+    run(lab, BOTH)
+    page = lab.page
+    page.locator(".ba-row", has_text="50%").wait_for()
+    rows = page.locator(".ba-row").all_inner_texts()
+    pairs = [text for i in range(8) for text in (f"line {i}", f"warning {i}")]
+    assert rows == [*pairs, "bar: 50%"]
+    assert page.locator(".ba-row.ba-of-stderr").all_inner_texts() == [*pairs[1::2], "bar: 50%"]
+    picture(page.locator(".ba-view"), "both")
+    page.get_by_label("Search the log").fill("warning 5")
+    page.locator(".ba-row.ba-current", has_text="warning 5").wait_for()
+    page.get_by_role("tab", name="stdout").click()
+    page.locator(".ba-row", has_text="line 7").wait_for()
+    assert page.locator(".ba-row", has_text="warning").count() == 0
+    assert lab.errors == []
 
 
 def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):

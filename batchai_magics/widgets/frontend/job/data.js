@@ -1,7 +1,7 @@
 // What the page has been sent of a job: its numbers and its logs.
 
 import { LogDocument } from "./log/document.js";
-import { ranksFrom } from "./log/ranks.js";
+import { MERGED, ranksFrom } from "./log/ranks.js";
 import { PointTable } from "./points.js";
 
 /** @typedef {import("./messages.d.ts").Batch} Batch */
@@ -66,6 +66,10 @@ export class JobData {
     if (batch.standing) {
       this.standing = batch.standing;
       news.push({ kind: "standing" });
+    }
+    if (batch.open) {
+      this.log(MERGED).setOpenLines(batch.open);
+      news.push({ kind: "log", file: MERGED, added: 0 });
     }
     if (batch.complete !== this.isComplete) {
       this.isComplete = batch.complete;

@@ -34,6 +34,12 @@ export interface Standing {
   progress: Progress | null;
 }
 
+/** A line of stdout or stderr that has no end yet, as a terminal shows it. */
+export interface OpenLine {
+  text: string;
+  is_error: boolean;
+}
+
 /** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
  *  and, if it is `ranked`, who wrote them. */
 export interface Batch {
@@ -41,6 +47,7 @@ export interface Batch {
   seq: number;
   complete: boolean;
   standing?: Standing; // when it is new
+  open?: OpenLine[]; // of the merged log, when they are new
   points?: { first: number; generation: number };
   values?: { name: string; first: number }[];
   logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];

@@ -2,6 +2,8 @@
 
 import { bounded, gapRow, isGap, joined, lineRows, merged, NEWLINE, rankPart, textOf } from "./rows.js";
 
+import { OF_STDERR } from "./ranks.js";
+
 /** @typedef {import("./ranks.js").RankAt} RankAt */
 /** @typedef {import("./rows.js").Line} Line */
 /** @typedef {import("./rows.js").Gap} Gap */
@@ -19,6 +21,33 @@ export class LogDocument {
     this.covered = 0; // what lies before is known, even if no row is there
     /** @type {Uint8Array} */
     this.open = new Uint8Array(0); // the bytes of the last, unfinished line
+    /** @type {Line[]} */
+    this.openLines = []; // what the kernel shows of lines that are not in the log yet
+    /** @type {{rows: Row[], count: number, openLines: Line[], all: Row[]}} */
+    this.#joined = { rows: [], count: 0, openLines: [], all: [] };
+  }
+
+  /** @type {{rows: Row[], count: number, openLines: Line[], all: Row[]}} */
+  #joined;
+
+  /** All rows that are to be seen, with the lines that are not in the log yet. */
+  get shown() {
+    const { rows, openLines } = this;
+    if (!openLines.length) return rows;
+    const known = this.#joined;
+    if (known.rows !== rows || known.count !== rows.length || known.openLines !== openLines) {
+      this.#joined = { rows, count: rows.length, openLines, all: [...rows, ...openLines] };
+    }
+    return this.#joined.all;
+  }
+
+  /**
+   * Shows these lines behind all others, in place of those that were there.
+   * @param {{text: string, is_error: boolean}[]} lines
+   */
+  setOpenLines(lines) {
+    const { end } = this;
+    this.openLines = lines.map(({ text, is_error: isError }) => ({ start: end, end, text, ...(isError ? { rank: OF_STDERR } : {}) }));
   }
 
   /** Where the known bytes end: what follows is appended there. */

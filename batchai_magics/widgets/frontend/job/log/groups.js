@@ -4,11 +4,12 @@ import { nodeName } from "../../core/format.js";
 
 /** @typedef {{key: string, label: string, files: string[]}} Group  a tab: one file, or the same one of each node */
 
-const RANKED = /^std(out|err)\.txt$/;
+const RANKED = /^(std(out|err)\.txt|\/output)$/;
 const STAMP = /(-\d{8}t\d{6}z(-p)?)?\.(txt|log)$/;
 const NODE = /-(tvm-[^.]*)(?=\.)/;
 /** @type {[RegExp, string][]} */
 const KNOWN = [
+  [/^\/output$/, "output"],
   [/^stdout\.txt$/, "stdout"],
   [/^stderr\.txt$/, "stderr"],
   [/^stdout-job_prep/, "preparation"],

@@ -8,6 +8,7 @@ import { Files } from "../files.js";
 import { MAIN_LOG } from "../session.js";
 import { plain } from "./ansi.js";
 import { isGap } from "./document.js";
+import { MERGED } from "./ranks.js";
 import { LogReader } from "./reader.js";
 import { LogSearch } from "./search_box.js";
 import { FAILURE, FILES, LogTabs } from "./tabs.js";
@@ -102,8 +103,20 @@ export class LogPanel {
     const files = /** @type {string[]} */ (this.session.model.get("files"));
     const { has_ranks: hasRanks, processes } = this.session.model.get("facts");
     this.tabs.offer(files.includes(MAIN_LOG) ? files : [MAIN_LOG, ...files], hasRanks ? processes : 0);
+    this.#openMain(files);
     this.#showPosition();
     void this.failure.update();
+  }
+
+  /**
+   * Opens what is read first, unless the reader has chosen something: stdout, with stderr as soon as that has anything.
+   * @param {string[]} files
+   */
+  #openMain(files) {
+    const main = files.includes(MERGED) ? MERGED : MAIN_LOG;
+    const isThere = files.includes(this.tabs.current) || this.tabs.current === MAIN_LOG;
+    const isFree = !this.tabs.isChosen && this.view.isFollowing && isMain(this.tabs.current);
+    if (main !== this.tabs.current && (isFree || !isThere) && isMain(this.tabs.current)) this.tabs.show(main);
   }
 
   /** Offers what failed first, and opens it unless the reader looks at something: nothing is moved for it. */
@@ -111,7 +124,7 @@ export class LogPanel {
     this.tabs.hasFailure = true;
     this.offer();
     const isUsed = this.element.matches(":hover") || this.element.contains(document.activeElement) || this.search.input.value;
-    if (!isUsed && this.view.isFollowing && this.tabs.current === MAIN_LOG) this.tabs.show(FAILURE);
+    if (!isUsed && this.view.isFollowing && isMain(this.tabs.current)) this.tabs.show(FAILURE);
   }
 
   /**
@@ -171,7 +184,7 @@ export class LogPanel {
   }
 
   #refresh() {
-    const isStreamed = this.file === MAIN_LOG && this.log.rank === null;
+    const isStreamed = isMain(this.file) && this.log.rank === null;
     if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
   }
 
@@ -217,7 +230,8 @@ export class LogPanel {
 
   #showPosition() {
     const { log } = this;
-    this.empty.hidden = log.rows.length > 0;
+    this.empty.hidden = log.shown.length > 0;
+    this.view.box.classList.toggle("ba-merged", this.file === MERGED);
     const nothing = log.rank === null ? "This file is empty." : `Rank ${log.rank} wrote nothing here.`;
     setText(this.empty, this.session.isComplete ? nothing : this.#awaited());
     const { isFollowing, unread } = this.view;
@@ -235,4 +249,12 @@ export class LogPanel {
     }
     event.stopPropagation();
   }
+}
+
+/**
+ * Whether a tab is what is read first: stdout, or both logs as one.
+ * @param {string} tab
+ */
+function isMain(tab) {
+  return tab === MAIN_LOG || tab === MERGED;
 }

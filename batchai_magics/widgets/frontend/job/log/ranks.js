@@ -1,5 +1,7 @@
 // Who wrote which line: as the kernel tells it, or as the line's own tag does.
 
+export const MERGED = "/output"; // stdout and stderr as one: no file of a job can have this name
+const STDERR = 1 << 20; // added by the kernel to the rank of bytes of stderr, and one more
 const TAG = /^\[(?:[^[\]\s@]{1,64}@)?(?:\d+,)?(\d{1,6})\]<std(?:out|err|diag)>:/;
 
 /** @typedef {(offset: number) => number} RankAt  the rank that wrote a byte; -1: nobody knows */
@@ -28,5 +30,17 @@ export function ranksFrom(offset, pairs) {
  */
 export function rankOf({ text, rank = -1 }) {
   const tag = TAG.exec(text);
-  return tag ? Number(tag[1]) : rank;
+  if (tag) return Number(tag[1]);
+  return rank < STDERR ? rank : rank - STDERR - 1;
 }
+
+/**
+ * Whether a line of the merged log is of stderr.
+ * @param {{rank?: number}} line
+ */
+export function isOfStderr({ rank = -1 }) {
+  return rank >= STDERR;
+}
+
+/** What stands for the rank of a line of stderr that nobody else has written to. */
+export const OF_STDERR = STDERR;

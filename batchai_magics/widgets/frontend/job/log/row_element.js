@@ -6,7 +6,7 @@ import { counted, size } from "../../core/format.js";
 import { plain, spans } from "./ansi.js";
 import { isGap } from "./document.js";
 import { marked } from "./finder.js";
-import { rankOf } from "./ranks.js";
+import { isOfStderr, rankOf } from "./ranks.js";
 
 /** @typedef {import("./document.js").Row} Row */
 
@@ -30,6 +30,10 @@ export function rowElement(row, find, isCurrent) {
     element.classList.add("ba-of-rank");
     element.style.setProperty("--ba-mark", `var(${rankColour(rank)})`);
     element.title = `rank ${rank}`;
+  }
+  if (isOfStderr(row)) {
+    element.classList.add("ba-of-stderr");
+    element.title = [element.title, "stderr"].filter(Boolean).join(", ");
   }
   for (const piece of marked(spans(row.text), hits)) {
     if (piece.isHit) element.append(el("mark", { class: piece.classes }, piece.text));

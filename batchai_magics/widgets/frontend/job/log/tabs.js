@@ -3,6 +3,7 @@
 import { rankColour } from "../../core/chart_style.js";
 import { el, setText } from "../../core/dom.js";
 import { groupsOf, isRanked, ownerOf } from "./groups.js";
+import { MERGED } from "./ranks.js";
 import { TabList } from "./tab_list.js";
 
 /** @typedef {import("./groups.js").Group} Group */
@@ -19,11 +20,12 @@ export class LogTabs {
     this.opened = opened;
     this.current = ""; // the file, FILES or FAILURE
     this.hasFailure = false;
+    this.isChosen = false; // the reader has opened some tab
     /** @type {Group[]} */
     this.groups = [];
     this.ranks = 0;
     this.rank = ALL;
-    this.list = new TabList("output", (key) => this.open(key));
+    this.list = new TabList("output", (key) => this.#opened(key));
     this.label = el("span", { class: "ba-whose-label", "aria-hidden": "true" });
     this.few = new TabList("lines of", (key) => this.#chosen(key));
     this.many = el("select", { class: "ba-select", "aria-label": "lines of", change: () => this.#chosen(this.many.value) });
@@ -42,10 +44,16 @@ export class LogTabs {
     const logs = this.groups.map(({ key, label, files: [first = "", ...more] }) => ({
       key,
       label,
-      title: more.length ? `${label} of each node` : first,
+      title: more.length ? `${label} of each node` : first === MERGED ? "stdout and stderr as they were written" : first,
     }));
     this.list.offer([...failure, ...logs, { key: FILES, label: "Files", title: "What the job wrote" }]);
     this.#mark();
+  }
+
+  /** @param {string} key */
+  #opened(key) {
+    this.isChosen = true;
+    this.open(key);
   }
 
   /**

@@ -117,7 +117,7 @@ export class LogView {
   reveal(offset) {
     this.current = offset;
     this.redraw();
-    this.boxLayout.lay(this.log.rows);
+    this.boxLayout.lay(this.log.shown);
     const middle = this.boxLayout.layout.topOf(this.log.indexAt(offset)) - this.box.clientHeight / 2 + ROW_PX / 2;
     this.isMoving = true;
     this.#leave(Math.max(0, middle));
@@ -146,7 +146,7 @@ export class LogView {
   /** @param {number} top */
   #leave(top) {
     this.isFollowing = false;
-    this.boxLayout.lay(this.log.rows);
+    this.boxLayout.lay(this.log.shown);
     const index = this.boxLayout.layout.indexAt(top);
     this.anchor = { offset: this.log.rows[index]?.start ?? 0, pixels: top - this.boxLayout.layout.topOf(index) };
     this.on.moved();
@@ -180,14 +180,14 @@ export class LogView {
   }
 
   #paint() {
-    const { rows } = this.log;
+    const rows = this.log.shown;
     const height = this.box.clientHeight;
     if (!height) {
       this.knownHeight = 0; // out of the page: what it comes back with is no move of the reader's
       return;
     }
     this.#noticeScroll(); // its event may still be on the way
-    this.boxLayout.lay(this.log.rows);
+    this.boxLayout.lay(rows);
     const { layout } = this.boxLayout;
     this.sizer.style.height = `${layout.height + REST_PX}px`;
     this.#place(layout.height + REST_PX - height);

@@ -3,8 +3,9 @@ import { test } from "node:test";
 
 import { cellLine } from "../../../../../batchai_magics/widgets/frontend/job/cell_link.js";
 import { span } from "../../../../../batchai_magics/widgets/frontend/core/format.js";
+import { groupsOf, isRanked } from "../../../../../batchai_magics/widgets/frontend/job/log/groups.js";
 import { isGap, LogDocument } from "../../../../../batchai_magics/widgets/frontend/job/log/document.js";
-import { rankOf, ranksFrom } from "../../../../../batchai_magics/widgets/frontend/job/log/ranks.js";
+import { isOfStderr, rankOf, ranksFrom } from "../../../../../batchai_magics/widgets/frontend/job/log/ranks.js";
 import { FlatLayout, WrappedLayout, width } from "../../../../../batchai_magics/widgets/frontend/job/log/layout.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
@@ -73,4 +74,32 @@ test("each line knows who wrote it, also one that came in two pieces", () => {
   log.append(3, bytes("b\nc\n"), null, ranksFrom(3, new Int32Array([0, 5, 2, -1])));
   assert.deepEqual(log.rows.map(rankOf), [2, 5, -1]);
   assert.deepEqual(["[1,3]<stdout>:x", "[host@1,12]<stderr>:x", "[1,3] x"].map((text) => rankOf({ text })), [3, 12, -1]);
+});
+
+test("a line of stderr is told from others, with its rank where that is known", () => {
+  const rows = [{ text: "a" }, { text: "b", rank: 3 }, { text: "c", rank: 1 << 20 }, { text: "d", rank: (1 << 20) + 6 }];
+  assert.deepEqual(rows.map(isOfStderr), [false, false, true, true]);
+  assert.deepEqual(rows.map(rankOf), [-1, 3, -1, 5]);
+});
+
+test("lines without an end stand behind all others until others take their place", () => {
+  const log = new LogDocument();
+  log.append(0, bytes("a\nb\n"));
+  assert.equal(log.shown, log.rows);
+  log.setOpenLines([{ text: "10%", is_error: true }]);
+  assert.deepEqual(log.shown.map((row) => row.text), ["a", "b", "10%"]);
+  assert.equal(log.shown, log.shown);
+  assert.equal(isOfStderr(log.shown[2]), true);
+  log.append(4, bytes("c\n"));
+  log.setOpenLines([{ text: "20%", is_error: true }, { text: "wait", is_error: false }]);
+  assert.deepEqual(log.shown.map((row) => row.text), ["a", "b", "c", "20%", "wait"]);
+  assert.equal(log.end, 6);
+  log.setOpenLines([]);
+  assert.equal(log.shown, log.rows);
+});
+
+test("the output of both streams is the first tab, with the ranks of both", () => {
+  const groups = groupsOf(["execution.log", "stdout.txt", "/output", "stderr.txt"]);
+  assert.deepEqual(groups.map(({ label }) => label), ["output", "stdout", "stderr", "execution"]);
+  assert.equal(isRanked("/output"), true);
 });
