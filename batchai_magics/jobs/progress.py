@@ -6,6 +6,7 @@ import time
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.follow.progress import read_progress
+from batchai_magics.jobs.logs import shown
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
 from batchai_magics.models.job import ERR, OUT
@@ -26,8 +27,8 @@ def progress_of(backend: Backend, job: JobResource) -> Progress | None:
 
 def end_of(backend: Backend, file: FileRef) -> Chunk:
     """As much of the end of a log as a reader of progress looks at, its secrets hidden."""
-    size = backend.read(file, 0, 0).size
-    return backend.read(file, max(0, size - EPOCH_BYTES), EPOCH_BYTES).shown
+    size = shown(backend, file, 0, 0).size
+    return shown(backend, file, max(0, size - EPOCH_BYTES), EPOCH_BYTES)
 
 
 def _written(chunk: Chunk, now: float) -> float:

@@ -70,7 +70,7 @@ class RateReader:
     def _read(self, chunk: Chunk) -> bool:
         if not chunk.data:
             return False
-        is_further = read_progress(self._progress, METRICS_FILE, chunk, now=time.time())
+        is_further = read_progress(self._progress, METRICS_FILE, chunk.shown, now=time.time())
         return self._take(records_in(chunk, self._parser)) | is_further
 
     def _read_errors(self) -> bool:
@@ -80,7 +80,7 @@ class RateReader:
         if start == size:
             return False
         chunk = self._backend.read(self._errors, start, size - start)
-        return read_progress(self._progress, ERR, chunk, now=time.time())
+        return read_progress(self._progress, ERR, chunk.shown, now=time.time())
 
     def _take(self, records: Iterable[Record]) -> bool:
         steps = [record for record in records if isinstance(record, StepRecord)]
