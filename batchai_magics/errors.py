@@ -17,10 +17,9 @@ BatchAIError
 from __future__ import annotations
 
 import contextlib
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 INTERRUPTED = 130
 LONGEST_QUOTE = 60
@@ -54,8 +53,7 @@ class UsageError(BatchAIError):
     exit_code = 2
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing wrong in a description: where (a wire path), what, and how to mend it."""
 
     path: str
@@ -133,6 +131,8 @@ class JobFailedError(BatchAIError):
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A guess for a misspelt word, as `did you mean "x"?`, or an empty string when none is near."""
+    import difflib  # only for who has made a mistake
+
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return f'did you mean "{by_lower[near[0]]}"?' if near else ""

@@ -1,17 +1,18 @@
-"""The one owner of every file name below the home of a backend."""
+"""The one owner of every file name below the home of a backend.
+
+Like all that supervisors start with it does without `dataclasses`, which take a tenth of their start.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # supervisors need this module, and start fast
     from batchai_magics.models.ids import ResourceId
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Where a backend keeps what it keeps; nothing here touches the disk."""
 
     home: Path
@@ -72,8 +73,7 @@ class Layout:
         return JobLayout(self.jobs / guid)
 
 
-@dataclass(frozen=True)
-class JobLayout:
+class JobLayout(NamedTuple):
     """What belongs to one run of a job and is nobody else's business."""
 
     root: Path

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import private_files
@@ -13,8 +13,7 @@ from batchai_magics.launch.plan import ProcessExit
 VERSION = 1
 
 
-@dataclass(frozen=True)
-class RunEnd:
+class RunEnd(NamedTuple):
     """How a run ended, and when (in seconds since 1970)."""
 
     outcome: Outcome

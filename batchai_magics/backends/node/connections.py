@@ -5,30 +5,20 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
 
 from batchai_magics.backends.node import pmi_wire
 from batchai_magics.backends.node.pmi import ProcessManager
 from batchai_magics.backends.node.pmi_wire import Reply
+from batchai_magics.backends.node.rank import Ticket
 from batchai_magics.launch.plan import Meeting, Plan
 
 LOOPBACK = "127.0.0.1"
 _PIECE = 1 << 16
 _LONGEST_HELLO = 256
 _STRANGERS = 64  # who has not said yet which rank it is
-
-
-class Ticket(NamedTuple):
-    """What a process gets to reach its process manager: variables, and the descriptors that it inherits.
-
-    None stands for all descriptors that this program has inherited itself.
-    """
-
-    env: Mapping[str, str]
-    descriptors: Sequence[int] | None = ()
 
 
 class Connections:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batchai_magics.backends.node.pmi import Abort
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.node.pmi import Abort
 
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
 STOP_IF = "stop-if "  # what the sentence begins with when a condition of the job's own was met
@@ -34,8 +35,7 @@ class Trouble(NamedTuple):
 NO_TROUBLE = Trouble()
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The end of a job. `errors` is JSON of the service's error details; a stopped job has no exit code.
 
     `warnings` are of the same form: they make no failure of a success.
@@ -69,11 +69,11 @@ class Outcome:
             " in another way, each computed alone, as rank 0 of 1: the program is linked to another MPI than"
             f" MPICH, or to none. See {HELP}"
         )
-        return replace(self, warnings=(*self.warnings, _error("MpiNotUsed", text)))
+        return self._replace(warnings=(*self.warnings, _error("MpiNotUsed", text)))
 
     def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
         """The same, with what became of each process."""
-        return replace(self, ranks=_ranks(ends, plan))
+        return self._replace(ranks=_ranks(ends, plan))
 
 
 def of_ranks(
@@ -84,9 +84,9 @@ def of_ranks(
     first, workers = ranks[0], _workers(ranks, plan)
     is_well = all(rank.exit_code == 0 for rank in workers)
     if first.exit_code and first.rank in by_themselves and not is_well:
-        return replace(_failed(first, plan.notes), ranks=ranks)
+        return _failed(first, plan.notes)._replace(ranks=ranks)
     silent = [rank.rank for rank in workers if rank.rank not in by_themselves]
-    return replace(_of_trouble(trouble, plan, silent, is_well=is_well), ranks=ranks)
+    return _of_trouble(trouble, plan, silent, is_well=is_well)._replace(ranks=ranks)
 
 
 def _of_trouble(trouble: Trouble, plan: Plan, silent: Sequence[int], *, is_well: bool) -> Outcome:

@@ -12,7 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO
+from typing import IO, NamedTuple
 
 from batchai_magics.backends.node.strays import MARK
 from batchai_magics.backends.node.streams import Stream
@@ -59,6 +59,16 @@ class Pipe:
             return 0
         (left,) = struct.unpack("i", fcntl.ioctl(self.file, termios.FIONREAD, bytes(4)))
         return int(left)
+
+
+class Ticket(NamedTuple):
+    """What a process gets to reach its process manager: variables, and the descriptors that it inherits.
+
+    None stands for all descriptors that this program has inherited itself.
+    """
+
+    env: Mapping[str, str]
+    descriptors: Sequence[int] | None = ()
 
 
 class Rank:
@@ -146,25 +156,23 @@ def start(
     process: Process,
     env: Mapping[str, str],
     *,
-    own: Mapping[str, str],
-    descriptors: Sequence[int] | None,
+    ticket: Ticket,
 ) -> subprocess.Popen[bytes]:
     """Starts the process's shell command in its node's folder, in a process group of its own.
 
-    It gets `own` variables besides those of the node and the plan, and inherits these descriptors alone; with
-    None, all that this program has inherited.
+    It gets what its ticket says besides the variables of the node and the plan.
     """
     node = plan.node_of(process)
     return subprocess.Popen(
         ["/bin/bash", "-c", process.command],
         cwd=node.folder,
-        env={**env, **node.env, **process.env, **own, MARK: plan.guid, "TMPDIR": node.tmpdir},
+        env={**env, **node.env, **process.env, **ticket.env, MARK: plan.guid, "TMPDIR": node.tmpdir},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        close_fds=descriptors is not None,
-        pass_fds=descriptors or (),
+        close_fds=ticket.descriptors is not None,
+        pass_fds=ticket.descriptors or (),
         preexec_fn=_become_own_group,
     )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
-from batchai_magics.backends.node import mounting, registry
+from batchai_magics.backends.node import mounting
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.node.strays import MARK
 from batchai_magics.launch.plan import Directory, Need, Plan
@@ -16,15 +17,17 @@ PREPARATION_FAILED = "JobPreparationFailed"
 CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image that could not be had
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(NamedTuple):
     """A program to run; `problem` says from its exit code and its words why it did not do its work."""
 
     argv: Sequence[str]
-    env: Mapping[str, str] = field(repr=False)
+    env: Mapping[str, str]
     code: str
     problem: Callable[[int, str], str]
-    details: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = MappingProxyType({})
+
+    def __repr__(self) -> str:
+        return f"Tool({self.argv!r})"  # its environment is nobody's business
 
     def outcome(self, exit_code: int, words: str) -> Outcome | None:
         """The job's end when the program failed."""
@@ -39,6 +42,8 @@ def tools(plan: Plan, *, sign_in: Path, mounts: Path, password: str) -> Generato
     """
     image, engine, _ = plan.containers
     if image and image.username and engine:
+        from batchai_magics.backends.node import registry  # few jobs need it
+
         name = registry.image_name(image.server, image.name)
         with registry.signed_in(sign_in, name, username=image.username, password=password) as env:
             argv = [*engine, "pull", name]

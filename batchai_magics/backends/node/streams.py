@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import struct
 import time
@@ -14,6 +13,8 @@ from batchai_magics.backends.node.log_seals import LogSeal
 from batchai_magics.backends.node.printed_secrets import PLACE, begun, places
 
 if TYPE_CHECKING:
+    import hashlib
+
     from batchai_magics.launch.plan import LogFile
 
 SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
@@ -137,7 +138,7 @@ class _Seen:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._digest = hashlib.sha256()
+        self._digest: hashlib._Hash | None = None  # until something comes
         self._size = 0
         self._is_alone = True
 
@@ -151,13 +152,14 @@ class _Seen:
         """These bytes were written behind the others."""
         self._size += len(data)
         if self._is_alone:
+            self._digest = self._digest or _sha256()
             self._digest.update(data)
 
     def seal(self, lost: int) -> LogSeal:
         """The whole log; it is read where others have written to it, or had before."""
         if self._is_alone:
-            return LogSeal(self._size, self._digest.hexdigest(), lost)
-        digest, size = hashlib.sha256(), 0
+            return self._own_seal(lost)
+        digest, size = _sha256(), 0
         try:
             # What a process has put in its place, such as a pipe, is not waited for.
             with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -165,8 +167,18 @@ class _Seen:
                     digest.update(data)
                     size += len(data)
         except OSError:  # it was taken away: what was written is lost
-            return LogSeal(self._size, self._digest.hexdigest(), lost)
+            return self._own_seal(lost)
         return LogSeal(size, digest.hexdigest(), lost)
+
+    def _own_seal(self, lost: int) -> LogSeal:
+        return LogSeal(self._size, (self._digest or _sha256()).hexdigest(), lost)
+
+
+def _sha256() -> hashlib._Hash:
+    """A new digest. It loads OpenSSL: there is time for that when the processes have started."""
+    import hashlib
+
+    return hashlib.sha256()
 
 
 class Stream:

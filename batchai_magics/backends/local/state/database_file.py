@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import sqlite3
-import tempfile
 import time
 import warnings
 import weakref
@@ -33,7 +31,7 @@ class DatabaseFile:
         self.pid = os.getpid()
         try:
             self.is_copy = path.exists() and private.is_read_only(path.parent)
-            self._folder = tempfile.mkdtemp(prefix="batchai-") if self.is_copy else ""
+            self._folder = _temporary_folder() if self.is_copy else ""
             self.connection = self._connected(may_make)
             self._mark = _mark(path, self.is_copy)
         except OSError as error:
@@ -46,7 +44,7 @@ class DatabaseFile:
         try:
             return _connected(_copied(self.path, Path(self._folder)), may_make=may_make)
         except BaseException:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
             raise
 
     @property
@@ -112,8 +110,16 @@ def _set_up(path: Path, *, may_make: bool) -> sqlite3.Connection:
     return connection
 
 
+def _temporary_folder() -> str:
+    import tempfile  # only for a read-only home: supervisors start without
+
+    return tempfile.mkdtemp(prefix="batchai-")
+
+
 def _copied(path: Path, folder: Path) -> Path:
     """A copy of the database, of one moment."""
+    import shutil  # as above
+
     copy = folder / path.name
     for _ in range(_TRIES):
         before = _mark(path, True)
@@ -143,4 +149,11 @@ def _mark(path: Path, with_changes: bool) -> Mark:
 def _close(connection: sqlite3.Connection, pid: int, folder: str) -> None:
     if pid == os.getpid():
         connection.close()
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    if folder:
+        import shutil
+
         shutil.rmtree(folder, ignore_errors=True)

@@ -6,15 +6,14 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 LOCKS = Path("/proc/locks")
 _WRITER = 120  # the byte of the -shm file that who writes has locked (sqlite.org/walformat.html, 2.3.1)
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """A process that has the lock. One that is stopped never lets go by itself."""
 
     pid: int

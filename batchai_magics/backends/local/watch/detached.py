@@ -7,9 +7,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.service import private_files
 
@@ -27,8 +26,7 @@ main()
 """
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(NamedTuple):
     """A module of this package with a `main`, its arguments, and where it complains."""
 
     module: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:  # supervisors need this module, and start fast
     from batchai_magics.models.cluster import ClusterSpec
@@ -12,12 +12,14 @@ if TYPE_CHECKING:  # supervisors need this module, and start fast
     from batchai_magics.models.storage import SecretVariable
 
 
-@dataclass(frozen=True)
-class JobSecrets:
+class JobSecrets(NamedTuple):
     """The values of a job's secret variables, and the password of the registry that holds its image."""
 
-    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
-    registry_password: str = field(default="", repr=False)
+    variables: Mapping[str, str] = MappingProxyType({})
+    registry_password: str = ""
+
+    def __repr__(self) -> str:
+        return "JobSecrets()"
 
     def __bool__(self) -> bool:
         return bool(self.variables or self.registry_password)
@@ -39,12 +41,14 @@ class JobSecrets:
         return cls(_values(spec.secrets), password.get_secret_value() if password else "")
 
 
-@dataclass(frozen=True)
-class Secrets:
+class Secrets(NamedTuple):
     """What only the process that makes a resource knows, until it has passed it on."""
 
-    jobs: Mapping[str, JobSecrets] = field(default_factory=dict, repr=False)  # by guid; none without secrets
-    setup: Mapping[str, str] = field(default_factory=dict, repr=False)  # of a cluster's setup task
+    jobs: Mapping[str, JobSecrets] = MappingProxyType({})  # by guid; none without secrets
+    setup: Mapping[str, str] = MappingProxyType({})  # of a cluster's setup task
+
+    def __repr__(self) -> str:
+        return "Secrets()"
 
     @classmethod
     def of_job(cls, guid: str, spec: JobSpec) -> Secrets:
