@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
 
-from batchai_magics.backends.local.watch import assignment, process
+from batchai_magics.backends.local.watch import assignment, process, verdict
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.errors import StorageError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -138,6 +140,20 @@ def test_the_end_of_a_job_gives_its_nodes_to_the_next(still: Still) -> None:
     assert finish(still, job) == "b"
     assert still.assigned() == ["b"]  # c is not this process's to run
     assert still.state(still.experiment.child(job.kind, "b"))["spawner"] == process.own_identity()
+
+
+def test_the_next_job_gets_its_nodes_although_the_store_refused_at_first(
+    still: Still, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(still, "b")
+    write, refusals = still.store.write, [StorageError("locked")] * 2
+    monkeypatch.setattr(verdict, "AGAIN_S", 0.0)
+    monkeypatch.setattr(still.store, "write", lambda: fail(refusals.pop()) if refusals else write())
+    assert finish(still, job) == "b"
+
+
+def fail(error: Exception) -> NoReturn:
+    raise error
 
 
 def test_who_is_no_heir_leaves_the_queue_alone(still: Still) -> None:

@@ -32,9 +32,10 @@ def codes(still: Still, job: ResourceId) -> list[str]:
     return [error["code"] for error in json.loads(still.state(job)["errors"])]
 
 
-def say(still: Still, job: ResourceId, words: str) -> None:
+def say(still: Still, job: ResourceId, words: str | bytes) -> None:
     """The last words of the job's supervisor."""
-    still.layout.job(still.state(job)["guid"]).supervisor_log.write_text(words)
+    log = still.layout.job(still.state(job)["guid"]).supervisor_log
+    log.write_bytes(words.encode() if isinstance(words, str) else words)
 
 
 def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
@@ -97,6 +98,14 @@ def test_a_supervisor_that_never_began_is_quoted(still: Still) -> None:
     assert (error["code"], error["message"].endswith(": no such module")) == ("JobLaunchFailed", True)
 
 
+def test_last_words_that_are_no_text_are_quoted_as_far_as_they_go(still: Still) -> None:
+    job = lost(still, state="queued")
+    say(still, job, "no café".encode() + b" \xff")
+    recovery.recover(still.store, still.layout)
+    (error,) = json.loads(still.state(job)["errors"])
+    assert error["message"].endswith(": no café \ufffd")
+
+
 def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) -> None:
     child = subprocess.Popen(["sleep", "1000"])
     name = process.identity(child.pid)
@@ -113,7 +122,9 @@ def test_a_job_that_a_restart_of_the_machine_kept_from_starting_says_so(still: S
     job = lost(still, state="queued", supervisor=dead())
     recovery.recover(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
-    assert "restarted before the job began" in error["message"]
+    assert error["message"] == (
+        "The machine was restarted before the job began; nothing of it ran: submit it again"
+    )
 
 
 DEAF = """

@@ -49,6 +49,27 @@ def test_a_job_without_a_supervisor_is_claimed(still: Still) -> None:
     assert verdicts.claim()  # it is ours already
 
 
+def test_a_claim_is_noted_in_the_jobs_folder_for_its_owner_alone(still: Still) -> None:
+    job, verdicts = started(still)
+    verdicts.claim()
+    note = still.layout.job(still.state(job)["guid"]).supervisor
+    assert (note.read_text(), note.stat().st_mode & 0o777) == (process.own_identity(), 0o600)
+
+
+def test_a_claim_that_cannot_be_noted_counts(still: Still) -> None:
+    job, verdicts = started(still)
+    shutil.rmtree(still.layout.job(still.state(job)["guid"]).root)
+    assert verdicts.claim()
+    assert still.state(job)["supervisor"] == process.own_identity()
+
+
+def test_a_job_has_its_nodes_or_waits_for_them(still: Still) -> None:
+    _, verdicts = started(still)
+    assert verdicts.is_assigned()
+    still.change("UPDATE job SET is_assigned = 0")
+    assert not verdicts.is_assigned()
+
+
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_nobody_claims_a_job_that_has_another_supervisor(still: Still, is_alive: bool) -> None:
     other = process.identity(os.getppid()) if is_alive else dead()
@@ -115,7 +136,8 @@ def test_an_end_frees_the_nodes_and_keeps_what_became_of_it(
     row = still.state(job)
     assert (row["state"], row["exit_code"], row["is_assigned"]) == (state, outcome.exit_code, 0)
     assert (row["started"], json.loads(row["errors"])) == (began, list(outcome.errors))
-    assert row["ended"] == row["changed"] >= began
+    assert row["ended"] == RunEnd.read(still.layout.job(row["guid"]).end).ended >= began
+    assert row["changed"] >= row["ended"]
     assert list(still.nodes(cluster).values()) == ["idle", "idle"]
     freed, untouched = still.rows("SELECT since, job FROM node ORDER BY ordinal")
     assert freed["since"] > 0
@@ -213,7 +235,9 @@ def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypat
     monkeypatch.setattr(verdict, "AGAIN_S", 0.0)
     monkeypatch.setattr(still.store, "write", busy)
     verdicts.finish(Outcome(0))
-    assert still.state(job)["state"] == "succeeded"
+    row = still.state(job)
+    assert row["state"] == "succeeded"
+    assert row["ended"] == RunEnd.read(still.layout.job(row["guid"]).end).ended
 
 
 def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, monkeypatch) -> None:
