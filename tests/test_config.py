@@ -7,6 +7,7 @@ from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base.registry import load_settings as load
 from batchai_magics.backends.base.registry import save_settings as save
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.config import Settings, general
 from batchai_magics.errors import UsageError
 
@@ -25,7 +26,9 @@ def refused(file, text="", **env):
 
 def test_without_file_and_environment_there_are_defaults(file):
     settings = load({}, path=file)
-    assert settings == Settings(sections={"local": LocalSettings(), "arm": ArmSettings()})
+    assert settings == Settings(
+        sections={"local": LocalSettings(), "arm": ArmSettings(), "slurm": SlurmSettings()}
+    )
     assert (settings.backend, settings.cluster_nodes, settings.ui) == ("local", 2, "auto")
 
 

@@ -1,6 +1,7 @@
 """Every test of the contract runs at every place whose backend can do what the test needs.
 
-`@pytest.mark.needs("auto_scale")` and `lacks` name a capability; `@pytest.mark.wishes(idle_s=0.5)` settings.
+`@pytest.mark.needs("auto_scale")` and `lacks` name a capability, a facet, or what else an `Offer` lacks;
+`@pytest.mark.wishes(idle_s=0.5)` settings.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.slurm.real_slurm import SHARED
 from tests.contract.places import PLACES, Place, Wishes
 
 
@@ -26,13 +28,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         fit = [
             name
             for name, offer in PLACES.items()
-            if all(getattr(offer.capabilities, mark.args[0]) is wanted[mark.name] for mark in marks)
+            if all(offer.has(mark.args[0]) is wanted[mark.name] for mark in marks)
         ]
         metafunc.parametrize("place", fit, indirect=True)
 
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if reason := PLACES[request.param].why_not():
+        pytest.skip(reason)
     wishes = request.node.get_closest_marker("wishes")
     with PLACES[request.param].open(tmp_path, Wishes(**wishes.kwargs if wishes else {})) as place:
         yield place
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_slurm_left() -> Iterator[None]:
+    yield
+    SHARED.stop()

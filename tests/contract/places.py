@@ -9,23 +9,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from batchai_magics.backends.base import Backend, Capabilities, FileRef
-from batchai_magics.backends.local.backend import CAPABILITIES, LocalBackend
+from batchai_magics.backends.local.backend import CAPABILITIES as LOCAL
+from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.slurm.backend import CAPABILITIES as SLURM
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServer, FileServerSpec
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.server.batchai.own import PACE
+from tests.backends.slurm import real_slurm
 from tests.server.running import connected, serving
 from tests.world import World, until
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 MOUNTED = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 HOLD = "echo up; exec sleep 1000"
+NOT_SLURMS = frozenset(
+    {"preemption", "setup_logs", "new_nodes", "strict_order"}
+)  # nodes and queue are its own
 
 
 @dataclass(frozen=True)
@@ -152,6 +163,12 @@ class Offer:
 
     open: Callable[[Path, Wishes], AbstractContextManager[Place]]
     capabilities: Capabilities
+    lacks: frozenset[str] = frozenset()  # facets, and what else `needs` may name, that it has not
+    why_not: Callable[[], str] = str  # why it cannot be opened here; empty where it can
+
+    def has(self, name: str) -> bool:
+        """Whether its backend has a capability, or a facet."""
+        return bool(getattr(self.capabilities, name, True)) and name not in self.lacks
 
 
 @contextlib.contextmanager
@@ -202,7 +219,38 @@ def _arm(folder: Path, wishes: Wishes) -> Iterator[Place]:
         backend.close()
 
 
+def _slurm(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, wishes)
+
+
+@contextlib.contextmanager
+def place_on(slurm: real_slurm.RealSlurm, folder: Path, wishes: Wishes) -> Iterator[Place]:
+    """A place on a Slurm that runs."""
+    given = {"core_quota": wishes.core_quota} if wishes.core_quota else {}
+    own = SlurmSettings(
+        home=folder / "home", conf=str(slurm.conf), placement="fixed", look_s=0.2, lost_s=1.0, **given
+    )
+    settings = Settings(backend="slurm", sections={"slurm": own})
+    backend = SlurmBackend(own)
+    ensure_defaults(backend, settings)
+    workspace = workspace_id(settings)
+    experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
+    cluster = workspace.child(Kind.CLUSTER, settings.cluster)
+
+    def again() -> AbstractContextManager[Backend]:
+        return contextlib.closing(SlurmBackend(own))
+
+    place = Place(backend, workspace, experiment, cluster, "batchaishare", again)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in real_slurm.MPI_ENV.items():
+            patch.setenv(name, value)
+        yield place
+        _end_jobs(place)
+        until(slurm.is_idle)
+
+
 PLACES = {
-    "local": Offer(_local, CAPABILITIES),
-    "arm": Offer(_arm, replace(CAPABILITIES, name="arm", pace=PACE)),
+    "local": Offer(_local, LOCAL),
+    "arm": Offer(_arm, replace(LOCAL, name="arm", pace=PACE)),
+    "slurm": Offer(_slurm, SLURM, NOT_SLURMS, real_slurm.why_not),
 }

@@ -15,13 +15,21 @@ hasty = pytest.mark.wishes(core_quota=20, idle_s=0.5)
 
 
 def test_a_cluster_grows_and_shrinks(place: Place) -> None:
+    for count in (0, 3):
+        place.scale(place.cluster, manual(count))
+        place.has(place.cluster, idle=count)
+
+
+@pytest.mark.needs("new_nodes")
+def test_a_node_that_is_made_has_an_id_of_its_own(place: Place) -> None:
     ids = {node.id for node in place.backend.nodes(place.cluster)}
     for count in (0, 3):
         place.scale(place.cluster, manual(count))
         place.has(place.cluster, idle=count)
-    assert not ids & {node.id for node in place.backend.nodes(place.cluster)}  # a node has a new id each time
+    assert not ids & {node.id for node in place.backend.nodes(place.cluster)}
 
 
+@pytest.mark.needs("new_nodes")
 def test_a_new_cluster_is_resizing_and_then_steady(place: Place) -> None:
     made = place.make_cluster(scale=manual(2))
     assert (made.allocation_state.value, made.node_states.idle_node_count) == ("resizing", 0)
@@ -55,6 +63,7 @@ def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place
     assert place.make_cluster(scale=manual(0), **image)  # the same again is the same
 
 
+@pytest.mark.needs("setup_tasks")
 def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
     task = {"setupTask": {"commandLine": "true", "stdOutErrPathPrefix": "/var/log"}}
     with pytest.raises(SpecError, match=r"setupTask\.stdOutErrPathPrefix") as caught:
@@ -158,6 +167,7 @@ def test_a_leaving_node_can_wait_for_its_job(place: Place) -> None:
     until(lambda: place.backend.show(place.cluster).allocation_state.value == "steady")
 
 
+@pytest.mark.needs("preemption")
 def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> None:
     cluster = place.make_cluster(vmPriority="lowpriority")
     place.is_up(place.start(HOLD, **place.on(cluster)))
@@ -171,6 +181,7 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
             place.backend.preemption.preempt(cluster.id, id)
 
 
+@pytest.mark.needs("preemption")
 def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
     with pytest.raises(ConflictError, match="lowpriority"):

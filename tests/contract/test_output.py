@@ -107,6 +107,7 @@ def test_logs_anywhere_else_are_refused(place: Place, prefix: str) -> None:
         place.start(stdOutErrPathPrefix=prefix)
 
 
+@pytest.mark.needs("unmanaged_mounts")
 def test_logs_on_what_a_command_mounts_are_refused(place: Place) -> None:
     system = {"mountCommand": "mount -t nfs host:/", "relativeMountPath": "mine"}
     volumes = {"unmanagedFileSystems": [system]}
@@ -285,6 +286,7 @@ def test_no_prefix_of_a_setup_task_leads_out_of_a_mount(place: Place) -> None:
         place.make_cluster(nodeSetup=setup("true", stdOutErrPathPrefix=f"{MOUNTED}/../other"))
 
 
+@pytest.mark.needs("setup_logs")
 def test_files_of_a_cluster_without_setup_are_said_not_to_be(place: Place) -> None:
     with pytest.raises(ServiceError, match="startup task"):
         place.backend.setup_logs.files(place.cluster)

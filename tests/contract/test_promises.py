@@ -73,6 +73,14 @@ def test_a_different_job_under_a_name_that_exists_is_a_conflict(place: Place) ->
 
 
 def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
+    first, again = (place.make_cluster(vmPriority="lowpriority") for _ in range(2))
+    assert (again.provisioning, again.spec) == (first.provisioning, first.spec)
+    with pytest.raises(ConflictError):
+        place.make_cluster(vmPriority="dedicated")
+
+
+@pytest.mark.needs("setup_tasks")
+def test_creating_the_same_cluster_with_a_setup_task_again_returns_it(place: Place) -> None:
     task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
     first = place.make_cluster(nodeSetup={"setupTask": task})
     again = place.make_cluster(nodeSetup={"setupTask": task})

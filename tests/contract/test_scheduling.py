@@ -78,6 +78,7 @@ def test_an_empty_cluster_keeps_jobs_until_it_grows(place: Place) -> None:
     assert place.log(job) == b"ran\n"
 
 
+@pytest.mark.needs("strict_order")  # a scheduler that fills gaps has an order of its own
 def test_a_job_that_does_not_fit_blocks_the_ones_behind_it(place: Place) -> None:
     one = place.start(HOLD, "one")
     big = place.start(HOLD, "big", nodeCount=2)

@@ -24,6 +24,7 @@ GROUP = "batchai_magics.backends"
 _OURS = {
     "local": "batchai_magics.backends.local.opening",
     "arm": "batchai_magics.backends.arm.opening",
+    "slurm": "batchai_magics.backends.slurm.opening",
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,19 +12,17 @@ from batchai_magics.backends.base import (
     Capabilities,
     Chunk,
     FileRef,
-    Hidden,
     Listing,
     Look,
     OutputFile,
     Page,
     Patch,
-    Span,
     Spec,
     WorkspacePatch,
-    Written,
 )
 from batchai_magics.backends.folders import entries, mounts, outputs
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.local import creation, deletion, devices
 from batchai_magics.backends.local.facets import (
@@ -44,19 +41,15 @@ from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.watch import scaling, stopping
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.upkeep import Upkeep
-from batchai_magics.backends.node import records
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import ERR, OUT, STDOUTERR
+from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import Cluster, Node, Resource
 
 CAPABILITIES = Capabilities(
     name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True
 )
 FRESH_S = 0.1  # who looks again and again has what was found out so lately
-_STREAMS = {OUT: "stdout", ERR: "stderr"}
 
 
 class LocalBackend(BackendBase):
@@ -165,11 +158,10 @@ class LocalBackend(BackendBase):
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         self._upkeep.settle()
         folder, run = self._directory(file.job, file.directory_id)
-        path = entries.inside(folder, file.path)
         if file.directory_id.lower() != STDOUTERR:
+            path = entries.inside(folder, file.path)
             return outputs.read(path, offset, limit, is_complete=not run.is_open)
-        name = path.relative_to(entries.inside(folder, ""))
-        return self._log(folder, str(name), run, offset=offset, limit=limit)
+        return self._logs_of(folder, run).read(file.path, offset, limit)
 
     def tail(
         self,
@@ -182,32 +174,10 @@ class LocalBackend(BackendBase):
         """The new bytes of all of a job's logs; the store is asked once."""
         self._upkeep.settle(max_age_s=FRESH_S)
         folder, run = self._directory(job, STDOUTERR)
-        chunks: dict[str, Chunk] = {}
-        for name, size in outputs.sizes(folder):
-            position = positions.get(name, 0)
-            if size != position and not is_own(name):
-                start = position if size > position else 0
-                with contextlib.suppress(NotFoundError, StorageError):  # it became something else meanwhile
-                    chunks[name] = self._log(folder, name, run, offset=start, limit=limit)
-        return chunks
+        return self._logs_of(folder, run).tail(positions, limit)
 
-    def _log(self, folder: Path, name: str, run: JobRow, *, offset: int, limit: int) -> Chunk:
-        """A piece of a log, with what its ranks recorded of it."""
-        path = entries.inside(folder, name)
-        chunk = outputs.read(path, offset, limit, is_complete=not run.is_open)  # looked at before the size
-        job, end = self.layout.job(run.guid), chunk.end
-        if chunk.is_complete:
-            chunk = replace(chunk, seal=outputs.seal(job.seals, path.name))
-        if not chunk.data:
-            return chunk
-        hidden = records.secrets(job.hidden / path.name, offset, end)  # a link shows them too
-        chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
-        stream = _STREAMS.get(name)
-        if not stream:
-            return chunk
-        spans = [Span(*record) for record in records.writers(job.spans(stream), offset, end)]
-        times = [Written(*record) for record in records.times(job.times(stream), offset, end)]
-        return replace(chunk, spans=tuple(spans), times=tuple(times))
+    def _logs_of(self, folder: Path, run: JobRow) -> Logs:
+        return Logs(folder, self.layout.job(run.guid), run.is_open)
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""

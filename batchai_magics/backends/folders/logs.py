@@ -1,0 +1,60 @@
+"""A job's logs: read by offset, with what its ranks recorded of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from batchai_magics.backends.base import Chunk, Hidden, Span, Written
+from batchai_magics.backends.folders import entries, outputs
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.node import records
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.launch.own_logs import is_own
+from batchai_magics.models.job import ERR, OUT
+
+_STREAMS = {OUT: "stdout", ERR: "stderr"}
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of one run. Whether it is open must have been found out before they are read."""
+
+    folder: Path
+    job: JobLayout
+    is_open: bool
+
+    def read(self, path: str, offset: int, limit: int) -> Chunk:
+        """A piece of a log by its path, with the ranks that wrote it, and when."""
+        inside = entries.inside(self.folder, path)
+        return self._log(str(inside.relative_to(entries.inside(self.folder, ""))), offset, limit)
+
+    def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
+        """The new bytes of all of them."""
+        chunks: dict[str, Chunk] = {}
+        for name, size in outputs.sizes(self.folder):
+            position = positions.get(name, 0)
+            if size != position and not is_own(name):
+                start = position if size > position else 0
+                with contextlib.suppress(NotFoundError, StorageError):  # it became something else meanwhile
+                    chunks[name] = self._log(name, start, limit)
+        return chunks
+
+    def _log(self, name: str, offset: int, limit: int) -> Chunk:
+        path = entries.inside(self.folder, name)
+        chunk = outputs.read(path, offset, limit, is_complete=not self.is_open)
+        if chunk.is_complete:
+            chunk = replace(chunk, seal=outputs.seal(self.job.seals, path.name))
+        if not chunk.data:
+            return chunk
+        end = chunk.end
+        hidden = records.secrets(self.job.hidden / path.name, offset, end)  # a link shows them too
+        chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
+        stream = _STREAMS.get(name)
+        if not stream:
+            return chunk
+        spans = [Span(*record) for record in records.writers(self.job.spans(stream), offset, end)]
+        times = [Written(*record) for record in records.times(self.job.times(stream), offset, end)]
+        return replace(chunk, spans=tuple(spans), times=tuple(times))

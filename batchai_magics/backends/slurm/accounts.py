@@ -1,0 +1,168 @@
+"""Resource groups and storage accounts as small files on the shared folder."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import secrets
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base import ResourceGroup, StorageAccount
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.slurm.records import locked
+from batchai_magics.models.ids import check_account_name, check_group_name
+
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+
+
+class Rows:
+    """Small values by name, each a file of its own in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The value of that name, in any letter case."""
+        return _read(self._file(name))
+
+    def all(self) -> list[dict[str, Any]]:
+        """All values, by name."""
+        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stem)
+        return [row for file in files if (row := _read(file)) is not None]
+
+    def insert(self, name: str, row: Mapping[str, Any]) -> None:
+        """Writes a value down unless there is one."""
+        file = self._file(name)
+        part = file.with_name(f"{uuid.uuid4().hex}.part")
+        private_files.write(part, json.dumps(row))
+        try:
+            os.link(part, file)
+        except FileExistsError:
+            return
+        finally:
+            part.unlink(missing_ok=True)
+
+    def change(self, name: str, **values: Any) -> None:
+        """Changes a value that is there; nobody else's change gets lost."""
+        file = self._file(name)
+        with locked(file.with_suffix(".lock")):
+            private_files.write(file, json.dumps({**(_read(file) or {}), **values}))
+
+    def delete(self, name: str) -> None:
+        """Forgets a value."""
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"={name.lower()}.json"
+
+
+class SlurmGroups:
+    """The resource groups of a home. What is in them is deleted by the backend."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._rows = Rows(layout.home / "groups")
+
+    def ensure(self, name: str, location: str) -> None:
+        """Makes a group unless it is there."""
+        self._rows.insert(name, {"name": name, "location": location, "tags": {}})
+
+    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
+        """Makes a group, or changes its tags."""
+        self.ensure(check_group_name(name), location)
+        if tags is not None:
+            self._rows.change(name, tags=dict(tags))
+        return self.show(name)
+
+    def show(self, name: str) -> ResourceGroup:
+        """The group of that name."""
+        row = self._rows.find(name)
+        if row is None:
+            raise refusals.group_not_found(name)
+        return _group(row)
+
+    def list(self) -> Sequence[ResourceGroup]:
+        """All groups, by name."""
+        return [_group(row) for row in self._rows.all()]
+
+    def forget(self, name: str) -> None:
+        """Forgets a group whose contents are gone."""
+        self._rows.delete(name)
+
+
+class SlurmAccounts:
+    """The storage accounts of a home."""
+
+    def __init__(self, layout: Layout, groups: SlurmGroups) -> None:
+        self._layout, self._groups = layout, groups
+        self._rows = Rows(layout.home / "accounts")
+
+    def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
+        """Makes an account, or returns the one of that name in that group."""
+        check_account_name(name)
+        row = {"name": name, "group": group, "location": location, "sku": sku}
+        self._rows.insert(name, {**row, "key1": _new_key(), "key2": _new_key()})
+        found = self._row(name)
+        if found["group"].lower() != group.lower():
+            raise refusals.account_taken(name)
+        self._groups.ensure(group, location)
+        return _account(found)
+
+    def show(self, name: str) -> StorageAccount:
+        """The account of that name."""
+        return _account(self._row(name))
+
+    def list(self, group: str | None = None) -> Sequence[StorageAccount]:
+        """The accounts of a group, or all, by name."""
+        rows = self._rows.all()
+        return [_account(row) for row in rows if group is None or row["group"].lower() == group.lower()]
+
+    def keys(self, name: str) -> tuple[str, str]:
+        """The two keys of an account."""
+        row = self._row(name)
+        return row["key1"], row["key2"]
+
+    def renew_key(self, name: str, number: int) -> None:
+        """Makes a new key 1 or 2."""
+        self._row(name)
+        self._rows.change(name, **{f"key{int(number)}": _new_key()})
+
+    def delete(self, name: str) -> None:
+        """Deletes an account with its shares and containers."""
+        self._row(name)
+        self._rows.delete(name)
+        for kind in ("shares", "containers"):
+            for root in (self._layout.home / kind, self._layout.unfinished(kind)):
+                shutil.rmtree(root / name, ignore_errors=True)
+
+    def _row(self, name: str) -> dict[str, Any]:
+        row = self._rows.find(name)
+        if row is None:
+            raise refusals.account_not_found(name, [row["name"] for row in self._rows.all()])
+        return row
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    try:
+        row: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return row
+
+
+def _new_key() -> str:
+    """A key in the form that Azure gives them."""
+    return base64.b64encode(secrets.token_bytes(64)).decode()
+
+
+def _account(row: Mapping[str, Any]) -> StorageAccount:
+    return StorageAccount(SUBSCRIPTION, row["group"], row["name"], row["location"], row["sku"])
+
+
+def _group(row: Mapping[str, Any]) -> ResourceGroup:
+    return ResourceGroup(SUBSCRIPTION, row["name"], row["location"], row["tags"])

@@ -1,0 +1,182 @@
+"""The Slurm backend: the Backend protocol over a folder that all nodes share, and Slurm's commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.base import (
+    BackendBase,
+    Capabilities,
+    Chunk,
+    FileRef,
+    Listing,
+    Look,
+    OutputFile,
+    Page,
+    Patch,
+    Spec,
+    WorkspacePatch,
+)
+from batchai_magics.backends.folders import entries, mounts, outputs, private
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.logs import Logs
+from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.backends.slurm import creation, deletion, records, showing
+from batchai_magics.backends.slurm.accounts import SlurmGroups
+from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.clusters import Clusters
+from batchai_magics.backends.slurm.creation import Home
+from batchai_magics.backends.slurm.facets import Groups, NodeCommands, Telemetry, Usages
+from batchai_magics.backends.slurm.records import Record, Records
+from batchai_magics.backends.slurm.runs import Runs
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.share_use import GuardedAccounts, GuardedStorage, Users
+from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.resources import Node, Resource
+
+CAPABILITIES = Capabilities(
+    name="slurm",
+    setup_tasks=False,
+    auto_scale=False,
+    file_servers=False,
+    unmanaged_mounts=False,
+    key_vault=False,
+    logins=False,
+    known_sizes=True,
+)
+
+
+class SlurmBackend(BackendBase):
+    """Jobs on a Slurm cluster. State, shares and logs are below its home, which hosts and nodes share."""
+
+    capabilities = CAPABILITIES
+    storage: GuardedStorage
+    containers: GuardedStorage
+    accounts: GuardedAccounts
+    groups: Groups
+
+    def __init__(self, settings: SlurmSettings) -> None:
+        layout = Layout(Path(settings.home).expanduser().absolute())
+        private.make_home(layout.home)
+        slurm = Slurm(settings.conf)
+        answers = Answers(slurm, layout.home / "asked", settings.look_s)
+        found = Records(layout.home / "resources")
+        runs = Runs(layout, slurm, answers, settings)
+        clusters = Clusters(layout, found, runs, answers, settings)
+        users = Users(layout, clusters)
+        self._home = Home(settings, layout, found, runs, clusters, SlurmGroups(layout))
+        self.storage = _storage(layout, "shares", "share", users)
+        self.containers = _storage(layout, "containers", "container", users)
+        self.accounts = GuardedAccounts(layout, self._home.groups, users=users)
+        self.groups = Groups(self._home, self.accounts)
+        self.node_commands = NodeCommands(self._home)
+        self.telemetry = Telemetry(self._home)
+        self.usages = Usages(self._home)
+
+    def _create(self, id: ResourceId, spec: Spec) -> Resource:
+        """Makes a resource, or returns it if the very same is there already."""
+        creation.create(self._home, id, spec)
+        return self.show(id)
+
+    def show(self, id: ResourceId) -> Resource:
+        """The resource as it stands."""
+        return self._shown(self._home.records.get(id))
+
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
+        """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
+        if kind is not Kind.WORKSPACE:
+            self._home.records.get(parent)
+        shown, after = records.pages(self._home.records.children(parent, kind, page), page)
+        return Listing([self._shown(record) for record in shown], after)
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` that begin so; nothing but records is read."""
+        self._home.records.get(parent)
+        names = self._home.records.names(parent, kind)
+        return [name for name in names if name.lower().startswith(prefix.lower())]
+
+    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+        """Jobs and clusters as they stand; Slurm is asked once for all of them, if at all."""
+        found = [record for id in ids if (record := self._home.records.find(id))]
+        return Look({record.resource_id.key: self._shown(record) for record in found})
+
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
+        if isinstance(patch, WorkspacePatch):
+            creation.change_tags(self._home, id, dict(patch.tags))
+        else:
+            creation.resize(self._home, id, patch)
+        return self.show(id)
+
+    def delete(self, id: ResourceId) -> None:
+        """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
+        deletion.delete(self._home, id)
+
+    def terminate(self, job: ResourceId) -> None:
+        """Asks a job to end; nothing happens to one that has ended."""
+        self._home.runs.ask_to_stop(self._home.records.get(job))
+
+    def nodes(self, id: ResourceId) -> Sequence[Node]:
+        """The nodes of a cluster, or those a job runs on."""
+        record = self._home.records.get(id)
+        if id.kind is Kind.JOB:
+            return showing.nodes(record.resource_id, self._home.runs.settle(record))
+        return [node for node, _ in self._home.clusters.nodes(record)]
+
+    def files(
+        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name; addresses of files here never expire."""
+        return outputs.listing(self._directory(self._home.records.get(job), directory_id), path)
+
+    def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
+        """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
+        record = self._home.records.get(file.job)
+        is_open = self._home.runs.settle(record).is_open
+        folder = self._directory(record, file.directory_id)
+        if file.directory_id.lower() != STDOUTERR:
+            return outputs.read(entries.inside(folder, file.path), offset, limit, is_complete=not is_open)
+        return self._logs(record, folder, is_open=is_open).read(file.path, offset, limit)
+
+    def tail(
+        self,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all of a job's logs."""
+        record = self._home.records.get(job)
+        is_open = self._home.runs.settle(record).is_open
+        return self._logs(record, self._directory(record, STDOUTERR), is_open=is_open).tail(positions, limit)
+
+    def _shown(self, record: Record) -> Resource:
+        kind = record.resource_id.kind
+        if kind is Kind.JOB:
+            return showing.job(record, self._home.runs.settle(record))
+        if kind is Kind.CLUSTER:
+            return showing.cluster(record, self._home.clusters.nodes(record))
+        show: Callable[[Record], Resource] = (
+            showing.experiment if kind is Kind.EXPERIMENT else showing.workspace
+        )
+        return show(record)
+
+    def _logs(self, record: Record, folder: Path, *, is_open: bool) -> Logs:
+        return Logs(folder, self._home.layout.job(record.guid), is_open)
+
+    def _directory(self, record: Record, directory_id: str) -> Path:
+        """The folder of one of a job's output directories."""
+        segment = output_segment(record.resource_id, record.guid)
+        if directory_id.lower() == STDOUTERR:
+            return Path(record.more["output_root"]) / segment / STDOUTERR
+        cluster = showing.cluster_spec(record.more["cluster_spec"])
+        spec = showing.job_spec(record.spec)
+        return mounts.output_folder(self._home.layout, spec, cluster, directory_id, segment)
+
+
+def _storage(layout: Layout, kind: str, noun: str, users: Users) -> GuardedStorage:
+    return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)

@@ -1,0 +1,217 @@
+"""Clusters: which of Slurm's nodes are theirs, what each of those does, and where their jobs may run."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.slurm import showing
+from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.records import Record, Records
+from batchai_magics.backends.slurm.runs import Placement, Runs, Standing
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.understand import NodeLine, node_state
+from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import Node
+from batchai_magics.models.states import NodeState
+
+FIXED = "fixed"
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that has not ended: its job, and where it stands."""
+
+    job: Record
+    standing: Standing
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that belong to it now."""
+        return showing.nodes(self.job.resource_id, self.standing)
+
+
+class Clusters:
+    """The clusters of a home."""
+
+    def __init__(
+        self, layout: Layout, records: Records, runs: Runs, answers: Answers, settings: SlurmSettings
+    ) -> None:
+        self._layout, self._records, self._runs = layout, records, runs
+        self._answers, self._settings = answers, settings
+
+    # -- what a cluster stands on
+
+    def foundation(self, spec: ClusterSpec, *, count: int) -> dict[str, Any]:
+        """What is written down of a new cluster beside its description; SpecError for what Slurm has not."""
+        options = options_of_size(self._settings.sizes, spec.vm_size)
+        partition = _partition(options) or self._settings.partition
+        lines = self._lines(partition)
+        name = lines[0].partition
+        taken = [node for record in self._records.of_kind(Kind.CLUSTER) for node in record.more["nodes"]]
+        chosen = self._chosen(lines, [], count, taken)
+        return {
+            "partition": name,
+            "options": shlex.join(options),
+            "core_count": min(line.cores for line in lines),
+            "limit": lines[0].limit,
+            "target": count,
+            "nodes": chosen,
+            "leaving": [],
+            "changed": time.time(),
+        }
+
+    def resized(self, cluster: Record, count: int, *, busy: Collection[str]) -> dict[str, Any]:
+        """What is written down of a cluster that is to have so many nodes; idle ones go first."""
+        lines = self._lines(cluster.more["partition"])
+        nodes = cluster.more["nodes"]
+        others = [record for record in self._records.of_kind(Kind.CLUSTER) if record.guid != cluster.guid]
+        taken = [node for record in others for node in record.more["nodes"]]
+        staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
+        chosen = self._chosen(lines, [name for name in nodes if name in staying], count, taken)
+        leaving = {*nodes, *cluster.more["leaving"]} & {*busy} - {*chosen}
+        return {"target": count, "nodes": chosen, "leaving": sorted(leaving), "changed": time.time()}
+
+    def placement(self, cluster: Record) -> Placement:
+        """Where the jobs of a cluster may run."""
+        if not self._is_fixed:
+            return Placement((), cluster.more["target"])
+        names = dict.fromkeys(line.name for line in self._lines(cluster.more["partition"]))
+        return Placement(
+            tuple(name for name in names if name not in cluster.more["nodes"]), cluster.more["target"]
+        )
+
+    # -- its jobs
+
+    def enter(self, cluster_guid: str, job: Record) -> None:
+        """Notes that a cluster has a run that has not ended."""
+        private_files.write(self._open_file(cluster_guid, job.guid), job.id)
+
+    def leave(self, cluster_guid: str, job: Record) -> None:
+        """Notes that it has it no longer."""
+        self._open_file(cluster_guid, job.guid).unlink(missing_ok=True)
+
+    def open_runs(self, cluster_guid: str) -> list[OpenRun]:
+        """The runs of a cluster that have not ended, those submitted first before the others."""
+        folder = self._open_file(cluster_guid, "").parent
+        found = [run for file in folder.glob("*.id") if (run := self._open_run(file))]
+        return sorted(found, key=lambda run: run.job.mark)
+
+    def all_open_runs(self) -> Iterable[OpenRun]:
+        """The runs of all clusters that have not ended."""
+        for folder in self._layout.clusters.glob("*"):
+            yield from self.open_runs(folder.name)
+
+    # -- its nodes
+
+    def nodes(self, cluster: Record) -> list[tuple[Node, str]]:
+        """The nodes of a cluster, each with why it cannot be used, if it cannot."""
+        busy = self.busy(cluster.guid)
+        lines = {line.name: line for line in self._lines(cluster.more["partition"])}
+        more = cluster.more
+        names = [*more["nodes"], *more["leaving"]] if self._is_fixed else _seen(lines, busy, more["target"])
+        found = [self._node(name, busy, lines, is_leaving=name in more["leaving"]) for name in names]
+        return [(node, reason) for node, reason in found if node.job or node.id not in more["leaving"]]
+
+    def busy(self, cluster_guid: str) -> dict[str, Node]:
+        """The nodes that belong to the cluster's jobs now, by name."""
+        return {node.id: node for run in self.open_runs(cluster_guid) for node in run.nodes}
+
+    @property
+    def _is_fixed(self) -> bool:
+        return self._settings.placement == FIXED
+
+    def _node(
+        self, name: str, busy: Mapping[str, Node], lines: Mapping[str, NodeLine], *, is_leaving: bool
+    ) -> tuple[Node, str]:
+        if name in busy:
+            return (replace(busy[name], state=NodeState.LEAVING) if is_leaving else busy[name]), ""
+        if name not in lines:
+            return Node(name, NodeState.UNUSABLE), "it is no longer in the partition"
+        line = lines[name]
+        state = node_state(line.state)
+        reason = f"Slurm says {line.state}: {line.reason}" if state is NodeState.UNUSABLE else ""
+        return Node(name, state, ip_address=name), reason
+
+    def _open_run(self, file: Path) -> OpenRun | None:
+        try:
+            id = ResourceId.parse(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        job = self._records.find(id)
+        standing = self._runs.settle(job) if job and job.guid == file.stem else None
+        if job and standing and standing.is_open:
+            return OpenRun(job, standing)
+        if standing:
+            file.unlink(missing_ok=True)
+        return None
+
+    def _open_file(self, cluster_guid: str, job_guid: str) -> Path:
+        return self._layout.cluster(cluster_guid) / "open" / f"{job_guid}.id"
+
+    def _lines(self, partition: str) -> list[NodeLine]:
+        """The nodes of a partition, or of Slurm's default one; SpecError when there is no such."""
+        lines = self._answers.nodes()
+        found = [line for line in lines if line.partition == partition or (not partition and line.is_default)]
+        if not found:
+            raise _no_partition(partition, sorted({line.partition for line in lines}))
+        return found
+
+    def _chosen(
+        self, lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
+    ) -> list[str]:
+        """The nodes of a cluster that keeps to its own: `own` ones, then those that few others have."""
+        if count > len(lines):
+            raise _too_large(lines, count)
+        if not self._is_fixed:
+            return []
+        order = {
+            line.name: (not line.is_usable, taken.count(line.name), place) for place, line in enumerate(lines)
+        }
+        free = sorted((name for name in order if name not in own), key=lambda name: order[name])
+        return [*own, *free][:count]
+
+
+def options_of_size(sizes: str, vm_size: str) -> list[str]:
+    """The options of sbatch for a VM size, by the setting `sizes`; none for a size that it does not name."""
+    for entry in sizes.split(";"):
+        name, _, options = entry.strip().partition("=")
+        if name.strip().lower() == vm_size.strip().lower():
+            return shlex.split(options)
+    return []
+
+
+def _partition(options: Sequence[str]) -> str:
+    """The partition that options of sbatch name."""
+    for word, after in zip(options, [*options[1:], ""], strict=False):
+        if word in ("-p", "--partition"):
+            return after
+        if word.startswith("--partition="):
+            return word.partition("=")[2]
+    return ""
+
+
+def _seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:
+    """The nodes that a cluster shows that has none of its own: those of its jobs, then idle ones."""
+    states = (NodeState.IDLE, NodeState.PREPARING)
+    idle = [name for name, line in lines.items() if name not in busy and node_state(line.state) in states]
+    return [*busy, *idle][: max(target, len(busy))]
+
+
+def _no_partition(partition: str, known: Sequence[str]) -> SpecError:
+    text = f"Slurm has no partition {partition!r}" if partition else "Slurm has no default partition"
+    fix = did_you_mean(partition, known) or f"slurm.partition may be one of {', '.join(known) or 'none'}"
+    return SpecError([Problem("properties.vmSize", text, fix)], what=ClusterSpec.what)
+
+
+def _too_large(lines: Sequence[NodeLine], count: int) -> ConflictError:
+    text = f"The partition {lines[0].partition} has {len(lines)} nodes, and {count} are asked for"
+    return ConflictError(text, code="OperationNotAllowed", hint="Ask for fewer, or set slurm.partition.")

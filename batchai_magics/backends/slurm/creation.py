@@ -1,0 +1,251 @@
+"""Making a resource: checked, then written down at once; a job is handed to Slurm, or is not there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from batchai_magics.backends.base import Spec, WorkspaceSpec
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.node import containers
+from batchai_magics.backends.service import descriptions, private_files, quotas, refusals
+from batchai_magics.backends.slurm import orders, showing, understand
+from batchai_magics.backends.slurm.accounts import SlurmGroups
+from batchai_magics.backends.slurm.clusters import Clusters
+from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.records import Record, Records
+from batchai_magics.backends.slurm.runs import Runs
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.errors import CapabilityError
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, VmPriority
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.states import DeallocationOption
+from batchai_magics.models.vm_sizes import lookup
+
+_CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
+
+
+@dataclass(frozen=True)
+class Home:
+    """A home and all that works on it."""
+
+    settings: SlurmSettings
+    layout: Layout
+    records: Records
+    runs: Runs
+    clusters: Clusters
+    groups: SlurmGroups
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs on nodes."""
+        return self.settings.python or sys.executable
+
+
+def create(home: Home, id: ResourceId, spec: Spec) -> None:
+    """Makes a resource, wholly or not at all; nothing happens when the very same is there."""
+    check_name(id.name, id.kind)
+    if isinstance(spec, JobSpec):
+        _create_job(home, id, spec)
+    elif isinstance(spec, ClusterSpec):
+        _create_cluster(home, id, spec)
+    else:
+        _is_new(home, id, _record(id, spec))
+        if isinstance(spec, WorkspaceSpec):
+            home.groups.ensure(id.group, spec.location)
+
+
+def resize(home: Home, id: ResourceId, patch: ClusterPatch) -> None:
+    """Changes a cluster's size; what runs on nodes that leave ends as the deallocation option says."""
+    manual = patch.scale_settings.manual
+    assert manual, "auto-scale settings are refused before"
+    old = home.records.get(id)
+    spec = showing.cluster_spec(old.spec)
+    _check_quota(home, spec, manual.target_node_count, except_for=old.guid)
+    changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
+    busy = home.clusters.busy(old.guid)
+    more = home.clusters.resized(old, manual.target_node_count, busy=busy)
+    text = descriptions.kept_text(changed)
+    cluster = home.records.change(id, lambda record: _changed(record, text, more))
+    _move_jobs(home, cluster, manual.node_deallocation_option)
+
+
+def change_tags(home: Home, id: ResourceId, tags: dict[str, str]) -> None:
+    """Gives a workspace these tags, and no others."""
+
+    def with_tags(record: Record) -> Record:
+        spec = WorkspaceSpec.from_stored(record.spec).model_copy(update={"tags": tags})
+        return _changed(record, descriptions.kept_text(spec), {})
+
+    home.records.change(id, with_tags)
+
+
+def usages(home: Home, *, except_for: str = "") -> Iterator[quotas.Nodes]:
+    """The nodes that each cluster but for one is to have, as quotas count them."""
+    for record in home.records.of_kind(Kind.CLUSTER):
+        if record.guid != except_for:
+            spec = showing.cluster_spec(record.spec)
+            is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
+            yield quotas.Nodes(spec.vm_size, record.more["target"], is_low)
+
+
+def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
+    lookup(spec.vm_size)
+    record = _record(id, spec)
+    if _is_there(home, id, record):
+        return
+    home.records.get(id.parent)
+    _check_quota(home, spec, spec.target_node_count)
+    record = _changed(record, record.spec, home.clusters.foundation(spec, count=spec.target_node_count))
+    volumes = spec.node_setup.mount_volumes if spec.node_setup else None
+    mounts.link(home.layout, home.layout.mounts(record.guid), volumes)
+    if not _is_new(home, id, record):
+        shutil.rmtree(home.layout.cluster(record.guid), ignore_errors=True)
+
+
+def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
+    engine = _engine(home.settings, spec)
+    record = _record(id, spec)
+    if _is_there(home, id, record):
+        return
+    home.records.get(id.parent)
+    cluster = home.records.get(ResourceId.parse(spec.cluster.id))
+    if cluster.more["target"] and spec.node_count > cluster.more["target"]:
+        raise refusals.too_many_nodes(spec.node_count, cluster.resource_id, cluster.more["target"])
+    run = _run(home, record, cluster, spec, engine)
+    record = _changed(record, record.spec, _of_job(home, run, cluster))
+    _submit(home, record, cluster, run)
+
+
+def _submit(home: Home, record: Record, cluster: Record, run: orders.Run) -> None:
+    """Writes a job down and hands it to Slurm; nothing of it is left when that fails."""
+    files = RunFiles(home.layout.job(record.guid).root)
+    is_ours = False
+    try:
+        orders.write(home.layout, run)
+        _keep_secrets(files, run.spec)
+        home.clusters.enter(cluster.guid, record)
+        is_ours = _is_new(home, run.id, record)
+        if is_ours:
+            home.runs.submit(record, home.clusters.placement(cluster))
+    except BaseException:
+        if is_ours:
+            home.records.delete(run.id)
+        is_ours = False
+        raise
+    finally:
+        if not is_ours:
+            home.clusters.leave(cluster.guid, record)
+            home.runs.forget(record)
+
+
+def _move_jobs(home: Home, cluster: Record, option: DeallocationOption) -> None:
+    """Ends or queues again what runs on nodes that leave, and tells Slurm where the others may run."""
+    placement = home.clusters.placement(cluster)
+    leaving = {*cluster.more["leaving"]}
+    for run in home.clusters.open_runs(cluster.guid):
+        if not run.nodes:
+            home.runs.place(run.job, placement)
+        elif leaving.isdisjoint(node.id for node in run.nodes):
+            continue
+        elif option is DeallocationOption.REQUEUE:
+            home.runs.requeue(run.job, placement)
+        elif option is DeallocationOption.TERMINATE:
+            home.runs.ask_to_stop(run.job)
+
+
+def _run(home: Home, record: Record, cluster: Record, spec: JobSpec, engine: tuple[str, ...]) -> orders.Run:
+    cluster_spec = showing.cluster_spec(cluster.spec)
+    return orders.Run(
+        id=record.resource_id,
+        guid=record.guid,
+        spec=spec,
+        cluster_guid=cluster.guid,
+        vm_size=cluster_spec.vm_size,
+        core_count=cluster.more["core_count"],
+        output_root=mounts.output_root(home.layout, spec, cluster_spec, record.guid),
+        engine=engine,
+        python=home.python,
+        mpi=home.settings.mpi,
+        disk_grace_s=home.settings.disk_grace_s,
+    )
+
+
+def _of_job(home: Home, run: orders.Run, cluster: Record) -> dict[str, object]:
+    """What is written down of a job beside its description."""
+    options = [*shlex.split(home.settings.options), *shlex.split(cluster.more["options"])]
+    return {
+        "cluster": cluster.id,
+        "cluster_guid": cluster.guid,
+        "cluster_spec": cluster.spec,
+        "partition": cluster.more["partition"],
+        "options": shlex.join(options),
+        "minutes": orders.minutes(run.spec, understand.minutes(cluster.more["limit"])),
+        "niceness": orders.NICENESS[run.spec.scheduling_priority],
+        "node_count": run.spec.node_count,
+        "python": run.python,
+        "output_root": str(run.output_root),
+    }
+
+
+def _record(id: ResourceId, spec: Spec) -> Record:
+    guid = str(uuid.uuid4())
+    text, digest = descriptions.kept_text(spec), descriptions.fingerprint(spec)
+    return Record(str(id), guid, text, digest, time.time())
+
+
+def _changed(record: Record, spec: str, more: dict[str, object]) -> Record:
+    return Record(record.id, record.guid, spec, record.fingerprint, record.created, {**record.more, **more})
+
+
+def _is_there(home: Home, id: ResourceId, record: Record) -> bool:
+    """Whether the very same resource is there; ConflictError when another is."""
+    existing = home.records.find(id)
+    if existing and existing.fingerprint != record.fingerprint:
+        raise refusals.already_exists(id)
+    return existing is not None
+
+
+def _is_new(home: Home, id: ResourceId, record: Record) -> bool:
+    """Writes a resource down; False when the very same is there, ConflictError when another is."""
+    existing = home.records.insert(id, record)
+    if existing and existing.fingerprint != record.fingerprint:
+        raise refusals.already_exists(id)
+    return existing is None
+
+
+def _check_quota(home: Home, spec: ClusterSpec, count: int, *, except_for: str = "") -> None:
+    others = usages(home, except_for=except_for)
+    quotas.check(quotas.Nodes(spec.vm_size, count), others, home.settings.core_quota)
+
+
+def _engine(settings: SlurmSettings, spec: JobSpec) -> tuple[str, ...]:
+    """The command that runs the job's containers; none for a job without, or where there is none."""
+    if not spec.container_settings:
+        return ()
+    if spec.container_settings.image_source_registry.credentials:
+        raise CapabilityError(
+            f"properties.{_CREDENTIALS} is not supported by the slurm backend",
+            code="NotSupported",
+            hint="Sign in where the image is pulled; nothing was written.",
+        )
+    if settings.container_command:
+        return containers.engine(settings.container_command)
+    return ("apptainer",) if shutil.which("apptainer") else ()
+
+
+def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:
+    """Keeps the job's secrets for its nodes, in a file for their owner's eyes alone, until it has ended."""
+    values = {
+        item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value is not None
+    }
+    if values:
+        private_files.write(files.secrets, json.dumps(values))

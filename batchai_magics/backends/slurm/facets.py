@@ -1,0 +1,104 @@
+"""What the Slurm backend has beside its core: commands on nodes, telemetry, quotas, groups."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from collections.abc import Mapping, Sequence
+
+from batchai_magics.backends.base import CommandOutput, ResourceGroup, Usage
+from batchai_magics.backends.folders import telemetry
+from batchai_magics.backends.service import private_files, quotas, refusals
+from batchai_magics.backends.slurm import commands, creation, deletion, programs, say, talk
+from batchai_magics.backends.slurm.accounts import SlurmAccounts
+from batchai_magics.backends.slurm.creation import Home
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.telemetry import TelemetryRecord
+
+
+class NodeCommands:
+    """Commands on nodes: beside a job's processes, or as a short job of their own where none of ours runs."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
+        """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
+        home = self._home
+        record = home.records.get(id)
+        is_job = id.kind is Kind.JOB
+        guid = record.more["cluster_guid"] if is_job else record.guid
+        busy = home.clusters.busy(guid)
+        known = [*busy] if is_job else [node.id for node, _ in home.clusters.nodes(record)]
+        if node_id not in known or (is_job and busy[node_id].job != record.resource_id):
+            raise refusals.node_not_found(node_id)
+        folder = home.layout.node(guid, node_id)
+        private_files.make_folder(folder)
+        code_file = folder / f"command-{uuid.uuid4().hex}"
+        line = f"export AZ_BATCHAI_MOUNT_ROOT={shlex.quote(str(home.layout.mounts(guid)))}; {command}"
+        words = say.Command(self._place(guid, node_id), line, code_file).words(
+            python=home.python, programs=programs.installed(home.layout.home)
+        )
+        env = talk.environment(home.python, home.settings.conf)
+        return commands.run(words, env=env, folder=folder, code_file=code_file, tick_s=tick_s)
+
+    def _place(self, cluster_guid: str, node: str) -> list[str]:
+        """The options of srun by which a command gets to a node of a cluster."""
+        for run in self._home.clusters.open_runs(cluster_guid):
+            if run.standing.begun and node in [each.id for each in run.nodes]:
+                return say.beside_job(run.standing.begun.slurm_job, node)
+        record = next(each for each in self._home.records.of_kind(Kind.CLUSTER) if each.guid == cluster_guid)
+        options = shlex.split(record.more["options"])
+        return say.alone(record.more["partition"], node, options)
+
+
+class Telemetry:
+    """Samples in the folders of jobs."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
+        """The samples that were taken later than `after`."""
+        record = self._home.records.get(job)
+        return telemetry.read(self._home.layout.job(record.guid).telemetry, after)
+
+
+class Usages:
+    """The quotas of a home."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def list(self, location: str) -> Sequence[Usage]:
+        """What is used of each quota; the cluster is every location."""
+        return quotas.usages(creation.usages(self._home), self._home.settings.core_quota)
+
+
+class Groups:
+    """The resource groups of a home, and what goes with them."""
+
+    def __init__(self, home: Home, accounts: SlurmAccounts) -> None:
+        self._home, self._accounts, self._rows = home, accounts, home.groups
+
+    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
+        """Makes a group, or changes its tags."""
+        return self._rows.create(name, location, tags)
+
+    def show(self, name: str) -> ResourceGroup:
+        """The group of that name."""
+        return self._rows.show(name)
+
+    def list(self) -> Sequence[ResourceGroup]:
+        """All groups, by name."""
+        return self._rows.list()
+
+    def delete(self, name: str) -> None:
+        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+        self.show(name)
+        for workspace in self._home.records.workspaces():
+            if workspace.resource_id.group.lower() == name.lower():
+                deletion.delete(self._home, workspace.resource_id)
+        for account in self._accounts.list(name):
+            self._accounts.delete(account.name)
+        self._rows.forget(name)

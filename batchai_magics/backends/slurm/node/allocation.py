@@ -1,0 +1,44 @@
+"""What this program learns of its own allocation: its nodes, and why Slurm takes it away."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+
+from batchai_magics.backends.slurm.node.endings import Ending, ending_of
+
+ASK_S = 10.0
+
+
+def nodes() -> list[str]:
+    """The nodes of the allocation, in Slurm's order; the first of them runs this program."""
+    names = _scontrol("show", "hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
+    return names or [os.environ["SLURMD_NODENAME"]]
+
+
+def addresses(names: Sequence[str]) -> list[str]:
+    """Where those nodes reach each other: a lone one on loopback alone."""
+    if len(names) == 1:
+        return ["127.0.0.1"]
+    answer = _scontrol("show", "node", ",".join(names), "--oneliner")
+    found = dict(re.findall(r"NodeName=(\S+).*?NodeAddr=(\S+)", answer))
+    return [found.get(name, name) for name in names]
+
+
+def own_ending() -> Ending | None:
+    """Why Slurm ends this allocation; None when it does not say."""
+    answer = _scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner")
+    state = re.search(r"JobState=(\S+)", answer)
+    return ending_of(state[1]) if state else None
+
+
+def _scontrol(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["scontrol", *words], capture_output=True, text=True, timeout=ASK_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):  # no such program on nodes, or no controller now
+        return ""
+    return done.stdout

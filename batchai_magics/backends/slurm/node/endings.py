@@ -1,0 +1,59 @@
+"""The states in which Slurm says that a job has ended, and what each means for a job of ours."""
+
+from __future__ import annotations
+
+import enum
+
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
+
+LOST = "JobNodeLost"
+
+
+class Ending(enum.Enum):
+    """How Slurm says that an allocation ended."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    DEADLINE = "DEADLINE"
+    NODE_FAIL = "NODE_FAIL"
+    BOOT_FAIL = "BOOT_FAIL"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    PREEMPTED = "PREEMPTED"
+    LAUNCH_FAILED = "LAUNCH_FAILED"
+    REVOKED = "REVOKED"
+    GONE = ""  # Slurm knows nothing of it any more
+
+
+_WORDS = {
+    Ending.COMPLETED: ("JobSupervisorLost", "Slurm says that the job's script is done, and it left no word"),
+    Ending.FAILED: ("JobSupervisorLost", "The program that watched over the job on its first node failed"),
+    Ending.CANCELLED: ("JobTerminated", "The job was cancelled in Slurm: by scancel, or by an administrator"),
+    Ending.TIMEOUT: ("JobMaxWallClockTimeReached", "The job reached the time limit of its partition"),
+    Ending.DEADLINE: ("JobMaxWallClockTimeReached", "The job reached its deadline in Slurm"),
+    Ending.NODE_FAIL: (LOST, "A node of the job was lost"),
+    Ending.BOOT_FAIL: (LOST, "A node of the job could not be started"),
+    Ending.OUT_OF_MEMORY: ("JobOutOfMemory", "The job used more memory than Slurm gave it"),
+    Ending.PREEMPTED: ("JobPreempted", "Slurm took the job's nodes for another job"),
+    Ending.LAUNCH_FAILED: ("JobLaunchFailed", "Slurm could not start the job on its nodes"),
+    Ending.REVOKED: ("JobTerminated", "The job was revoked in Slurm"),
+    Ending.GONE: ("JobSupervisorLost", "Slurm knows the job no longer, and it left no word of its end"),
+}
+
+
+def ending_of(state: str) -> Ending | None:
+    """The ending that a state of Slurm's stands for; None for a job that waits or runs.
+
+    `CANCELLED by 1000` and `CANCELLED+` are states too.
+    """
+    word = state.partition(" ")[0].rstrip("+")
+    return Ending(word) if word in {each.value for each in Ending} else None
+
+
+def outcome_of(ending: Ending, *, reason: str = "") -> Outcome:
+    """The end of a job that left none itself; `reason` is why it had been asked to end, if it was."""
+    if reason and reason != REQUEUE:
+        return stopped(reason)
+    code, text = _WORDS[ending]
+    return failed_with(code, text)

@@ -1,0 +1,84 @@
+"""What a job's first node is told to do, and how it puts its own names for what nobody knew before.
+
+Which nodes a job gets is Slurm's to say, and which ports are free there. The plans are made before; in them
+stand-ins are for the names of nodes and for ports.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from batchai_magics.launch.plan import Plan
+
+_FIRST_PORT = 7_700_000_000  # no port has such a number, and no node such a name
+
+
+class Order(NamedTuple):
+    """The plans of a job's processes and of its preparation (empty without one), and how ranks meet."""
+
+    plan: str
+    preparation: str
+    node_count: int
+    port_count: int
+    mpi: str  # what srun's option of that name is given
+    programs: str  # the folder of the programs
+
+    def to_json(self) -> str:
+        """The order as it is written to a file."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def read(cls, file: Path) -> Order:
+        """The order in a file."""
+        return cls(**json.loads(file.read_text(encoding="utf-8")))
+
+    def filled_in(
+        self, guid: str, nodes: Sequence[str], addresses: Sequence[str]
+    ) -> tuple[Plan, Plan | None]:
+        """The plans for these nodes: of the processes, and of the preparation where there is one."""
+        names = {node_stand_in(guid, index): name for index, name in enumerate(nodes)}
+        names |= {address_stand_in(guid, index): address for index, address in enumerate(addresses)}
+        ports = zip(port_stand_ins(self.port_count), _free_ports(self.port_count), strict=True)
+        names |= {str(stand_in): str(port) for stand_in, port in ports}
+        plan, preparation = (_plan(text, names) if text else None for text in (self.plan, self.preparation))
+        assert plan, "every job has processes"
+        return plan, preparation
+
+
+def node_stand_in(guid: str, index: int) -> str:
+    """What stands for the name of a job's node."""
+    return f"node-{index}.of-{guid}"
+
+
+def address_stand_in(guid: str, index: int) -> str:
+    """What stands for where the other nodes reach a node."""
+    return f"address-{index}.of-{guid}"
+
+
+def port_stand_ins(count: int) -> tuple[int, ...]:
+    """What stands for ports."""
+    return tuple(range(_FIRST_PORT, _FIRST_PORT + count))
+
+
+def _plan(text: str, names: dict[str, str]) -> Plan:
+    for stand_in, name in names.items():
+        text = text.replace(stand_in, name)
+    plan = Plan.from_json(text)
+    tmpdir = os.environ.get("TMPDIR", "/tmp")
+    return plan._replace(nodes=tuple(node._replace(tmpdir=tmpdir) for node in plan.nodes))
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for item in sockets:
+            item.bind(("", 0))  # nobody listens
+        return [item.getsockname()[1] for item in sockets]
+    finally:
+        for item in sockets:
+            item.close()

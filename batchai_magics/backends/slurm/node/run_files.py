@@ -1,0 +1,170 @@
+"""The files by which a run's submitter and its nodes tell each other where it stands.
+
+Each is written once, by whoever links it first, and never changed: several hosts may read and write at once.
+A run has attempts, each a job of Slurm; the latest is the one that has been submitted last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.service import private_files
+
+Told = TypeVar("Told")
+
+
+class Submission(NamedTuple):
+    """An attempt was handed to Slurm, which calls it `slurm_job`."""
+
+    slurm_job: str
+    time: float
+    is_held: bool = False
+
+
+class Begun(NamedTuple):
+    """An attempt runs on these nodes, for the first time or for a later one after Slurm has requeued it."""
+
+    slurm_job: str
+    nodes: tuple[str, ...]
+    time: float
+    restarts: int = 0
+
+
+class Stop(NamedTuple):
+    """An attempt is to end: `requeue`, `terminate`, or a sentence."""
+
+    reason: str
+    time: float
+
+
+class Over(NamedTuple):
+    """Slurm says that an attempt is over, in that state; somebody has heard it at that time."""
+
+    state: str
+    time: float
+
+
+class RunFiles:
+    """What the folder of a run tells of its attempts."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = JobLayout(root)
+        self.root = root
+
+    @property
+    def order(self) -> Path:
+        """What the nodes are to do, with stand-ins for what only they know."""
+        return self.root / "order.json"
+
+    @property
+    def script(self) -> Path:
+        """The batch script."""
+        return self.root / "batch.sh"
+
+    @property
+    def batch_log(self) -> Path:
+        """What the batch script itself had to say; empty when all is well."""
+        return self.root / "batch.log"
+
+    @property
+    def secrets(self) -> Path:
+        """The values of the job's secrets, for its owner's eyes alone; gone when the job has ended."""
+        return self.root / "secrets.json"
+
+    @property
+    def cut_off(self) -> Path:
+        """One empty file for each rank that was ended, and did not end by itself."""
+        return self.root / "cut-off"
+
+    @property
+    def attempt(self) -> int:
+        """The number of the latest attempt, from 1; 0 before the first submission."""
+        number = 0
+        while self._file("submission", number + 1).exists():
+            number += 1
+        return number
+
+    def submission(self, attempt: int) -> Submission | None:
+        """How an attempt was submitted."""
+        return _read(Submission, self._file("submission", attempt))
+
+    def begun(self, attempt: int) -> Begun | None:
+        """How an attempt began; None before."""
+        found = _read(Begun, self._file("begun", attempt))
+        return found._replace(nodes=tuple(found.nodes)) if found else None
+
+    def stop(self, attempt: int) -> Stop | None:
+        """Why an attempt has to end; None when it does not."""
+        return _read(Stop, self._file("stop", attempt))
+
+    def note_submission(self, attempt: int, submission: Submission) -> bool:
+        """Notes that an attempt was submitted; False when another process has done so."""
+        return _link(self._file("submission", attempt), submission._asdict())
+
+    def note_begun(self, attempt: int, begun: Begun) -> None:
+        """Notes that an attempt runs; a later beginning takes the place of the one before."""
+        private_files.write(self._file("begun", attempt), json.dumps(begun._asdict()))
+
+    def ask_to_stop(self, attempt: int, stop: Stop) -> bool:
+        """Asks an attempt to end; False when it was asked before."""
+        return _link(self._file("stop", attempt), stop._asdict())
+
+    def over(self, attempt: int) -> Over | None:
+        """When Slurm said for the first time that an attempt is over; None while it has not."""
+        return _read(Over, self._file("over", attempt))
+
+    def note_over(self, attempt: int, over: Over) -> Over:
+        """Notes that Slurm says so; gives what was noted first."""
+        _link(self._file("over", attempt), over._asdict())
+        return self.over(attempt) or over
+
+    @property
+    def end(self) -> RunEnd | None:
+        """How the run has ended; None before."""
+        return RunEnd.read(self.layout.end)
+
+    def note_end(self, end: RunEnd) -> bool:
+        """Notes the end of the run; False when it had one. Its secrets are no longer needed."""
+        part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
+        try:
+            end.write(part)
+            is_first = _is_linked(part, self.layout.end)
+        finally:
+            part.unlink(missing_ok=True)
+        self.secrets.unlink(missing_ok=True)
+        return is_first
+
+    def _file(self, name: str, attempt: int) -> Path:
+        return self.root / f"{name}-{attempt}.json"
+
+
+def _read(kind: Callable[..., Told], file: Path) -> Told | None:
+    try:
+        return kind(**json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def _link(file: Path, value: Any) -> bool:
+    """Writes a file that was not there, whole or not at all; False when it was there."""
+    part = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    try:
+        private_files.write(part, json.dumps(value))
+        return _is_linked(part, file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _is_linked(part: Path, file: Path) -> bool:
+    try:
+        os.link(part, file)
+    except FileExistsError:
+        return False
+    return True

@@ -1,0 +1,178 @@
+"""The program that runs a job on the first node of its allocation, from its beginning to its end.
+
+Started as `ROOT ATTEMPT`. It tells the job's folder that the job runs, makes what it needs, prepares the
+nodes, runs the processes, and tells how they ended. Nothing but that folder knows of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node.bell import Bell
+from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.log_seals import LogSeal, seal_record
+from batchai_magics.backends.node.outcome import Outcome, not_run, of_preparation, stopped, too_long
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.slurm.node import allocation, ending
+from batchai_magics.backends.slurm.node.crews import ENDING_S, PATIENCE_S, Crew, crew
+from batchai_magics.backends.slurm.node.endings import Ending, outcome_of
+from batchai_magics.backends.slurm.node.order import Order
+from batchai_magics.backends.slurm.node.run_files import Begun, RunFiles
+from batchai_magics.backends.slurm.node.run_rank import secrets_of
+from batchai_magics.launch.plan import Plan
+
+LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
+
+
+def main() -> None:
+    """Runs the job, and records its end."""
+    files, attempt, bell = RunFiles(Path(sys.argv[1])), int(sys.argv[2]), Bell()
+    ending.adopt_orphans()
+    if files.end:  # it was given up meanwhile
+        return
+    try:
+        outcome = JobRun(files, attempt, bell).run()
+    except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+        outcome = not_run(error)
+    if not outcome.is_requeued:
+        files.note_end(RunEnd(outcome, time.time()))
+    sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
+
+
+class JobRun:
+    """One attempt at a job, on the nodes that it has got."""
+
+    def __init__(self, files: RunFiles, attempt: int, bell: Bell) -> None:
+        self._files, self._attempt, self._bell = files, attempt, bell
+        self._order = Order.read(files.order)
+        self._nodes = allocation.nodes()
+        guid = files.root.name
+        self._plan, self._preparation = self._order.filled_in(
+            guid, self._nodes, allocation.addresses(self._nodes)
+        )
+        self._env = {**os.environ, **secrets_of(files)}
+        self._deadline = time.monotonic() + self._plan.limits.wall_s
+        self._next_look = 0.0
+
+    def run(self) -> Outcome:
+        """Prepares the nodes, runs the processes, and leaves none of them behind."""
+        self._make_folders()
+        self._plan.write(str(self._files.layout.plan))
+        self._files.note_begun(self._attempt, self._begun())
+        self._log = ExecutionLog(self._plan.execution_logs)
+        record = seal_record(self._files.layout.seals)
+        try:
+            outcome = self._interruption(set()) or requirements.directories(self._plan)
+            outcome = outcome or self._prepare() or self._run_processes()
+        finally:
+            ending.kill()
+            record.write(self._seals())
+            record.close()
+        self._log.write(outcome.sentence)
+        return outcome
+
+    def _begun(self) -> Begun:
+        restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+        return Begun(os.environ["SLURM_JOB_ID"], tuple(self._nodes), time.time(), restarts)
+
+    def _make_folders(self) -> None:
+        for stale in (Path(self._plan.exits), self._files.layout.preparation_exits, self._files.cut_off):
+            shutil.rmtree(stale, ignore_errors=True)
+            private_files.make_folder(stale)
+        for node in self._plan.nodes:
+            private_files.make_folder(Path(node.folder))
+        for log in (*(stream.path for stream in self._plan.output), *self._plan.execution_logs):
+            os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
+        hosts = "".join(f"{name}\n" for name in self._nodes)
+        self._files.layout.host_file.write_text(hosts, encoding="utf-8")
+
+    def _prepare(self) -> Outcome | None:
+        if self._preparation is None:
+            return None
+        self._log.write("job preparation started")
+        with self._started(self._preparation) as started:
+            interrupted = self._follow(started)
+            started.end(patience_s=PATIENCE_S)
+            if interrupted:
+                return interrupted
+            codes = {end.rank: end.exit_code or 0 for end in started.ends}
+            missing = [1] * (len(self._preparation.processes) - len(codes))
+            return of_preparation([*(codes[rank] for rank in sorted(codes)), *missing])
+
+    def _run_processes(self) -> Outcome:
+        for note in self._plan.notes:
+            self._log.write(f"warning: {note}")
+        count = len(self._plan.processes)
+        self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
+        with self._started(self._plan) as started:
+            interrupted = self._follow(started)
+            started.end(patience_s=PATIENCE_S if interrupted else float("inf"))
+            if interrupted:
+                return interrupted.with_ranks(started.ends, self._plan)
+            return started.outcome()
+
+    @contextlib.contextmanager
+    def _started(self, plan: Plan) -> Iterator[Crew]:
+        """The processes of a plan; none of them runs on behind it."""
+        made = crew(plan, self._bell, self._env, files=self._files, mpi=self._order.mpi)
+        with contextlib.closing(made):
+            made.start()
+            yield made
+
+    def _follow(self, started: Crew) -> Outcome | None:
+        """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
+        while started.is_running:
+            interrupted = self._interruption(started.turn(min(LOOK_S, self._left_s)))
+            if interrupted:
+                return interrupted
+            if started.is_over:
+                deadline = time.monotonic() + ENDING_S
+                while started.is_running and (left_s := deadline - time.monotonic()) > 0:
+                    started.turn(left_s)
+                return None
+        return None
+
+    @property
+    def _left_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _interruption(self, heard: set[int]) -> Outcome | None:
+        """Why the job has to stop now: somebody wants it, Slurm takes its nodes, or its time is over."""
+        now_s = time.monotonic()
+        if signal.SIGTERM in heard or now_s >= self._next_look:
+            self._next_look = now_s + LOOK_S
+            stop = self._files.stop(self._attempt)
+            if stop:
+                return stopped(stop.reason)
+        if signal.SIGTERM in heard:
+            return outcome_of(allocation.own_ending() or Ending.CANCELLED)
+        return too_long(self._plan.limits) if now_s >= self._deadline else None
+
+    def _seals(self) -> dict[str, LogSeal]:
+        """The logs as they are, now that nobody writes to them any more."""
+        folder = Path(self._plan.output.stdout.path).parent
+        logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
+        return {file.name: _seal(file) for file in logs}
+
+
+def _seal(file: Path) -> LogSeal:
+    digest, size = hashlib.sha256(), 0
+    with file.open("rb") as stream:
+        while data := stream.read(1 << 20):
+            digest.update(data)
+            size += len(data)
+    return LogSeal(size, digest.hexdigest())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Runs one process of a plan, as a task of `srun`: the one of the rank that Slurm gave this program.
+
+Told to end, it ends its process kindly, keeps what that wrote last, and notes that it did not end by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from batchai_magics.backends.node.bell import Bell
+from batchai_magics.backends.node.ranks import Ranks
+from batchai_magics.backends.slurm.node import ending
+from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.launch.plan import Launcher, Plan
+
+PATIENCE_S = 2.0  # what a disk gets to take the last output
+ALONE = 78  # the exit code of a rank that Slurm has given no process manager
+_MANAGERS = ("PMI_FD", "PMI_PORT", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI41", "PMIX_RANK")
+
+
+def main() -> None:
+    """Runs the rank (`ROOT PLAN`), and ends as it did."""
+    files, plan = RunFiles(Path(sys.argv[1])), Plan.read(sys.argv[2])
+    rank = int(os.environ["SLURM_PROCID"])
+    if is_alone(plan):
+        sys.stderr.write("Slurm starts no process manager for MPI here: see the setting slurm.mpi\n")
+        sys.exit(ALONE)
+    ending.adopt_orphans()
+    with contextlib.closing(Ranks(plan, Bell(), env={**os.environ, **secrets_of(files)})) as ranks:
+        ranks.start_one(rank)
+        while ranks.is_running:
+            if signal.SIGTERM in ranks.turn(None):
+                note_cut_off(files, rank)
+                ending.end(ranks, patience_s=PATIENCE_S)
+        code = ranks.ends[rank].exit_code if rank in ranks.ends else None
+    ending.kill()
+    sys.exit(code if code is not None else os.EX_IOERR)
+
+
+def is_alone(plan: Plan) -> bool:
+    """Whether ranks of MPI would each be rank 0 of 1, without a word."""
+    is_mpi = plan.launcher is Launcher.MPI and len(plan.processes) > 1
+    return is_mpi and not any(os.environ.get(name) for name in _MANAGERS)
+
+
+def secrets_of(files: RunFiles) -> dict[str, str]:
+    """The variables that hold the job's secrets."""
+    try:
+        values: dict[str, str] = json.loads(files.secrets.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return values
+
+
+def note_cut_off(files: RunFiles, rank: int) -> None:
+    """Notes that a rank did not end by itself."""
+    with contextlib.suppress(OSError):  # a full disk: its end tells as much
+        (files.cut_off / str(rank)).touch(mode=0o600)
+
+
+if __name__ == "__main__":
+    main()

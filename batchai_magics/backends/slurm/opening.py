@@ -1,0 +1,23 @@
+"""How the Slurm backend is opened."""
+
+from __future__ import annotations
+
+import sys
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError
+
+IMPLEMENTED_IN = "batchai_magics.backends.slurm.backend"
+OWN_SETTINGS = SlurmSettings
+
+
+def open_backend(settings: Settings) -> Backend:
+    """The Slurm backend in its home."""
+    if sys.platform != "linux":
+        hint = "Use it on a login node of the cluster."
+        raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
+    from batchai_magics.backends.slurm.backend import SlurmBackend
+
+    return SlurmBackend(settings.own(SlurmSettings))

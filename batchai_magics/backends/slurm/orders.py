@@ -1,0 +1,163 @@
+"""A job's description becomes what its first node is told, and what Slurm is told of it."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.node import containers
+from batchai_magics.backends.node.programs import put_job_module
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.backends.slurm import programs, say
+from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
+from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.launch import planning as launch
+from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.plan import LogFile, Output, Plan, Process
+from batchai_magics.launch.threads import THREADS
+from batchai_magics.launch.toolkits import port_count
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import STDOUTERR, JobPriority, JobSpec
+from batchai_magics.models.times import duration
+from batchai_magics.models.vm_sizes import lookup
+
+SLACK_S = 120.0  # what a job gets of Slurm beyond its own limit: it ends itself, and says why
+NICENESS = {JobPriority.HIGH: 0, JobPriority.NORMAL: 10_000, JobPriority.LOW: 20_000}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a job, and what it stands on."""
+
+    id: ResourceId
+    guid: str
+    spec: JobSpec
+    cluster_guid: str
+    vm_size: str
+    core_count: int  # of a node
+    output_root: Path
+    engine: tuple[str, ...]
+    python: str
+    mpi: str
+    disk_grace_s: float
+
+    @property
+    def segment(self) -> str:
+        """The path below the output prefix that belongs to the run."""
+        return output_segment(self.id, self.guid)
+
+    @property
+    def logs(self) -> Path:
+        """The folder of its logs."""
+        return self.output_root / self.segment / STDOUTERR
+
+
+def write(layout: Layout, run: Run) -> None:
+    """Makes the run's folders, and writes down what its first node does."""
+    files = RunFiles(layout.job(run.guid).root)
+    job, programs_folder = files.layout, programs.installed(layout.home)
+    for folder in (job.shared_temp, run.logs, *([job.hidden] if run.spec.secrets else [])):
+        private_files.make_folder(folder)
+    put_job_module(job.python)
+    mounts.link(layout, job.mounts, run.spec.mount_volumes)
+    nodes = [_node_share(layout, run, index) for index in range(run.spec.node_count)]
+    site = _site(run, files, programs_folder)
+    plan = _on_slurm(launch.plan(run.spec, nodes, site), run)
+    if job.unmounted in (run.output_root, *run.output_root.parents):
+        prefix = run.spec.std_out_err_path_prefix
+        note = f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job"
+        plan = plan._replace(notes=(*plan.notes, note))
+    prepared = launch.preparation(run.spec, plan, site)
+    folders = (layout.home,)
+    order = Order(
+        plan=containers.boxed(plan, folders).to_json(),
+        preparation=containers.boxed(prepared, folders).to_json() if prepared else "",
+        node_count=run.spec.node_count,
+        port_count=port_count(run.spec),
+        mpi=run.mpi,
+        programs=str(programs_folder),
+    )
+    private_files.write(files.order, order.to_json())
+
+
+def minutes(spec: JobSpec, limit: int | None) -> int:
+    """The time limit that Slurm is told: a little more than the job's own, and no more than a partition's."""
+    wanted_s = duration(spec.constraints.max_wall_clock_time).total_seconds() + SLACK_S
+    wanted = math.ceil(wanted_s / 60)
+    return wanted if limit is None else min(wanted, limit)
+
+
+def script(layout: Layout, guid: str, attempt: int, *, python: str) -> Path:
+    """Writes the batch script of an attempt."""
+    files = RunFiles(layout.job(guid).root)
+    order = Order.read(files.order)
+    text = say.batch_script(files.root, attempt, python=python, programs=Path(order.programs))
+    private_files.write(files.script, text)
+    return files.script
+
+
+def _node_share(layout: Layout, run: Run, index: int) -> NodeShare:
+    name = node_stand_in(run.guid, index)
+    return NodeShare(
+        id=name,
+        gpu_count=lookup(run.vm_size).gpus,
+        mount_root=str(layout.mounts(run.cluster_guid)),
+        job_mount_root=str(layout.job(run.guid).mounts),
+        temp=str(layout.node(run.cluster_guid, name) / "jobs" / run.guid),
+        address=address_stand_in(run.guid, index),
+        core_count=run.core_count,
+    )
+
+
+def _site(run: Run, files: RunFiles, programs_folder: Path) -> JobSite:
+    job = files.layout
+    return JobSite(
+        stdouterr=str(run.logs),
+        shared_temp=str(job.shared_temp),
+        host_file=str(job.host_file),
+        output_segment=run.segment,
+        python="python" if run.engine else run.python,
+        python_wrapper=str(programs_folder / programs.RUN_SCRIPT),
+        ports=port_stand_ins(port_count(run.spec)),
+        guid=run.guid,
+        rank_python=run.python,
+        exits=str(job.exits),
+        preparation_exits=str(job.preparation_exits),
+        records=Output(
+            *(LogFile("", str(job.spans(name)), str(job.times(name))) for name in ("stdout", "stderr"))
+        ),
+        hidden=str(job.hidden),
+        telemetry=str(job.telemetry),
+        threads={name: os.environ[name] for name in THREADS if os.environ.get(name)},
+        disk_grace_s=run.disk_grace_s,
+        module_path=":".join(filter(None, [os.environ.get("PYTHONPATH"), str(job.python)])),
+    )
+
+
+def _on_slurm(plan: Plan, run: Run) -> Plan:
+    """The plan as Slurm's nodes carry it out: which GPUs are a job's is Slurm's to say."""
+    nodes = tuple(
+        node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
+        for node in plan.nodes
+    )
+    processes = tuple(_with_own_logs(plan, process) for process in plan.processes)
+    engine = plan.containers._replace(engine=run.engine)
+    return containers.noted(plan._replace(nodes=nodes, processes=processes, containers=engine))
+
+
+def _with_own_logs(plan: Plan, process: Process) -> Process:
+    """The process with files of its own that are there; a lone one's are links to those of the job."""
+    if not process.own:
+        return process
+    for log, target in zip(process.own, plan.output, strict=True):
+        path = Path(log.path)
+        if len(plan.processes) > 1:
+            path.touch(mode=private_files.FILE)
+        elif not path.is_symlink():
+            path.symlink_to(Path(target.path).name)
+    return process if len(plan.processes) > 1 else process._replace(own=None)

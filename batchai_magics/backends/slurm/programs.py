@@ -1,0 +1,54 @@
+"""The programs of nodes, copied once to a home that nodes share: there they need Python alone."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import uuid
+from functools import cache
+from pathlib import Path
+
+from batchai_magics.backends.service import private_files
+
+_PACKAGE = Path(__file__).parents[2]
+_ROOT = _PACKAGE.name
+# What runs on nodes, with all that it imports: the standard library and these.
+_FILES = (
+    "launch/plan.py",
+    "backends/service/private_files.py",
+    "backends/folders/layout.py",
+    "backends/folders/run_end.py",
+    "models/states.py",
+)
+_FOLDERS = ("backends/node", "backends/slurm/node")
+RUN_SCRIPT = f"{_ROOT}/backends/node/run_script.py"
+
+
+def installed(home: Path) -> Path:
+    """The folder of the programs as they are now; they are copied there unless they are there."""
+    folder = home / "programs" / _digest()
+    if not folder.is_dir():
+        part = folder.with_name(uuid.uuid4().hex)
+        for name in _names():
+            target = part / _ROOT / name
+            private_files.make_folder(target.parent)
+            shutil.copyfile(_PACKAGE / name, target)
+        try:
+            part.rename(folder)
+        except OSError:  # another process was first
+            shutil.rmtree(part)
+    return folder
+
+
+def _names() -> list[str]:
+    """The files, by their paths in the package; no folder of them has a module that loads more."""
+    inside = [path.relative_to(_PACKAGE) for folder in _FOLDERS for path in (_PACKAGE / folder).glob("*.py")]
+    return sorted({*_FILES, *map(str, inside)})
+
+
+@cache
+def _digest() -> str:
+    digest = hashlib.sha256()
+    for name in _names():
+        digest.update(name.encode() + b"\0" + (_PACKAGE / name).read_bytes())
+    return digest.hexdigest()[:16]

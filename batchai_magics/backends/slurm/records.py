@@ -1,0 +1,223 @@
+"""Resources as small files on the shared folder: made by a link, changed by a rename, safe from many hosts.
+
+The folders mirror the ids: a workspace has one for its clusters and one for its experiments, an experiment
+one for its jobs. What is inside a resource is there as long as the folder is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.base import Page
+from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.errors import StorageError
+from batchai_magics.models.ids import Kind, ResourceId
+
+_OWN = "resource.json"  # of a resource that others are inside of
+LOCK_S = 60.0  # a lock that is older belongs to a process that has died
+_AGAIN_S = 0.02
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is written down of a resource; `more` is what only its kind has."""
+
+    id: str
+    guid: str
+    spec: str  # wire JSON
+    fingerprint: str
+    created: float  # seconds since 1970
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def resource_id(self) -> ResourceId:
+        """The id as a value."""
+        return ResourceId.parse(self.id)
+
+    @property
+    def mark(self) -> str:
+        """Where it stands in the order of creation."""
+        return f"{self.created:020.6f} {self.guid}"
+
+
+class Records:
+    """The resources below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, id: ResourceId) -> Record | None:
+        """What is written down of a resource; None when there is none."""
+        return _read(self._file(id))
+
+    def get(self, id: ResourceId) -> Record:
+        """The same; NotFoundError, for the outermost that is missing, when there is none."""
+        record = self.find(id)
+        if record is None:
+            if id.kind is not Kind.WORKSPACE:
+                self.get(id.parent)
+            raise refusals.not_found(id, self.names(id.parent, id.kind))
+        return record
+
+    def insert(self, id: ResourceId, record: Record) -> Record | None:
+        """Writes a new resource down; gives the one that was there before, if there was one."""
+        if id.kind is not Kind.WORKSPACE:
+            self.get(id.parent)
+        file = self._file(id)
+        private_files.make_folder(file.parent)
+        part = file.with_name(f"{uuid.uuid4().hex}.part")
+        try:
+            private_files.write(part, json.dumps(asdict(record)))
+            os.link(part, file)
+        except FileExistsError:
+            return _read(file)
+        except OSError as error:
+            raise _unwritable(file, error) from error
+        finally:
+            part.unlink(missing_ok=True)
+        return None
+
+    def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
+        """Puts a changed record in the place of the one that is there; nobody else's change gets lost."""
+        with self.locked(id):
+            record = make(self.get(id))
+            private_files.write(self._file(id), json.dumps(asdict(record)))
+            return record
+
+    def change_more(self, id: ResourceId, **more: Any) -> Record:
+        """Changes what only the kind of the resource has."""
+        return self.change(id, lambda record: replace(record, more={**record.more, **more}))
+
+    def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
+        """The resources of a kind inside `parent`, oldest first: all, or those of a page and one more."""
+        folder = self._folder(parent, kind)
+        files = folder.glob(f"*/{_OWN}") if _is_holder(kind) else folder.glob("*.json")
+        found = sorted((record for file in files if (record := _read(file))), key=lambda each: each.mark)
+        page = page or Page()
+        rest = [record for record in found if record.mark > page.after]
+        return rest if page.size is None else rest[: page.size + 1]
+
+    def names(self, parent: ResourceId, kind: Kind) -> list[str]:
+        """The names of the resources of a kind inside `parent`, oldest first."""
+        return [record.resource_id.name for record in self.children(parent, kind)]
+
+    def workspaces(self) -> list[Record]:
+        """All workspaces of all groups."""
+        return [record for file in self._root.glob(f"*/*/*/{_OWN}") if (record := _read(file))]
+
+    def inside(self, id: ResourceId) -> list[Record]:
+        """A resource and all inside it, the innermost first."""
+        kinds = {Kind.WORKSPACE: (Kind.EXPERIMENT, Kind.CLUSTER), Kind.EXPERIMENT: (Kind.JOB,)}
+        inner = [record for kind in kinds.get(id.kind, ()) for record in self.children(id, kind)]
+        return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
+
+    def of_kind(self, kind: Kind) -> Iterator[Record]:
+        """All resources of a kind."""
+        for workspace in self.workspaces():
+            if kind is Kind.JOB:
+                for experiment in self.children(workspace.resource_id, Kind.EXPERIMENT):
+                    yield from self.children(experiment.resource_id, Kind.JOB)
+            else:
+                yield from self.children(workspace.resource_id, kind)
+
+    def delete(self, id: ResourceId) -> None:
+        """Forgets a resource, and what is inside it."""
+        file = self._file(id)
+        if _is_holder(id.kind):
+            file.unlink(missing_ok=True)
+            shutil.rmtree(file.parent, ignore_errors=True)
+        else:
+            file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self, id: ResourceId) -> Iterator[None]:
+        """Within it, nobody else is within it for the same resource, on any host."""
+        with locked(self._file(id).with_suffix(".lock")):
+            yield
+
+    def _file(self, id: ResourceId) -> Path:
+        folder = self._folder(id.parent if id.kind is not Kind.WORKSPACE else id, id.kind)
+        name = _folder_name(id.name)
+        return folder / name / _OWN if _is_holder(id.kind) else folder / f"{name}.json"
+
+    def _folder(self, parent: ResourceId, kind: Kind) -> Path:
+        collection: str = kind.value
+        group = self._root / _folder_name(parent.subscription) / _folder_name(parent.group)
+        if kind is Kind.WORKSPACE:
+            return group
+        workspace = group / _folder_name(parent.workspace)
+        if kind is Kind.JOB:
+            return workspace / str(Kind.EXPERIMENT.value) / _folder_name(parent.name) / collection
+        return workspace / collection
+
+
+def _is_holder(kind: Kind) -> bool:
+    return kind in (Kind.WORKSPACE, Kind.EXPERIMENT)
+
+
+def _folder_name(name: str) -> str:
+    """A name as a folder has it: in small letters, and never one that leads elsewhere."""
+    return f"={name.lower()}"
+
+
+def _read(file: Path) -> Record | None:
+    try:
+        return Record(**json.loads(file.read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+@contextlib.contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Within it, nobody else is within it for the same file, on any host: whoever links it first."""
+    deadline = time.monotonic() + 2 * LOCK_S
+    while not try_lock(file):
+        if time.monotonic() > deadline:
+            raise StorageError(f"{file} is not given up", hint="Delete it if no process uses it.")
+        time.sleep(_AGAIN_S)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def try_lock(file: Path) -> bool:
+    """Takes a lock; False when somebody has it. A lock whose owner has died goes after a minute."""
+    part = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    try:
+        private_files.write(part, f"{socket.gethostname()} {os.getpid()}\n")
+        os.link(part, file)
+    except FileExistsError:
+        _break_if_old(file, part)
+        return False
+    finally:
+        part.unlink(missing_ok=True)
+    return True
+
+
+def _break_if_old(file: Path, own: Path) -> None:
+    """The two times are of the same clock, that of the file system."""
+    with contextlib.suppress(FileNotFoundError):
+        if own.stat().st_mtime - file.stat().st_mtime > LOCK_S:
+            file.rename(own)
+
+
+def _unwritable(file: Path, error: OSError) -> StorageError:
+    return StorageError(f"{file} cannot be written: {error.strerror}", code="StateUnavailable")
+
+
+def pages(records: Sequence[Record], page: Page | None) -> tuple[Sequence[Record], Page | None]:
+    """The records of a page, and the page after it."""
+    size = page.size if page else None
+    shown = records[:size]
+    return shown, None if len(shown) == len(records) else Page(size, shown[-1].mark)

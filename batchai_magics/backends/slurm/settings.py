@@ -1,0 +1,44 @@
+"""The settings that only the Slurm backend has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from batchai_magics.config import APP, setting
+
+
+def _default_home() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(APP, appauthor=False)) / "slurm"
+
+
+@dataclass(frozen=True)
+class SlurmSettings:
+    """The settings of the Slurm backend."""
+
+    home: Path = field(
+        default_factory=_default_home,
+        metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},
+    )
+    conf: str = setting("", "Slurm's configuration file (SLURM_CONF), where it is not the usual one")
+    partition: str = setting("", "the partition that clusters are of; Slurm's default one when empty")
+    placement: str = setting(
+        "any", "`any`: Slurm chooses among all nodes of the partition; `fixed`: a cluster keeps to its own"
+    )
+    sizes: str = setting(
+        "", "options of sbatch for VM sizes, such as `Standard_NC6=-p gpu --gres=gpu:1; Standard_D2=-p cpu`"
+    )
+    options: str = setting("--exclusive", "options of sbatch for every job, such as `--account=lab`")
+    mpi: str = setting("pmi2", "how ranks on several nodes meet: what `srun --mpi=` takes")
+    python: str = setting("", "the Python that runs on nodes; the one that submits when empty")
+    container_command: str = setting("", "what runs containers on nodes, such as `apptainer`")
+    look_s: float = setting(
+        10.0, "seconds between two questions to Slurm, for all kernels of a user together"
+    )
+    lost_s: float = setting(
+        30.0, "seconds after which a job that Slurm has ended, and that left no word, is lost"
+    )
+    core_quota: int = setting(1000, "cores that all clusters may have together")
+    disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")

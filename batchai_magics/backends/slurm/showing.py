@@ -1,0 +1,124 @@
+"""Records, and where runs stand, become resources as the service would show them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from functools import lru_cache
+
+from batchai_magics.backends.service.descriptions import output_segment, with_image
+from batchai_magics.backends.slurm.records import Record
+from batchai_magics.backends.slurm.runs import Standing
+from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.provisioning import Provisioning
+from batchai_magics.models.resources import (
+    Cluster,
+    Experiment,
+    JobResource,
+    Node,
+    Workspace,
+    WorkspaceSpec,
+)
+from batchai_magics.models.states import AllocationState, NodeState
+
+
+def workspace(record: Record) -> Workspace:
+    """A workspace as it stands."""
+    spec = WorkspaceSpec.from_stored(record.spec)
+    return Workspace(record.resource_id, spec.location, _provisioning(record), spec.tags or {})
+
+
+def experiment(record: Record) -> Experiment:
+    """An experiment as it stands."""
+    return Experiment(record.resource_id, _provisioning(record))
+
+
+def cluster(record: Record, found: Sequence[tuple[Node, str]]) -> Cluster:
+    """A cluster as it stands, with its nodes, each with why it cannot be used."""
+    states = [node.state for node, _ in found]
+    is_moving = NodeState.PREPARING in states or NodeState.LEAVING in states
+    return Cluster(
+        id=record.resource_id,
+        spec=cluster_spec(record.spec),
+        provisioning=_provisioning(record),
+        allocation_state=AllocationState.RESIZING if is_moving else AllocationState.STEADY,
+        allocation_changed=moment(record.more["changed"]),
+        node_states=NodeStateCounts(
+            **{f"{state.value}_node_count": states.count(state) for state in NodeState}
+        ),
+        errors=tuple(_node_error(node, reason) for node, reason in found if reason),
+    )
+
+
+def job(record: Record, standing: Standing) -> JobResource:
+    """A job as it stands."""
+    ranks = standing.end.outcome.ranks if standing.end else ()
+    return JobResource(
+        id=record.resource_id,
+        spec=job_spec(record.spec),
+        provisioning=_provisioning(record),
+        state=standing.state,
+        state_changed=moment(standing.changed or record.created),
+        output_path_segment=output_segment(record.resource_id, record.guid),
+        execution=_execution(standing),
+        ranks=tuple(_rank(end) for end in ranks),
+    )
+
+
+def nodes(id: ResourceId, standing: Standing) -> list[Node]:
+    """The nodes that belong to a job now."""
+    begun = standing.begun if standing.holds_nodes else None
+    if begun is None:
+        return []
+    since = moment(begun.time)
+    return [Node(name, NodeState.RUNNING, id, ip_address=name, since=since) for name in begun.nodes]
+
+
+@lru_cache(maxsize=4096)
+def job_spec(text: str) -> JobSpec:
+    """The job description in a record; the same one for the same text, since descriptions never change."""
+    return JobSpec.from_stored(text)
+
+
+@lru_cache(maxsize=256)
+def cluster_spec(text: str) -> ClusterSpec:
+    """The cluster description in a record, with what the service adds to it."""
+    return with_image(ClusterSpec.from_stored(text))
+
+
+def moment(seconds: float) -> datetime:
+    """A time in seconds since 1970 as a value."""
+    return datetime.fromtimestamp(seconds, timezone.utc)
+
+
+def _provisioning(record: Record) -> Provisioning:
+    created = moment(record.created)
+    return Provisioning(created, created)
+
+
+def _node_error(node: Node, reason: str) -> ErrorDetail:
+    return ErrorDetail(
+        code="NodeUnusable", message=reason, details=(NameValue(name="NodeId", value=node.id),)
+    )
+
+
+def _execution(standing: Standing) -> ExecutionInfo | None:
+    begun, end = standing.begun, standing.end
+    if end is None:
+        return ExecutionInfo(started=moment(begun.time)) if begun else None
+    errors = (*end.outcome.errors, *end.outcome.warnings)
+    return ExecutionInfo(
+        started=moment(begun.time if begun else end.ended),
+        ended=moment(end.ended),
+        exit_code=end.outcome.exit_code,
+        errors=tuple(ErrorDetail.from_wire(error) for error in errors),
+    )
+
+
+def _rank(end: ProcessExit) -> RankExit:
+    ended = None if end.ended is None else moment(end.ended)
+    return RankExit(end.rank, end.node, end.exit_code, ended, end.peak_bytes)

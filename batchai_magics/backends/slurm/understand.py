@@ -1,0 +1,115 @@
+"""What Slurm answers, as values: its tables of states and the words in which it refuses. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from batchai_magics.backends.slurm.say import JOB_FIELDS, NODE_FIELDS, SEPARATOR
+from batchai_magics.errors import ServiceError
+from batchai_magics.models.states import NodeState
+
+
+class JobLine(NamedTuple):
+    """A job as squeue tells it."""
+
+    number: str
+    state: str  # PENDING, RUNNING, …
+    reason: str  # why it waits
+    start: str  # when Slurm expects it to start, or `N/A`
+    nodes: str
+    comment: str  # the guid of the run that it is an attempt at
+
+
+class NodeLine(NamedTuple):
+    """A node in a partition as sinfo tells it."""
+
+    name: str
+    partition: str
+    state: str  # as Slurm spells it, with a suffix
+    cores: int
+    limit: str  # of the partition: `1-00:00:00`, `infinite`
+    reason: str  # why it cannot be used; `none` when it can
+    is_default: bool  # whether the partition is Slurm's default one
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether jobs can have it, now or later."""
+        return node_state(self.state) is not NodeState.UNUSABLE
+
+
+# What a node does, by the first word of its state without suffix.
+_NODE_STATES = {
+    **dict.fromkeys(("idle", "planned", "npc"), NodeState.IDLE),
+    **dict.fromkeys(("allocated", "mixed", "completing", "reserved"), NodeState.RUNNING),
+    **dict.fromkeys(("powering_up", "reboot", "configuring"), NodeState.PREPARING),
+    **dict.fromkeys(("powering_down", "powered_down", "power_down"), NodeState.LEAVING),
+}
+# A node that sleeps can be woken: `idle~` is as good as idle. The others say what is done with it just now.
+_SUFFIXES = {
+    "#": NodeState.PREPARING,
+    "%": NodeState.LEAVING,
+    "!": NodeState.LEAVING,
+    "*": NodeState.UNUSABLE,
+}
+
+
+def node_state(text: str) -> NodeState:
+    """What a node does; one that drains, is down, does not answer, or is unheard of cannot be used."""
+    word, suffix = re.fullmatch(r"([A-Za-z_]*)(.*)", text.strip()).groups()  # type: ignore[union-attr]
+    for sign in suffix:
+        if sign in _SUFFIXES:
+            return _SUFFIXES[sign]
+    return _NODE_STATES.get(word.lower(), NodeState.UNUSABLE)
+
+
+def job_number(text: str) -> str:
+    """The number in the answer of `sbatch --parsable`: `12` or `12;cluster`."""
+    return text.strip().splitlines()[-1].partition(";")[0] if text.strip() else ""
+
+
+def jobs(text: str) -> dict[str, JobLine]:
+    """Squeue's answer, by number."""
+    found = (JobLine(*fields) for fields in _rows(text, len(JOB_FIELDS)))
+    return {line.number: line for line in found}
+
+
+def nodes(text: str) -> list[NodeLine]:
+    """Sinfo's answer."""
+    return [
+        NodeLine(name, partition.rstrip("*"), state, _count(cores), limit, reason, partition.endswith("*"))
+        for name, partition, state, cores, limit, reason in _rows(text, len(NODE_FIELDS))
+    ]
+
+
+def minutes(limit: str) -> int | None:
+    """A time limit (`1-00:00:00`, `30:00`, `infinite`) in whole minutes; None where there is none."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", limit.strip())
+    if not match:
+        return None
+    days, hours, mins, _ = (int(part or 0) for part in match.groups())
+    return (days * 24 + hours) * 60 + mins
+
+
+def refusal(program: str, words: str) -> ServiceError:
+    """The error for a command that Slurm refused, with its own words."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    said = "; ".join(line.removeprefix(f"{program}: ").removeprefix("error: ") for line in lines)
+    is_down = "Unable to contact slurm controller" in words or "Connection refused" in words
+    code = "SlurmUnavailable" if is_down else "SlurmRefused"
+    hint = "Slurm's controller is down: try again later." if is_down else "Nothing was submitted."
+    return ServiceError(f"Slurm refused ({program}): {said or 'without a word'}", code=code, hint=hint)
+
+
+def _rows(text: str, count: int) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        fields = line.split(SEPARATOR)
+        if len(fields) == count:
+            yield [field.strip() for field in fields]
+
+
+def _count(text: str) -> int:
+    """The number in a column: `64`, or `64+` where nodes differ."""
+    digits = re.match(r"\d+", text)
+    return int(digits[0]) if digits else 1

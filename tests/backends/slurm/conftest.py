@@ -1,0 +1,52 @@
+"""A real Slurm, and a place on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.backends.slurm.real_slurm import SHARED, RealSlurm, why_not
+from tests.contract.places import PLACES, Place, Wishes, place_on
+
+
+@pytest.fixture
+def slurm() -> RealSlurm:
+    """The Slurm that all tests of this process share."""
+    if reason := why_not():
+        pytest.skip(reason)
+    return SHARED.get()
+
+
+@pytest.fixture
+def own_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
+    """A Slurm that a test may break."""
+    if reason := why_not():
+        pytest.skip(reason)
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    made = RealSlurm(folder, count=2, silence_s=2)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def own_place(own_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    """A backend on it with a cluster of both its nodes."""
+    with place_on(own_slurm, tmp_path, Wishes()) as place:
+        yield place
+
+
+@pytest.fixture
+def place(slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    """A backend on it with a cluster of two nodes."""
+    with PLACES["slurm"].open(tmp_path, Wishes()) as place:
+        yield place
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_slurm_left() -> Iterator[None]:
+    yield
+    SHARED.stop()

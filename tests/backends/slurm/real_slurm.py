@@ -1,0 +1,205 @@
+"""A real Slurm for tests: a controller and some nodes, on this machine, on loopback alone, as this user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from batchai_magics.backends.node.rank import die_with_parent
+from tests.world import until
+
+PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeue", "scancel")
+PARTITION = "batch"
+CONFIGURATION = """
+ClusterName=tests
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0
+MpiDefault=none
+MailProg=/bin/true
+ReturnToService=2
+KillWait=2
+CompleteWait=0
+SlurmctldTimeout=30
+SlurmdTimeout={silence_s}
+CommunicationParameters=NoAddrCache,NoInAddrAny,NoCtldInAddrAny
+SlurmdParameters=config_overrides
+{more}
+PartitionName={partition} Nodes=node[1-{count}] Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+"""
+
+
+def why_not() -> str:
+    """Why there can be no Slurm here; empty where there can."""
+    missing = [name for name in PROGRAMS if not shutil.which(name)]
+    return (
+        f"no {', '.join(missing)} here: install Debian's slurmctld, slurmd, slurm-client" if missing else ""
+    )
+
+
+@dataclass
+class RealSlurm:
+    """A Slurm in a folder of its own. Its daemons are children of this process."""
+
+    folder: Path
+    count: int = 8
+    silence_s: int = 10  # after which a node that does not answer is down
+    more: str = ""  # lines of its configuration
+    daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def conf(self) -> Path:
+        """What `SLURM_CONF` is for it."""
+        return self.folder / "slurm.conf"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment in which Slurm's commands mean this one."""
+        return {**os.environ, "SLURM_CONF": str(self.conf)}
+
+    def start(self) -> None:
+        """Starts all of it, and waits until every node is idle."""
+        for name in ("state", *(f"spool/node{number}" for number in self._numbers)):
+            (self.folder / name).mkdir(parents=True)
+        self._configure()
+        self.start_controller()
+        for number in self._numbers:
+            self.start_node(f"node{number}")
+        until(lambda: len(self.ask("sinfo", "-hN", "-t", "idle", "-o", "%N").split()) == self.count)
+
+    def start_controller(self) -> None:
+        """Starts the controller, with what it knew when it ended."""
+        self._start("slurmctld", ["slurmctld", "-D", "-f", str(self.conf)])
+
+    def start_node(self, name: str) -> None:
+        """Starts a node."""
+        self._start(name, ["slurmd", "-D", "-f", str(self.conf), "-N", name])
+
+    def kill(self, name: str) -> None:
+        """Ends a daemon, `slurmctld` or a node's, without a word."""
+        self.daemons[name].kill()
+        self.daemons.pop(name).wait()
+
+    def end(self, name: str) -> None:
+        """Ends a daemon as an administrator would."""
+        self.daemons[name].terminate()
+        self.daemons.pop(name).wait()
+
+    def ask(self, *words: str) -> str:
+        """What one of Slurm's commands says; whatever it says when it fails."""
+        done = subprocess.run(words, env=self.env, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    def is_idle(self) -> bool:
+        """Whether no job is left."""
+        return not self.ask("squeue", "-h").strip()
+
+    def stop(self) -> None:
+        """Ends every job, then all daemons."""
+        self.ask("scancel", "--user", str(os.getuid()))
+        until(self.is_idle)
+        for daemon in self.daemons.values():
+            daemon.terminate()
+        for daemon in self.daemons.values():
+            daemon.wait()
+
+    @property
+    def _numbers(self) -> Sequence[int]:
+        return range(1, self.count + 1)
+
+    def _configure(self) -> None:
+        ports = _free_ports(self.count + 1)
+        name = pwd.getpwuid(os.getuid()).pw_name
+        nodes = "".join(
+            f"\nNodeName=node{number} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1"
+            f" Port={port} CPUs=2 RealMemory=1000 State=UNKNOWN"
+            for number, port in zip(self._numbers, ports[1:], strict=True)
+        )
+        self.conf.write_text(
+            CONFIGURATION.format(
+                port=ports[0],
+                user=name,
+                folder=self.folder,
+                silence_s=self.silence_s,
+                partition=PARTITION,
+                count=self.count,
+                more=nodes + self.more,
+            )
+        )
+        (self.folder / "cgroup.conf").write_text("ConstrainCores=no\nIgnoreSystemd=yes\n")
+
+    def _start(self, name: str, words: Sequence[str]) -> None:
+        with (self.folder / f"{name}.out").open("ab") as log:
+            self.daemons[name] = subprocess.Popen(
+                words,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_tests,
+            )
+
+
+class Shared:
+    """The Slurm that all tests of this process share, started when the first of them asks for it."""
+
+    def __init__(self) -> None:
+        self._slurm: RealSlurm | None = None
+
+    def get(self) -> RealSlurm:
+        """The Slurm, idle nodes and all."""
+        if self._slurm is None:
+            self._slurm = RealSlurm(Path(tempfile.mkdtemp(prefix="slurm-")))
+            self._slurm.start()
+        return self._slurm
+
+    def stop(self) -> None:
+        """Ends it, if it was started."""
+        if self._slurm:
+            self._slurm.stop()
+            shutil.rmtree(self._slurm.folder)
+        self._slurm = None
+
+
+SHARED = Shared()
+# How MPI's ranks reach each other on nodes that are all this machine.
+MPI_ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+
+
+def _end_with_tests() -> None:
+    """In a daemon, before its program: it ends when the tests are killed."""
+    die_with_parent(signal.SIGTERM)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [item.getsockname()[1] for item in sockets]
+    finally:
+        for item in sockets:
+            item.close()

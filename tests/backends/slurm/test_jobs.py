@@ -1,0 +1,203 @@
+"""Jobs on a real Slurm: what its nodes run, and what happens when Slurm or somebody takes them away."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.errors import ServiceError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.places import HOLD, MOUNTED, Place
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow
+SUM = (
+    "from mpi4py import MPI; c = MPI.COMM_WORLD; n = c.Split_type(MPI.COMM_TYPE_SHARED).size;"
+    'print(f"rank {c.rank} of {c.size}, {n} here, sum {c.allreduce(c.rank)}", flush=True)'
+)
+
+
+def number(place: Place, id: ResourceId, attempt: int = 1) -> str:
+    """What Slurm calls a job."""
+    return until(lambda: files(place, id).submission(attempt)).slurm_job
+
+
+def files(place: Place, id: ResourceId):
+    backend = place.backend
+    assert isinstance(backend, SlurmBackend)
+    home = backend._home
+    return home.runs.files(home.records.get(id).guid)
+
+
+def first_error(job: JobResource):
+    return job.execution.errors[0]
+
+
+# what runs
+
+
+def test_mpi_ranks_of_several_nodes_are_one_world(place: Place) -> None:
+    mpi = {"commandLine": f"python -c '{SUM}'", "processCount": 4}
+    job = place.run(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi)
+    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
+    lines = sorted(place.log(job.id).decode().splitlines())
+    assert lines == [f"rank {rank} of 4, 2 here, sum 6" for rank in range(4)]
+    assert [rank.node for rank in sorted(job.ranks, key=lambda each: each.rank)] == ["node1"] * 2 + [
+        "node2"
+    ] * 2
+
+
+def test_ranks_without_a_process_manager_never_run_alone(place: Place, slurm: RealSlurm) -> None:
+    home = place.backend._home
+    with_none = SlurmBackend(replace(home.settings, mpi="none"))
+    mpi = {"commandLine": "echo alone", "processCount": 2}
+    spec = place.spec(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi)
+    with_none.create(place.job(), spec)
+    job = place.wait(place.job())
+    assert job.state is ExecutionState.FAILED
+    assert place.log(job.id) == b""
+
+
+def test_parameter_servers_end_with_the_last_worker(place: Place) -> None:
+    script = b'case $TF_CONFIG in *\'"type": "ps"\'*) exec sleep 1000;; *) echo $AZ_BATCHAI_PS_HOSTS;; esac'
+    place.backend.storage.upload(place.share, {"role.sh": script})
+    arguments = ("masterCommandLineArgs", "workerCommandLineArgs", "parameterServerCommandLineArgs")
+    settings = {
+        "pythonScriptFilePath": f"{MOUNTED}/role.sh",
+        "pythonInterpreterPath": "/bin/bash",
+        **dict.fromkeys(arguments, "-"),
+        "workerCount": 2,
+        "parameterServerCount": 1,
+    }
+    job = place.run(nodeCount=2, customToolkitSettings=None, tensorFlowSettings=settings)
+    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
+    host, port = place.log(job.id, "stdout-wk-1.txt").decode().strip().split(":")
+    assert (host, 0 < int(port) < 65536) == ("127.0.0.1", True)
+
+
+def test_each_node_is_prepared_once(place: Place) -> None:
+    prepare = {"commandLine": f"echo $AZ_BATCH_NODE_ID >> {MOUNTED}/prepared"}
+    mpi = {"commandLine": "true", "processCount": 4}
+    job = place.run(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi, jobPreparation=prepare)
+    assert job.state is ExecutionState.SUCCEEDED
+    assert sorted(place.stored("prepared").split()) == ["node1", "node2"]
+
+
+def test_the_environment_of_the_submitter_stays_where_it_is(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTEBOOK_TOKEN", "hush")
+    job = place.run('echo "<$NOTEBOOK_TOKEN>"')
+    assert place.log(job.id) == b"<>\n"
+
+
+def test_secrets_are_in_no_file_when_the_job_has_ended(place: Place, tmp_path: Path) -> None:
+    job = place.run("test ${#KEY} -eq 7", secrets=[{"name": "KEY", "value": "hunter2"}])
+    assert job.state is ExecutionState.SUCCEEDED
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    assert kept == []
+
+
+def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
+    home = place.backend._home
+    strict = SlurmBackend(replace(home.settings, options="--constraint=nothing-has-this"))
+    with pytest.raises(ServiceError, match="Slurm refused"):
+        strict.create(place.job(), place.spec())
+    assert not list(home.records.children(place.experiment, place.job().kind))
+    assert not list(home.layout.jobs.iterdir())
+
+
+# what takes it away
+
+
+def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: RealSlurm) -> None:
+    id = place.start_ranks('trap "echo last; exit 0" TERM; echo up; while :; do sleep 0.1; done', count=2)
+    until(lambda: place.log(id).count(b"up") == 2)
+    slurm.ask("scancel", number(place, id))
+    job = place.wait(id)
+    assert (job.is_cancelled, "scancel" in first_error(job).message) == (True, True)
+    assert place.log(id).count(b"last") == 2
+
+
+def test_a_waiting_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: RealSlurm) -> None:
+    place.is_up(place.start(HOLD, "first", nodeCount=2))
+    waiting = place.start(name="waiting")
+    slurm.ask("scancel", number(place, waiting))
+    assert place.wait(waiting).is_cancelled
+
+
+def test_a_job_whose_program_was_killed_has_failed(place: Place, tmp_path: Path) -> None:
+    id = place.start(HOLD)
+    place.is_up(id)
+    for process in below(tmp_path):
+        if "run_job" in " ".join(process.cmdline()):
+            process.send_signal(signal.SIGKILL)
+    job = place.wait(id)
+    assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobSupervisorLost")
+    until(lambda: not below(tmp_path))
+
+
+def test_a_job_that_ends_by_its_own_limit_says_so(place: Place) -> None:
+    job = place.run(HOLD, constraints={"maxWallClockTime": "PT1S"})
+    assert first_error(job).code == "JobMaxWallClockTimeReached"
+
+
+def test_a_rank_that_ignores_its_end_is_ended_all_the_same(place: Place, tmp_path: Path) -> None:
+    id = place.start_ranks('trap "" TERM; echo up; sleep 1000 & sleep 1000; sleep 1000', count=4)
+    until(lambda: place.log(id).count(b"up") == 4)
+    place.backend.terminate(id)
+    assert place.wait(id).is_cancelled
+    until(lambda: not below(tmp_path))
+
+
+def test_a_job_that_loses_its_node_has_failed_and_the_node_is_unusable(
+    own_place: Place, own_slurm: RealSlurm, tmp_path: Path
+) -> None:
+    id = own_place.start(HOLD)
+    own_place.is_up(id)
+    (node,) = own_place.backend.nodes(id)
+    own_slurm.kill(node.id)
+    job = own_place.wait(id)
+    assert first_error(job).code == "JobNodeLost"
+    until(lambda: own_place.backend.show(own_place.cluster).node_states.unusable_node_count == 1)
+    (error,) = own_place.backend.show(own_place.cluster).errors
+    assert "Slurm says down" in error.message
+    own_slurm.start_node(node.id)  # what still ran there ends when Slurm has it again
+    until(lambda: own_place.backend.show(own_place.cluster).node_states.idle_node_count == 2)
+    until(lambda: not below(tmp_path / "home"))
+
+
+def test_a_drained_node_is_unusable_with_slurms_reason(place: Place, slurm: RealSlurm) -> None:
+    slurm.ask("scontrol", "update", "nodename=node1", "state=drain", "reason=disk is broken")
+    try:
+        until(lambda: place.backend.show(place.cluster).node_states.unusable_node_count == 1)
+        (error,) = place.backend.show(place.cluster).errors
+        assert "disk is broken" in error.message
+    finally:
+        slurm.ask("scontrol", "update", "nodename=node1", "state=resume")
+
+
+def test_a_job_does_not_notice_that_the_controller_was_away(own_place: Place, own_slurm: RealSlurm) -> None:
+    place = own_place
+    id = place.start(f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.05; done; echo on")
+    place.is_up(id)
+    own_slurm.end("slurmctld")
+    assert place.backend.show(id).state is ExecutionState.RUNNING
+    place.backend.storage.upload(place.share, {"go": b""})
+    assert place.wait(id).state is ExecutionState.SUCCEEDED
+    own_slurm.start_controller()
+    until(lambda: place.backend.show(place.cluster).node_states.idle_node_count == 2)
+    assert place.run(name="after").state is ExecutionState.SUCCEEDED
+
+
+def test_what_nobody_watches_leaves_no_process(place: Place, tmp_path: Path) -> None:
+    place.run("setsid sleep 1000 & setsid -f sleep 1000; echo done")
+    until(lambda: not [each for each in below(tmp_path) if each.pid != os.getpid()])

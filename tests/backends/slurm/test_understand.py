@@ -1,0 +1,109 @@
+"""What Slurm answers, by answers as its versions give them."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.slurm import understand
+from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
+from batchai_magics.models.states import NodeState
+
+SIGN = "\x1f"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("idle", NodeState.IDLE),
+        ("idle~", NodeState.IDLE),  # it sleeps, and is woken for a job
+        ("planned", NodeState.IDLE),
+        ("allocated", NodeState.RUNNING),
+        ("mixed", NodeState.RUNNING),
+        ("completing", NodeState.RUNNING),
+        ("mixed#", NodeState.PREPARING),
+        ("idle#", NodeState.PREPARING),
+        ("idle%", NodeState.LEAVING),
+        ("idle*", NodeState.UNUSABLE),
+        ("down*", NodeState.UNUSABLE),
+        ("down", NodeState.UNUSABLE),
+        ("drained", NodeState.UNUSABLE),
+        ("draining", NodeState.UNUSABLE),
+        ("maint", NodeState.UNUSABLE),
+        ("a_state_of_next_year", NodeState.UNUSABLE),
+    ],
+)
+def test_a_nodes_state_is_read_with_its_suffix(text: str, state: NodeState) -> None:
+    assert understand.node_state(text) is state
+
+
+@pytest.mark.parametrize(("text", "number"), [("12\n", "12"), ("12;cluster\n", "12"), ("note\n7\n", "7")])
+def test_a_jobs_number_is_found_in_what_sbatch_says(text: str, number: str) -> None:
+    assert understand.job_number(text) == number
+
+
+def test_jobs_are_read_by_number_and_what_is_no_line_is_left_out() -> None:
+    rows = [
+        ("7", "PENDING", "Resources", "2026-11-22T10:00:00", "", "guid-7"),
+        ("8", "RUNNING", "None", "2026-11-22T09:00:00", "node[1-2]", "guid-8"),
+    ]
+    text = "\n".join(["slurm_load_jobs: a warning", *(SIGN.join(row) for row in rows)])
+    found = understand.jobs(text)
+    assert list(found) == ["7", "8"]
+    assert (found["7"].reason, found["8"].nodes, found["8"].comment) == ("Resources", "node[1-2]", "guid-8")
+
+
+def test_nodes_are_read_with_their_partition_and_reason() -> None:
+    rows = [
+        ("n1", "gpu*", "drained", "64+", "1-00:00:00", "disk broken"),
+        ("n1", "long", "idle", "64", "infinite", "none"),
+    ]
+    first, second = understand.nodes("\n".join(SIGN.join(row) for row in rows))
+    assert (first.partition, first.is_default, first.cores, first.reason) == ("gpu", True, 64, "disk broken")
+    assert (second.is_default, second.is_usable, first.is_usable) == (False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"),
+    [("1-00:00:00", 1440), ("30:00", 30), ("1:30:00", 90), ("infinite", None), ("n/a", None)],
+)
+def test_a_time_limit_is_read_in_minutes(limit: str, count: int | None) -> None:
+    assert understand.minutes(limit) == count
+
+
+def test_a_refusal_is_told_in_slurms_words() -> None:
+    words = "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed\n"
+    error = understand.refusal("sbatch", words)
+    assert "invalid partition specified: nope; Batch job submission failed" in error.message
+    assert error.code == "SlurmRefused"
+
+
+def test_a_controller_that_is_down_is_no_refusal() -> None:
+    words = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+    assert understand.refusal("squeue", words).code == "SlurmUnavailable"
+
+
+@pytest.mark.parametrize(
+    ("state", "ending"),
+    [
+        ("CANCELLED by 1000", Ending.CANCELLED),
+        ("CANCELLED+", Ending.CANCELLED),
+        ("OUT_OF_MEMORY", Ending.OUT_OF_MEMORY),
+        ("NODE_FAIL", Ending.NODE_FAIL),
+        ("PENDING", None),
+        ("COMPLETING", None),
+    ],
+)
+def test_a_jobs_state_says_whether_and_how_it_ended(state: str, ending: Ending | None) -> None:
+    assert ending_of(state) is ending
+
+
+@pytest.mark.parametrize("ending", Ending)
+def test_every_ending_has_a_code_and_words(ending: Ending) -> None:
+    (error,) = outcome_of(ending).errors
+    assert error["code"]
+    assert error["message"].strip(".") == error["message"]
+
+
+def test_a_job_that_was_asked_to_end_ends_for_that_reason() -> None:
+    (error,) = outcome_of(Ending.CANCELLED, reason="The cluster c was deleted").errors
+    assert error["message"] == "The cluster c was deleted"
