@@ -81,7 +81,7 @@ def sample(option, flag):
     if option.takes is Takes.SOME:
         return [flag, "one", "two"], ["one", "two"]
     value = option.choices[-1] if option.choices else "some value"
-    return [flag, value], value
+    return [flag, value], [value] if option.is_repeatable else value
 
 
 @pytest.mark.parametrize("words", OPTIONS)
