@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from importlib.metadata import packages_distributions
@@ -44,6 +45,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@functools.cache
 def imported(folder: str) -> dict[str, str]:
     """The outside packages that the files of a folder import, each with one file that does."""
     found: dict[str, str] = {}

@@ -272,6 +272,7 @@ def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place
     assert source.poll()[0].nodes[0].state is NodeState.IDLE
 
 
+@pytest.mark.slow
 def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
     for name in ("show", "update"):

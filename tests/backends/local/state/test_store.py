@@ -17,7 +17,7 @@ import pytest
 
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints
-from batchai_magics.backends.local.state import database_file as module
+from batchai_magics.backends.local.state import store as store_module
 from batchai_magics.backends.local.state.store import RESERVE_BYTES, Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
@@ -53,7 +53,7 @@ def count(store: Store) -> int:
 
 
 def test_nobody_else_writes_while_a_transaction_is_open(store: Store, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(module, "BUSY_S", 0.0)
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
     other = Store(tmp_path / "home" / "state.db")
     assert count(store) == count(other) == 0
     with store.write():
