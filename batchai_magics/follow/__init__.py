@@ -26,6 +26,7 @@ from batchai_magics.follow.follower import (
     Unreached,
 )
 from batchai_magics.follow.queue import QueueSeen
+from batchai_magics.follow.telemetry import UseSeen
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 
@@ -41,6 +42,7 @@ __all__ = [
     "Reached",
     "StateChanged",
     "Unreached",
+    "UseSeen",
     "endings",
     "events",
     "records_in",

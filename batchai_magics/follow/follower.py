@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow.queue import Queue, QueueSeen
+from batchai_magics.follow.telemetry import Telemetry, UseSeen
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
@@ -79,7 +80,17 @@ class Reached:
     job: ResourceId
 
 
-Event = StateChanged | NodesChanged | QueueSeen | LogBytes | LogFault | MetricsSeen | Unreached | Reached
+Event = (
+    StateChanged
+    | NodesChanged
+    | QueueSeen
+    | UseSeen
+    | LogBytes
+    | LogFault
+    | MetricsSeen
+    | Unreached
+    | Reached
+)
 
 
 @dataclass
@@ -93,6 +104,7 @@ class Follower:
     is_over: bool = False
     is_behind: bool = False  # there is more to read at once
     clock: Callable[[], float] = time.monotonic
+    with_use: bool = False  # what its processes use is told too
 
     def __post_init__(self) -> None:
         self._parser = Parser(self.patterns)
@@ -103,6 +115,7 @@ class Follower:
         self._job: JobResource | None = None
         self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None  # what they were asked for at
         self._queue = Queue(self.backend, self.id, clock=self.clock)
+        self._telemetry = Telemetry(self.backend, self.id, clock=self.clock)
         self._cluster: ResourceId | None = None
         self._last_look = Look({})
         self._news: list[Event] = []
@@ -120,6 +133,7 @@ class Follower:
         self._note(self._state(job))
         self._note(self._nodes(look, job))
         self._note(self._queue.news(job))
+        self._note(self._telemetry.news(job) if self.with_use else [])
         self.is_behind = False
         self._note(self._logs(0.0 if self._news or job.state.is_final else wait_s))
         if job.state.is_final and not self.is_behind:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, sum
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.runs.telemetry import frame as telemetry_frame
+from batchai_magics.metrics.runs.telemetry import means_of, reason_for
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
@@ -127,7 +129,12 @@ class Job:
 
     def summary(self) -> Summary:
         """The run in a few numbers: model, batch size, steady images/sec, stragglers, loss trend, …."""
-        return summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
+        summary = summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
+        if not summary.stragglers or self.backend.telemetry is None:
+            return summary
+        means = means_of(self.backend.telemetry.read(self.id))
+        reasons = {rank: reason.text for rank in summary.stragglers if (reason := reason_for(means, rank))}
+        return replace(summary, straggler_reasons=reasons)
 
     def telemetry(self) -> DataFrame:
         """What its processes use, sampled about once a second, in a long run more seldom.

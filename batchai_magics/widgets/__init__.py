@@ -124,7 +124,7 @@ def _open(job: Job) -> tuple[Source, JobFeed]:
 
     feed = JobFeed(processes=_process_count(job))
     feed.take(StateChanged(job.show()))
-    return Follower(job.backend, job.id, patterns=job.patterns), feed
+    return Follower(job.backend, job.id, patterns=job.patterns, with_use=True), feed
 
 
 def _open_inside(job: Job) -> str:

@@ -53,7 +53,8 @@ class Summary:
 
     `rates` is each rank's steady speed; where ranks are unknown they are numbered as they appear. `skew` is
     the span of the rates over their mean; `stragglers` are the ranks more than 5 % behind the median one, the
-    slowest first. With `is_rate_global` each rank has told the speed of all: then none of these is known.
+    slowest first, `straggler_reasons` why, where it is known what ranks use. With `is_rate_global` each rank
+    has told the speed of all: then none of these is known.
     Losses are the mean of the ranks at a step.
     """
 
@@ -77,6 +78,7 @@ class Summary:
     rates: Mapping[int, float] | None = None
     skew: float | None = None
     stragglers: tuple[int, ...] = ()
+    straggler_reasons: Mapping[int, str] | None = None
     first_loss: float | None = None
     last_loss: float | None = None
     loss_trend: LossTrend | None = None

@@ -6,7 +6,7 @@ import enum
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from statistics import fmean, median
+from statistics import median
 from typing import TYPE_CHECKING
 
 from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas
 
 _NONE = math.nan
-_IDLE = 0.7  # of what the others compute
+_IDLE, _IDLE_PERCENT = 0.7, 50.0  # of what the others compute; of one core
 _CROWDED = 25.0  # percent of its time
 _PAGING = 20.0  # pages a second
 
@@ -96,52 +96,78 @@ class Reason:
     text: str
 
 
-def reason_for(record: TelemetryRecord, rank: int) -> Reason | None:
-    """Why that rank is slower than the others; None where its use is not known."""
-    means = {number: _Means.of(rows) for number, rows in _by_rank(record).items() if rows}
-    own, others = means.pop(rank, None), list(means.values())
-    if own is None:
-        return None
-    if own.faults > _PAGING and own.faults > 2 * _typical([each.faults for each in others]):
-        text = f"memory: {own.faults:.0f} of its pages a second come from the disk"
-        return Reason(Cause.MEMORY, text)
-    if own.core_wait > _CROWDED and own.core_wait > 1.5 * _typical([each.core_wait for each in others]):
-        text = f"core: for {own.core_wait:.0f} % of its time it could run and has no core"
-        return Reason(Cause.CORE, text)
-    typical = _typical([each.cpu for each in others])
-    if others and own.cpu < _IDLE * typical:
-        text = f"wait: it uses {own.cpu:.0f} % of a core, the others {typical:.0f} %"
-        return Reason(Cause.WAIT, f"{text}; it waits for data, the disk, the network or a lock")
-    if not others and own.cpu < 100 * _IDLE:
-        return Reason(Cause.WAIT, f"wait: it uses {own.cpu:.0f} % of a core")
-    return Reason(Cause.COMPUTE, f"compute: it uses {own.cpu:.0f} % of a core, and needs longer for its part")
+class Means:
+    """What a rank uses in the mean; its first rate is that of its start, and no part of its work."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._cpu = self._core_wait = self._faults = 0.0
+        self.has_gpu = False
+
+    def add(self, row: Use) -> None:
+        """Takes the next row of the rank."""
+        if math.isnan(row.cpu_percent):
+            return
+        if self._count == 1:
+            self._cpu = self._core_wait = self._faults = 0.0
+        self._count += 1
+        self.has_gpu |= row.gpu_memory_bytes > 0
+        self._cpu += row.cpu_percent
+        self._core_wait += row.core_wait_percent
+        self._faults += row.major_faults_per_s
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is any."""
+        return self._count > 0
+
+    @property
+    def cpu_percent(self) -> float:
+        """Of one core."""
+        return self._cpu / self._rows
+
+    @property
+    def core_wait_percent(self) -> float:
+        """Of its time, in which it could run and had no core."""
+        return self._core_wait / self._rows
+
+    @property
+    def major_faults_per_s(self) -> float:
+        """Pages that came from the disk."""
+        return self._faults / self._rows
+
+    @property
+    def _rows(self) -> int:
+        return max(1, self._count - 1)
 
 
-@dataclass(frozen=True)
-class _Means:
-    """What a rank uses in the mean."""
-
-    cpu: float
-    core_wait: float
-    faults: float
-
-    @classmethod
-    def of(cls, rows: Sequence[Use]) -> _Means:
-        """The means of a rank's rows, the first of which is its start and no part of its work."""
-        rows = rows[1:] or rows
-        return cls(
-            fmean(row.cpu_percent for row in rows),
-            fmean(row.core_wait_percent for row in rows),
-            fmean(row.major_faults_per_s for row in rows),
-        )
-
-
-def _by_rank(record: TelemetryRecord) -> Mapping[int, list[Use]]:
-    ranks: dict[int, list[Use]] = {}
+def means_of(record: TelemetryRecord) -> dict[int, Means]:
+    """The means of each rank of which there are any."""
+    means: dict[int, Means] = {}
     for row in Uses().of(record):
-        if row.rank is not None and not math.isnan(row.cpu_percent):
-            ranks.setdefault(row.rank, []).append(row)
-    return ranks
+        if row.rank is not None:
+            means.setdefault(row.rank, Means()).add(row)
+    return {rank: mean for rank, mean in means.items() if mean.is_known}
+
+
+def reason_for(means: Mapping[int, Means], rank: int) -> Reason | None:
+    """Why that rank is slower than the others; None where its use is not known."""
+    own = means.get(rank)
+    if own is None or not own.is_known:
+        return None
+    others = [mean for number, mean in means.items() if number != rank and mean.is_known]
+    cpu, faults, core_wait = own.cpu_percent, own.major_faults_per_s, own.core_wait_percent
+    if faults > max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
+        return Reason(Cause.MEMORY, f"memory: {faults:.0f} of its pages a second come from the disk")
+    if core_wait > max(_CROWDED, 1.5 * _typical([each.core_wait_percent for each in others])):
+        return Reason(Cause.CORE, f"core: for {core_wait:.0f} % of its time it could run and has no core")
+    typical = _typical([each.cpu_percent for each in others]) if others else 100.0
+    if cpu < max(_IDLE * typical, _IDLE_PERCENT):
+        beside = f", the others {typical:.0f} %" if others else ""
+        text = f"wait: it uses {cpu:.0f} % of a core{beside}"
+        gpu = "its GPU, " if own.has_gpu else ""
+        return Reason(Cause.WAIT, f"{text}; it waits for {gpu}data, the disk, the network or a lock")
+    return Reason(Cause.COMPUTE, f"compute: it uses {cpu:.0f} % of a core, and needs longer for its part")
 
 
 def _typical(values: Sequence[float]) -> float:

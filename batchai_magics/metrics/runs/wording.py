@@ -79,7 +79,12 @@ def _stragglers(summary: Summary) -> str:
     rates = summary.rates or {}
     if len(rates) < 2:
         return ""
-    return _some([f"rank {rank} ({rates[rank]:,.1f})" for rank in summary.stragglers]) or "none"
+    reasons = summary.straggler_reasons or {}
+    named = [
+        f"rank {rank} ({'; '.join(filter(None, (f'{rates[rank]:,.1f}', reasons.get(rank))))})"
+        for rank in summary.stragglers
+    ]
+    return _some(named) or "none"
 
 
 def _loss(summary: Summary) -> str:

@@ -49,6 +49,7 @@ class Cursor:
         self._told_complete = False
         self._told_standing: dict[str, Any] = {}
         self._told_open: list[dict[str, Any]] = []
+        self._told_use = 0
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
@@ -71,6 +72,7 @@ class Cursor:
         self._told_complete = False
         self._told_standing = {}
         self._told_open = []
+        self._told_use = 0
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
@@ -84,6 +86,7 @@ class Cursor:
             and self._told_complete == feed.is_over
             and self._told_standing == standing_of(feed)
             and self._told_open == open_lines_of(feed)
+            and self._told_use == feed.use.version
             and all(not self._lacks(file, tail) for file, tail in feed.tails.items())
         )
 
@@ -97,6 +100,7 @@ class Cursor:
         self._add_logs(batch, feed, limit_bytes)
         self._add_standing(batch, feed)
         self._add_open_lines(batch, feed)
+        self._add_use(batch, feed)
         self.seq += 1
         self._is_greeted = True
         self._told_complete = feed.is_over
@@ -112,6 +116,13 @@ class Cursor:
         standing = standing_of(feed)
         if standing != self._told_standing:
             self._told_standing = batch.content["standing"] = standing
+
+    def _add_use(self, batch: Batch, feed: JobFeed) -> None:
+        """What its processes use: little, and whole whenever there is more of it."""
+        if self._told_use != feed.use.version:
+            self._told_use = feed.use.version
+            batch.content["use"] = True
+            batch.buffers.append(feed.use.packed(feed.stragglers))
 
     def _add_points(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
         is_restarted = self._generation != feed.points.generation

@@ -17,6 +17,7 @@ from batchai_magics.follow import (
     NodesChanged,
     QueueSeen,
     StateChanged,
+    UseSeen,
 )
 from batchai_magics.follow.progress import read_progress
 from batchai_magics.jobs.logs import script_name
@@ -35,6 +36,7 @@ from batchai_magics.widgets.job.activity import activity
 from batchai_magics.widgets.job.merged_log import MERGED, MergedLog, MergedTail
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
+from batchai_magics.widgets.job.use import UseCurves
 
 MAIN_LOG = OUT
 MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
@@ -64,6 +66,8 @@ class JobFeed(Feed[Event]):
         self._progress = ProgressReader()
         self.merged = MergedLog()
         self._merged_tail = MergedTail()
+        self.use = UseCurves()
+        self.stragglers: tuple[int, ...] = ()
         self.points = Points()
         self.records: list[Record] = []
         self.tails: dict[str, Tail] = {}
@@ -76,6 +80,9 @@ class JobFeed(Feed[Event]):
         """Takes the next event of the job."""
         if isinstance(event, LogBytes):
             self._take_log(event)
+            return
+        if isinstance(event, UseSeen):
+            self.use.take(event.record)
             return
         if isinstance(event, MetricsSeen):
             self.records.extend(event.records)
@@ -171,7 +178,8 @@ class JobFeed(Feed[Event]):
         if not count or count > WARM_UP_POINTS or (count < self._warm_up_due and not is_last):
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        warm_up = summarize(self.records).warm_up_steps
+        summary = summarize(self.records)
+        self.stragglers, warm_up = summary.stragglers, summary.warm_up_steps
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1

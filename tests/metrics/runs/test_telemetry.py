@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from batchai_magics.metrics.runs.telemetry import Cause, Uses, frame, reason_for
+from batchai_magics.metrics.runs.telemetry import Cause, Uses, frame, means_of, reason_for
 from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 
 
@@ -74,16 +74,17 @@ def test_a_table_of_nothing_has_its_columns():
     [
         ({"cpu_s": 1.0}, Cause.COMPUTE),
         ({"cpu_s": 0.2}, Cause.WAIT),
+        ({"cpu_s": 0.75}, Cause.COMPUTE),
         ({"cpu_s": 0.2, "core_wait_s": 0.7}, Cause.CORE),
         ({"cpu_s": 0.2, "faults": 500}, Cause.MEMORY),
     ],
 )
 def test_a_slow_rank_gets_its_reason(rates, cause):
-    reason = reason_for(growing(**rates), 0)
+    reason = reason_for(means_of(growing(**rates)), 0)
     assert reason.cause is cause
     assert reason.text.startswith(f"{cause.value}: ")
 
 
 def test_a_rank_of_which_nothing_is_known_has_none():
-    assert reason_for(growing(cpu_s=1.0), 7) is None
-    assert reason_for(TelemetryRecord({}), 0) is None
+    assert reason_for(means_of(growing(cpu_s=1.0)), 7) is None
+    assert reason_for({}, 0) is None

@@ -3,7 +3,7 @@
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { duration, quantity } from "../core/format.js";
 import { progressBar } from "../core/progress_bar.js";
-import { sparkline } from "./sparkline.js";
+import { sparkline } from "../core/sparkline.js";
 
 /** @typedef {import("./messages.d.ts").JobRow} JobRow */
 /** @typedef {import("./messages.d.ts").Progress} Progress */

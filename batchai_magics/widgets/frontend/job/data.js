@@ -8,6 +8,7 @@ import { PointTable } from "./points.js";
 /** @typedef {import("./messages.d.ts").LinesPage} LinesPage */
 /** @typedef {import("./messages.d.ts").Page} Page */
 /** @typedef {import("./messages.d.ts").Standing} Standing */
+/** @typedef {import("./messages.d.ts").Use} Use */
 /** @typedef {{kind: string, file?: string, added?: number}} News  what has changed, and by how many rows; of an answer, `file` is its text */
 
 export class JobData {
@@ -19,6 +20,8 @@ export class JobData {
     this.isComplete = false; // everything there is has been sent
     /** @type {Standing} */
     this.standing = { activity: "", progress: null };
+    /** @type {Use | null} */
+    this.use = null; // what its processes use
   }
 
   /** How much is here, for the kernel to send the rest. */
@@ -62,6 +65,10 @@ export class JobData {
       const added = log.append(part.offset, bytes, part.skipped, rankAt);
       log.size = Math.max(log.size, part.size);
       news.push({ kind: "log", file: part.file, added });
+    }
+    if (batch.use) {
+      this.use = JSON.parse(new TextDecoder().decode(bytesOf(rest.shift())));
+      news.push({ kind: "use" });
     }
     if (batch.standing) {
       this.standing = batch.standing;

@@ -40,14 +40,34 @@ export interface OpenLine {
   is_error: boolean;
 }
 
+/** What one rank, GPU or machine uses: the last value of each number, and few points of its course. */
+export interface UseRow {
+  rank?: number;
+  node?: string; // of a rank
+  gpu?: number;
+  machine?: string;
+  curves: Record<string, { points: number[]; last: number }>;
+}
+
+/** What the processes of a job use; `slow` says of stragglers why. */
+export interface Use {
+  ranks: UseRow[];
+  more: number; // ranks that are not there
+  gpus: UseRow[];
+  machines: UseRow[];
+  notes: string[];
+  slow: Record<string, string>;
+}
+
 /** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
- *  and, if it is `ranked`, who wrote them. */
+ *  and, if it is `ranked`, who wrote them, and last a `Use` as JSON if there is a new one. */
 export interface Batch {
   kind: "batch";
   seq: number;
   complete: boolean;
   standing?: Standing; // when it is new
   open?: OpenLine[]; // of the merged log, when they are new
+  use?: true; // a buffer says what its processes use
   points?: { first: number; generation: number };
   values?: { name: string; first: number }[];
   logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];

@@ -10,6 +10,7 @@ import { Charts } from "./charts.js";
 import { Header } from "./header.js";
 import { LogPanel } from "./log/panel.js";
 import { Session } from "./session.js";
+import { UsePanel } from "./use.js";
 
 /** @typedef {import("../core/model.d.ts").Model} Model */
 
@@ -52,6 +53,7 @@ class JobView {
     this.progress = progressBar();
     this.ticking = setInterval(() => this.#updateProgress(), SECOND_MS);
     this.charts = new Charts(session, model.get("view_id"));
+    this.use = new UsePanel();
     this.output = new LogPanel(session);
     /** @type {(() => void) | null} */
     this.leave = null; // takes a view that was kept out of the page
@@ -70,6 +72,7 @@ class JobView {
     ];
     for (const [event, listener] of this.traits) model.on(event, listener);
     this.#updateFacts();
+    this.use.update(session.data.use);
     onCounts();
     session.enter();
   }
@@ -82,13 +85,14 @@ class JobView {
 
   /** @param {HTMLElement} root */
   #put(root) {
-    const { head, nodes, charts, output, model } = this;
+    const { head, nodes, charts, use, output, model } = this;
     const element = el(
       "article",
       { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
       head.element,
       el("div", { class: "ba-below" }, nodes.element, this.progress.element, head.problem),
       charts.element,
+      use.element,
       output.element,
       this.next,
     );
@@ -101,6 +105,7 @@ class JobView {
     if (kind === "keep") this.#keep();
     else if (kind === "closed" || (kind === "lost" && this.leave)) this.#end(); // the picture says all there is to say
     else if (kind === "points") this.charts.update();
+    else if (kind === "use") this.use.update(this.session.data.use);
     else if (kind === "standing") {
       this.#updateProgress();
       this.output.offer();

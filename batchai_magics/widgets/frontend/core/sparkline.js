@@ -1,14 +1,19 @@
 // A few numbers as a small line, its height counted from zero.
 
-import { quantity } from "../core/format.js";
+import { quantity } from "./format.js";
 
 const WIDTH = 64;
 const HEIGHT = 18;
 const EDGE = 1.5;
 const SVG = "http://www.w3.org/2000/svg";
 
-/** @returns {{element: SVGSVGElement, update: (values: number[]) => void}} */
-export function sparkline() {
+/**
+ * A small line that says what it is of, and its first and last value in the words of `shown`.
+ * @param {string} [what]
+ * @param {(value: number | undefined) => string} [shown]
+ * @returns {{element: SVGSVGElement, update: (values: number[], top?: number) => void}} `top`: at least so high
+ */
+export function sparkline(what = "images/sec", shown = quantity) {
   const line = document.createElementNS(SVG, "polyline");
   const element = document.createElementNS(SVG, "svg");
   element.setAttribute("class", "ba-spark");
@@ -17,14 +22,14 @@ export function sparkline() {
   element.append(line);
   let drawn = "";
 
-  /** @param {number[]} values */
-  const update = (values) => {
+  /** @type {(values: number[], top?: number) => void} */
+  const update = (values, top = 0) => {
     element.toggleAttribute("hidden", values.length < 2);
-    const points = pointsOf(values);
+    const points = pointsOf(values, top);
     if (points === drawn) return;
     drawn = points;
     line.setAttribute("points", points);
-    element.setAttribute("aria-label", `images/sec from ${quantity(values[0])} to ${quantity(values.at(-1))}`);
+    element.setAttribute("aria-label", `${what} from ${shown(values[0])} to ${shown(values.at(-1))}`);
   };
   return { element, update };
 }
@@ -32,9 +37,10 @@ export function sparkline() {
 /**
  * The corners of the line, for SVG's `points`.
  * @param {number[]} values
+ * @param {number} least the highest value that is drawn, at least
  */
-export function pointsOf(values) {
-  const top = Math.max(...values, 0) || 1;
+export function pointsOf(values, least = 0) {
+  const top = Math.max(...values, least) || 1;
   const step = (WIDTH - 2 * EDGE) / Math.max(1, values.length - 1);
   const height = HEIGHT - 2 * EDGE;
   return values

@@ -1,0 +1,170 @@
+// What the processes of a job use: a line of small curves for each rank, GPU and machine.
+
+import { el, setText } from "../core/dom.js";
+import { nodeName, size } from "../core/format.js";
+import { sparkline } from "../core/sparkline.js";
+
+/** @typedef {import("./messages.d.ts").Use} Use */
+/** @typedef {import("./messages.d.ts").UseRow} UseRow */
+
+const CORE = 100; // percent
+
+/** What is drawn of a row, in order: the field, its name, how a value reads, and the least height of the curve. */
+/** @type {[string, string, (value: number) => string, number][]} */
+const CURVES = [
+  ["cpu_percent", "CPU", (value) => `${Math.round(value)} %`, CORE],
+  ["gpu_percent", "GPU", (value) => `${Math.round(value)} %`, CORE],
+  ["memory_bytes", "memory", size, 0],
+  ["gpu_memory_bytes", "GPU memory", size, 0],
+  ["load", "load", (value) => value.toFixed(1), 1],
+  ["available_bytes", "free memory", size, 0],
+  ["received_bytes_per_s", "received", (value) => `${size(value)}/s`, 0],
+  ["sent_bytes_per_s", "sent", (value) => `${size(value)}/s`, 0],
+];
+
+/** A part of the view that can be folded; it shows nothing while nothing is known. */
+export class UsePanel {
+  constructor() {
+    /** @type {Map<string, UseLine>} */
+    this.lines = new Map();
+    this.brief = el("span", { class: "ba-use-value" });
+    this.cpu = sparkline("CPU of all ranks", (value) => `${Math.round(value ?? 0)} %`);
+    this.memory = sparkline("memory of all ranks", (value) => size(value ?? 0));
+    this.grid = el("div", { class: "ba-use-grid" });
+    this.notes = el("p", { class: "ba-use-notes", hidden: true });
+    this.element = el(
+      "details",
+      { class: "ba-use", hidden: true },
+      el(
+        "summary",
+        {},
+        el("span", { class: "ba-use-what" }, "use"),
+        this.cpu.element,
+        this.memory.element,
+        this.brief,
+      ),
+      this.grid,
+      this.notes,
+    );
+  }
+
+  /** @param {Use | null} use */
+  update(use) {
+    if (!use) return;
+    const rows = [...use.ranks, ...use.gpus, ...use.machines].filter((row) => Object.keys(row.curves).length);
+    this.element.hidden = !rows.length && !use.notes.length;
+    const names = rows.map(nameOf);
+    for (const [name, line] of this.lines) {
+      if (names.includes(name)) continue;
+      line.element.remove();
+      this.lines.delete(name);
+    }
+    for (const row of rows) this.#line(nameOf(row)).update(row, use.slow[String(row.rank)] ?? "");
+    const more = use.more ? `and ${use.more} more ranks: job.telemetry() has all` : "";
+    setText(this.notes, [...use.notes, more].filter(Boolean).join("; "));
+    this.notes.hidden = !this.notes.textContent;
+    this.cpu.update(totalOf(use.ranks, "cpu_percent"), CORE);
+    this.memory.update(totalOf(use.ranks, "memory_bytes"));
+    setText(this.brief, briefOf(use));
+  }
+
+  /** @param {string} name */
+  #line(name) {
+    let line = this.lines.get(name);
+    if (!line) {
+      line = new UseLine(name);
+      this.lines.set(name, line);
+      this.grid.append(line.element);
+    }
+    return line;
+  }
+}
+
+/** One rank, GPU or machine. */
+class UseLine {
+  /** @param {string} name */
+  constructor(name) {
+    this.title = el("span", { class: "ba-use-name" }, name);
+    this.slow = el("span", { class: "ba-use-slow", hidden: true });
+    this.cells = el("span", { class: "ba-use-cells" });
+    this.element = el("div", { class: "ba-use-line" }, this.title, this.cells, this.slow);
+    /** @type {Map<string, {cell: HTMLElement, value: HTMLElement, update: (points: number[], top?: number) => void}>} */
+    this.curves = new Map();
+  }
+
+  /**
+   * @param {UseRow} row
+   * @param {string} slow why it is slower than the others
+   */
+  update(row, slow) {
+    if (row.node) this.title.title = row.node;
+    for (const [field, name, shown, top] of CURVES) {
+      const curve = row.curves[field];
+      if (!curve) continue;
+      const { value, update } = this.#curve(field, name, shown);
+      update(curve.points, top);
+      setText(value, shown(curve.last));
+    }
+    setText(this.slow, slow && `slow: ${slow}`);
+    this.slow.hidden = !slow;
+  }
+
+  /**
+   * @param {string} field
+   * @param {string} name
+   * @param {(value: number) => string} shown
+   */
+  #curve(field, name, shown) {
+    const found = this.curves.get(field);
+    if (found) return found;
+    const { element, update } = sparkline(name, (value) => shown(value ?? 0));
+    const value = el("span", { class: "ba-use-value" });
+    const cell = el("span", { class: "ba-use-cell" }, el("span", { class: "ba-use-what" }, name), element, value);
+    const made = { cell, value, update };
+    this.curves.set(field, made);
+    this.cells.append(cell);
+    return made;
+  }
+}
+
+/**
+ * What a row is about: `rank 3 · node 2`, `GPU 0`, or a machine's name.
+ * @param {UseRow} row
+ */
+function nameOf(row) {
+  if (row.rank !== undefined) return `rank ${row.rank}${row.node ? ` · ${nodeName(row.node)}` : ""}`;
+  return row.gpu === undefined ? `machine ${row.machine}` : `GPU ${row.gpu} · ${row.machine}`;
+}
+
+/**
+ * The whole in a few words, for the folded panel.
+ * @param {Use} use
+ */
+export function briefOf(use) {
+  const cpu = sumOf(use.ranks, "cpu_percent");
+  const memory = sumOf(use.ranks, "memory_bytes");
+  const gpus = use.gpus.map((row) => `${Math.round(row.curves.gpu_percent?.last ?? 0)} %`);
+  const slow = Object.entries(use.slow).map(([rank, reason]) => `rank ${rank} slow: ${reason.split(":")[0]}`);
+  const parts = [`CPU ${Math.round(cpu)} %`, `memory ${size(memory)}`, gpus.length ? `GPU ${gpus.join(", ")}` : ""];
+  return [...parts, ...slow].filter(Boolean).join(" · ");
+}
+
+/**
+ * The courses of some rows added up; they end at the same moment.
+ * @param {UseRow[]} rows
+ * @param {string} field
+ */
+export function totalOf(rows, field) {
+  const courses = rows.map((row) => row.curves[field]?.points ?? []).filter((points) => points.length);
+  const count = Math.min(...courses.map((points) => points.length));
+  if (!courses.length) return [];
+  return Array.from({ length: count }, (_, i) => courses.reduce((sum, points) => sum + (points.at(i - count) ?? 0), 0));
+}
+
+/**
+ * @param {UseRow[]} rows
+ * @param {string} field
+ */
+function sumOf(rows, field) {
+  return rows.reduce((sum, row) => sum + (row.curves[field]?.last ?? 0), 0);
+}

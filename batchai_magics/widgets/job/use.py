@@ -1,0 +1,118 @@
+"""What the processes of a job use, as the page draws it: a small curve a rank, a GPU and a machine."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchai_magics.metrics.runs.telemetry import Means, Use, Uses, reason_for
+from batchai_magics.models.telemetry import TelemetryRecord
+
+MOST_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
+MOST_RANKS = 16  # that are drawn
+
+_OF_RANK = ("cpu_percent", "memory_bytes", "gpu_memory_bytes")
+_OF_GPU = ("gpu_percent", "gpu_memory_bytes")
+_OF_MACHINE = ("load", "available_bytes", "received_bytes_per_s", "sent_bytes_per_s")
+
+
+class Curve:
+    """Values over time in few points: each stands for as many values as the others."""
+
+    def __init__(self) -> None:
+        self.points: list[float] = []
+        self.last = 0.0
+        self._width = 1  # values that a point stands for
+        self._rest: list[float] = []
+
+    def add(self, value: float) -> None:
+        """Takes the next value."""
+        self.last = value
+        self._rest.append(value)
+        if len(self._rest) == self._width:
+            self.points.append(_mean(self._rest))
+            self._rest = []
+        if len(self.points) >= MOST_POINTS:
+            self.points = [_mean(self.points[i : i + 2]) for i in range(0, MOST_POINTS, 2)]
+            self._width *= 2
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """It as the page has it."""
+        return {"points": [_short(point) for point in self.points], "last": _short(self.last)}
+
+
+@dataclass
+class _Row:
+    """The curves of a rank, a GPU or a machine."""
+
+    head: Mapping[str, Any]
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+    def add(self, use: Use, names: Iterable[str]) -> None:
+        for name in names:
+            value = getattr(use, name)
+            if not math.isnan(value):
+                self.curves.setdefault(name, Curve()).add(value)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        seen = {name: curve for name, curve in self.curves.items() if curve.last or any(curve.points)}
+        return {**self.head, "curves": {name: curve.fields for name, curve in seen.items()}}
+
+
+class UseCurves:
+    """The curves of a job. `version` grows with each new sample."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._uses = Uses()
+        self._means: dict[int, Means] = {}
+        self._ranks: dict[int, _Row] = {}
+        self._gpus: dict[tuple[str, int], _Row] = {}
+        self._machines: dict[str, _Row] = {}
+        self._notes: tuple[str, ...] = ()
+
+    def take(self, record: TelemetryRecord) -> None:
+        """Takes the next samples."""
+        self._notes = record.notes
+        for use in self._uses.of(record):
+            self._take(use)
+        self.version += 1
+
+    def packed(self, stragglers: Iterable[int]) -> bytes:
+        """All of it as JSON (`Use` in frontend/job/messages.d.ts), and why these ranks are slow."""
+        reasons = {rank: reason_for(self._means, rank) for rank in stragglers}
+        ranks = [row.fields for _, row in sorted(self._ranks.items())]
+        data = {
+            "ranks": ranks[:MOST_RANKS],
+            "more": max(0, len(ranks) - MOST_RANKS),
+            "gpus": [row.fields for _, row in sorted(self._gpus.items())],
+            "machines": [row.fields for _, row in sorted(self._machines.items())],
+            "notes": self._notes,
+            "slow": {rank: reason.text for rank, reason in reasons.items() if reason},
+        }
+        return json.dumps(data, separators=(",", ":")).encode()
+
+    def _take(self, use: Use) -> None:
+        if use.rank is not None:
+            row = self._ranks.setdefault(use.rank, _Row({"rank": use.rank, "node": use.node}))
+            row.add(use, _OF_RANK)
+            self._means.setdefault(use.rank, Means()).add(use)
+        elif use.gpu is not None:
+            head = {"gpu": use.gpu, "machine": use.node}
+            self._gpus.setdefault((use.node, use.gpu), _Row(head)).add(use, _OF_GPU)
+        else:
+            self._machines.setdefault(use.node, _Row({"machine": use.node})).add(use, _OF_MACHINE)
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _short(value: float) -> float:
+    """In as few digits as a small curve shows."""
+    return round(value, 1) if value < 1000 else int(value)

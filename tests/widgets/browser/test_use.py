@@ -1,0 +1,61 @@
+"""What the processes of a running job use, in a real page, with a real job."""
+
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.errors import NotFoundError
+from batchai_magics.jobs.handle import Job
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+PICTURES = Path(__file__).parents[3] / "out" / "use"
+START = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
+UNEVEN = """%%batchai_job uneven --nodes 2 --processes 4
+import os, time
+rank = int(os.environ["PMI_RANK"])
+keep = bytearray(b"x") * ((rank + 1) * 40 << 20)
+for step in range(1, 100_000):
+    began = time.time()
+    while time.time() - began < 0.02 * (rank + 1):
+        pass
+    time.sleep(0.08 - 0.02 * rank)
+    rate = 100 - (rank == 3) * 60 + step % 3
+    print(f'{{"step": {step}, "images_per_sec": {rate}, "loss": {9 / step}}}', flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def ended(real_world):
+    """No job of a test runs on behind it."""
+    yield
+    with contextlib.suppress(NotFoundError):
+        Job(real_world.backend, real_world.job_id("uneven")).delete()
+
+
+def pictures(page, theme):
+    """Leaves pictures of the view, wide and narrow."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for width in (1400, 500):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.locator(".ba-view").screenshot(path=PICTURES / f"{theme}-{width}.png")
+    page.set_viewport_size({"width": 1400, "height": 1000})
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
+    lab.open("use", START, UNEVEN)
+    for index in range(2):
+        lab.run(index)
+    page = lab.page
+    lab.theme(f"JupyterLab {theme.title()}")
+    use = page.locator(".ba-use")
+    use.locator("summary").click()
+    use.locator(".ba-use-line", has_text=re.compile("rank 3.*CPU.*%.*memory.*MB", re.DOTALL)).wait_for()
+    use.locator(".ba-use-line", has_text="machine").wait_for()
+    page.locator("svg[aria-label^='CPU of all ranks from']").wait_for()
+    page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
+    pictures(page, theme)
+    assert re.match(r"CPU \d+ % · memory [\d.]+ [MG]B", use.locator("summary .ba-use-value").inner_text())

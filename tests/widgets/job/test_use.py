@@ -1,0 +1,68 @@
+"""The small curves of what the processes of a job use."""
+
+import json
+
+from batchai_magics.follow import UseSeen
+from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
+from batchai_magics.widgets.job.batch import Cursor
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.use import MOST_POINTS, MOST_RANKS, Curve, UseCurves
+
+
+def record(*times, ranks=2, gpus=()):
+    def uses(time):
+        return tuple(RankUse(rank, time * (rank + 1), 100, 0, 0, 0.0, 0, 1) for rank in range(ranks))
+
+    samples = [Sample(time, "m", uses(time), MachineUse(1.0), gpus) for time in times]
+    return TelemetryRecord(dict.fromkeys(range(ranks), "n0"), tuple(samples))
+
+
+def told(curves, stragglers=()):
+    return json.loads(curves.packed(stragglers))
+
+
+def test_a_curve_has_few_points_however_long_it_is():
+    curve = Curve()
+    for value in range(10_000):
+        curve.add(float(value))
+    assert MOST_POINTS / 2 <= len(curve.points) <= MOST_POINTS
+    assert curve.points == sorted(curve.points)
+    assert curve.last == 9999
+    assert abs(curve.points[0] - curve._width / 2) <= 1
+
+
+def test_each_rank_gpu_and_machine_has_its_curves():
+    curves = UseCurves()
+    curves.take(record(1.0, 2.0, 3.0, gpus=(GpuUse(3, 97, 5),)))
+    data = told(curves)
+    assert [row["rank"] for row in data["ranks"]] == [0, 1]
+    assert data["ranks"][1]["curves"]["cpu_percent"] == {"points": [200, 200], "last": 200}
+    assert "gpu_memory_bytes" not in data["ranks"][0]["curves"], "a rank without a GPU has no curve for it"
+    assert data["gpus"][0]["curves"]["gpu_percent"]["last"] == 97
+    assert data["machines"][0]["machine"] == "m"
+
+
+def test_many_ranks_are_counted_and_not_drawn():
+    curves = UseCurves()
+    curves.take(record(1.0, 2.0, ranks=MOST_RANKS + 5))
+    assert (len(told(curves)["ranks"]), told(curves)["more"]) == (MOST_RANKS, 5)
+
+
+def test_a_straggler_has_its_reason():
+    curves = UseCurves()
+    curves.take(record(1.0, 2.0, 3.0))
+    assert told(curves, (0,))["slow"]["0"].startswith("wait: it uses 100 % of a core, the others 200 %")
+
+
+def test_a_view_is_sent_what_is_new_once():
+    feed, cursor = JobFeed(), Cursor()
+    feed.take(UseSeen(None, record(1.0, 2.0)))
+    batch = cursor.next_batch(feed, 1 << 20)
+    assert batch.content["use"]
+    assert json.loads(batch.buffers[-1])["ranks"]
+    assert cursor.has_all(feed)
+    feed.take(UseSeen(None, record(3.0)))
+    assert not cursor.has_all(feed)
+    cursor.next_batch(feed, 1 << 20)
+    cursor.rewind(0, {})
+    assert cursor.next_batch(feed, 1 << 20).content["use"], "a page that comes anew gets it all"
