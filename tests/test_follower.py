@@ -16,18 +16,20 @@ from batchai_magics.follow import (
     LogFault,
     MetricsSeen,
     NodesChanged,
+    QueueSeen,
     StateChanged,
     endings,
     events,
     records_in,
 )
 from batchai_magics.follow import follower as follower_module
+from batchai_magics.follow.queue import LOOK_S, Queue
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.place import EXPERIMENT, Place
-from tests.widgets.scripted import JOB, ScriptedBackend, step_line
+from tests.widgets.scripted import JOB, ScriptedBackend, resource, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
 
@@ -290,6 +292,41 @@ def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backen
     second = follower.poll()
     assert [data for _, data, _ in log(second)] == [b"67", b"89"]
     assert (states(second), follower.is_behind, follower.is_over) == (["succeeded"], False, True)
+
+
+def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monkeypatch):
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 3)
+    backend.write("0123456789")
+    backend.finish()
+    follower = Follower(backend, JOB, files=[STDOUT])
+    first = follower.poll()
+    assert [data for _, data, _ in log(first)] == [b"01", b"23", b"45"]
+    assert (states(first), follower.is_behind, follower.is_over) == ([], True, False)
+    assert states(follower.poll()) == ["succeeded"]
+
+
+def test_what_a_queued_job_waits_for_is_not_known_where_its_cluster_is_gone(backend, monkeypatch):
+    def gone(id):
+        raise NotFoundError("gone", code="ClusterNotFound")
+
+    monkeypatch.setattr(backend, "nodes", gone)
+    queue = Queue(backend, JOB, clock=lambda: 0.0)
+    assert queue.news(resource(ExecutionState.QUEUED)) == [QueueSeen(JOB)]
+
+
+def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(backend):
+    now, queued = [0.0], resource(ExecutionState.QUEUED)
+    queue = Queue(backend, JOB, clock=lambda: now[0])
+    assert queue.news(backend.job) == []  # it runs
+    assert queue.news(queued) == [QueueSeen(JOB, ("resnet",))]
+    backend.finish()
+    now[0] = LOOK_S - 0.1
+    assert queue.news(queued) == []
+    now[0] = LOOK_S
+    assert queue.news(queued) == [QueueSeen(JOB)]
+    now[0] *= 2
+    assert queue.news(queued) == []
 
 
 def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):

@@ -41,7 +41,11 @@ def say(still: Still, job: ResourceId, words: str | bytes) -> None:
 def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
     job = lost(still)
     assert recovery.recover(still.store, still.layout)
-    assert (still.state(job)["state"], codes(still, job)) == ("failed", ["JobSupervisorLost"])
+    (error,) = json.loads(still.state(job)["errors"])
+    assert (still.state(job)["state"], error["code"]) == ("failed", "JobSupervisorLost")
+    assert error["message"] == (
+        "The process that watched over the job disappeared (killed, or the machine was restarted)"
+    )
     assert not still.assigned()
     assert not recovery.recover(still.store, still.layout)
 
@@ -163,7 +167,12 @@ def test_secrets_of_a_job_whose_submitter_died_before_it_had_a_supervisor_are_lo
     job = still.job()
     still.change("UPDATE job SET needs_secrets = 1, spawner = ?", dead())
     assert recovery.recover(still.store, still.layout)
-    assert codes(still, job) == ["JobSecretsLost"]
+    (error,) = json.loads(still.state(job)["errors"])
+    assert (error["code"], error["message"]) == (
+        "JobSecretsLost",
+        "The process that held its secrets disappeared while the job was queued; they were never saved:"
+        " submit it again",
+    )
 
 
 @pytest.mark.parametrize(
