@@ -107,11 +107,15 @@ def _run(words: list[str]) -> int:
 
 
 def _confirm(invocation: Invocation) -> None:
-    from batchai_magics.commands.run import CONFIRMATION_MISSING
+    from batchai_magics.backends.base.registry import load_settings
+    from batchai_magics.commands.context import Context
+    from batchai_magics.commands.run import CONFIRMATION_MISSING, preview
     from batchai_magics.errors import refusal
 
     if not invocation.is_to_confirm:
         return
+    if told := preview(invocation, Context(load_settings())):
+        print(told, file=sys.stderr)
     if not sys.stdin.isatty():
         raise refusal(CONFIRMATION_MISSING)
     print("Are you sure you want to perform this operation? (y/n): ", end="", file=sys.stderr, flush=True)

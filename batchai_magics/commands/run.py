@@ -52,6 +52,14 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | Pending:
     return _result(values[0] if len(values) == 1 else _all_of(values), arguments.query, notes)
 
 
+def preview(invocation: Invocation, context: Context) -> str:
+    """What a command that asks would do, as text; empty where it has nothing to tell before."""
+    tell = invocation.command.load_preview()
+    if tell is None:
+        return ""
+    return f"This would be removed:\n{tell(context, invocation.arguments).to_table().to_text()}"
+
+
 def _result(value: Any, query: str | None, notes: tuple[str, ...]) -> Result:
     if isinstance(value, Noted):
         return Result(value.value, query, (*notes, *value.notes))

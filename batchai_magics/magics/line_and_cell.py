@@ -136,7 +136,7 @@ class BatchAIMagics(Magics):
         from batchai_magics.commands.output.operation import carry_out
         from batchai_magics.commands.output.stream import Stream
         from batchai_magics.commands.parsing.parse import parse
-        from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, run, with_place
+        from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, preview, run, with_place
         from batchai_magics.errors import refusal
         from batchai_magics.magics.following import follow, tell
         from batchai_magics.options.help import Text
@@ -145,7 +145,7 @@ class BatchAIMagics(Magics):
         if isinstance(invocation, Text):
             return invocation
         if invocation.is_to_confirm:
-            raise refusal(CONFIRMATION_MISSING)
+            raise refusal("\n".join(filter(None, (preview(invocation, self.context), CONFIRMATION_MISSING))))
         result = run(invocation, self.context)
         if isinstance(result, Stream):
             return follow(result)

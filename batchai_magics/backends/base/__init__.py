@@ -33,6 +33,7 @@ Promises, each with a contract test in tests/contract:
 from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
 from batchai_magics.backends.base.facets import (
     ACCOUNTS,
+    CLEANING,
     CONTAINERS,
     FACETS,
     GROUPS,
@@ -42,6 +43,7 @@ from batchai_magics.backends.base.facets import (
     STORAGE,
     TELEMETRY,
     USAGES,
+    Cleaning,
     Facet,
     NodeCommands,
     Preemption,
@@ -63,6 +65,7 @@ from batchai_magics.backends.base.values import (
     CommandOutput,
     FileRef,
     Hidden,
+    Kept,
     Listing,
     Look,
     Page,
@@ -79,6 +82,7 @@ from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Us
 __all__ = [
     "ACCOUNTS",
     "BEFORE_BYTES",
+    "CLEANING",
     "CONTAINERS",
     "FACETS",
     "GROUPS",
@@ -94,6 +98,7 @@ __all__ = [
     "Bookmark",
     "Capabilities",
     "Chunk",
+    "Cleaning",
     "CommandBytes",
     "CommandEnd",
     "CommandOutput",
@@ -104,6 +109,7 @@ __all__ = [
     "FileRef",
     "Groups",
     "Hidden",
+    "Kept",
     "Listing",
     "Look",
     "NodeCommands",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, cast
 
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import CommandOutput
+from batchai_magics.backends.base.values import CommandOutput, Kept
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
@@ -57,6 +57,19 @@ class Usages(Protocol):
         """What is used of each quota."""
 
 
+class Cleaning(Protocol):
+    """What a backend keeps on this machine."""
+
+    def look(self) -> Sequence[Kept]:
+        """What is kept, part by part."""
+
+    def check(self) -> None:
+        """ConflictError that names the jobs which have not ended."""
+
+    def clean(self) -> None:
+        """Removes all of it, after a check."""
+
+
 @dataclass(frozen=True)
 class Facet(Generic[AnyFacet]):
     """One facet: the attribute of a backend that it is, and what people call it."""
@@ -99,4 +112,16 @@ PREEMPTION: Facet[Preemption] = Facet("preemption", "nodes that can be taken awa
 SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
 USAGES: Facet[Usages] = Facet("usages", "quotas")
 TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
-FACETS = (STORAGE, CONTAINERS, ACCOUNTS, GROUPS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, TELEMETRY, USAGES)
+CLEANING: Facet[Cleaning] = Facet("cleaning", "data on this machine to remove")
+FACETS = (
+    STORAGE,
+    CONTAINERS,
+    ACCOUNTS,
+    GROUPS,
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    TELEMETRY,
+    USAGES,
+    CLEANING,
+)

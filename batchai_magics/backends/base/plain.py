@@ -6,7 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
-from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry, Usages
+from batchai_magics.backends.base.facets import (
+    Cleaning,
+    NodeCommands,
+    Preemption,
+    SetupLogs,
+    Telemetry,
+    Usages,
+)
 from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
 from batchai_magics.backends.base.values import Chunk, FileRef, Look, Patch, Spec
@@ -28,6 +35,7 @@ class PlainAnswers:
     setup_logs: SetupLogs | None = None
     telemetry: Telemetry | None = None
     usages: Usages | None = None
+    cleaning: Cleaning | None = None
 
     def look(
         self: Backend, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0

@@ -6,7 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from batchai_magics.backends.base.capabilities import Capabilities
-from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry, Usages
+from batchai_magics.backends.base.facets import (
+    Cleaning,
+    NodeCommands,
+    Preemption,
+    SetupLogs,
+    Telemetry,
+    Usages,
+)
 from batchai_magics.backends.base.storage import Accounts, Groups, Storage
 from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Patch, Spec
 from batchai_magics.models.execution import OutputFile
@@ -56,6 +63,10 @@ class Backend(Protocol):
     @property
     def telemetry(self) -> Telemetry | None:
         """What the processes of its jobs use of their machines."""
+
+    @property
+    def cleaning(self) -> Cleaning | None:
+        """What it keeps on this machine, and the removal of that."""
 
     @property
     def usages(self) -> Usages | None:

@@ -175,6 +175,16 @@ class Listing(tuple[Resource, ...]):
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A part of what a backend keeps on this machine, and where."""
+
+    name: str
+    path: str
+    file_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class CommandBytes:
     """Bytes that a command on a node has written, to its stdout or its stderr."""
 

@@ -43,6 +43,19 @@ class Layout(NamedTuple):
         return self.home / "fileservers" / id.group.lower() / id.workspace.lower() / id.name.lower()
 
     @property
+    def kept(self) -> dict[str, Path]:
+        """The folders of all that is kept beside the database, by what people call it."""
+        folders = {
+            "jobs": "jobs",
+            "clusters": "clusters",
+            "file shares": "shares",
+            "blob containers": "containers",
+            "file servers": "fileservers",
+            "unfinished uploads": "unfinished",
+        }
+        return {name: self.home / folder for name, folder in folders.items()}
+
+    @property
     def clusters(self) -> Path:
         """The folders of all clusters."""
         return self.home / "clusters"

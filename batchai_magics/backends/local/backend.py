@@ -25,6 +25,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.local import creation, deletion, devices
+from batchai_magics.backends.local.cleaning import Cleaning
 from batchai_magics.backends.local.facets import (
     Groups,
     NodeCommands,
@@ -75,6 +76,7 @@ class LocalBackend(BackendBase):
         self.setup_logs = SetupLogs(self._upkeep)
         self.telemetry = Telemetry(self._upkeep)
         self.usages = Usages(self.store, self.settings.core_quota)
+        self.cleaning = Cleaning(self._upkeep)
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""

@@ -23,6 +23,9 @@ class Command:
     options: tuple[Option, ...] = ()
     is_confirmed: bool = False  # asks before it does what cannot be undone
     outputs: tuple[str, ...] = OUTPUTS
+    preview: str = (
+        ""  # `module:function` below `commands` that gives what it would do, to be told before it asks
+    )
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -31,11 +34,17 @@ class Command:
 
     def load(self) -> Callable[..., Any]:
         """The handler, called with a Context and the parsed arguments."""
-        module, function = self.handler.split(":")
-        handler: Callable[..., Any] = getattr(
-            importlib.import_module(f"batchai_magics.commands.{module}"), function
-        )
-        return handler
+        return _function(self.handler)
+
+    def load_preview(self) -> Callable[..., Any] | None:
+        """The preview, called likewise; None where there is none."""
+        return _function(self.preview) if self.preview else None
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, name = place.split(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(f"batchai_magics.commands.{module}"), name)
+    return function
 
 
 def leading(words: Sequence[str], commands: Iterable[Command]) -> tuple[str, ...]:

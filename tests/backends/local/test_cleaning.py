@@ -1,0 +1,40 @@
+"""What lies on this machine is counted and removed, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.errors import ConflictError
+from batchai_magics.jobs.submit import ensure_defaults
+from batchai_magics.models.ids import Kind
+from tests.world import World, until
+
+pytestmark = pytest.mark.slow
+
+
+def test_what_is_kept_is_counted_part_by_part(world: World) -> None:
+    world.run("one")
+    (world.home / "shares" / "extra").write_bytes(bytes(10_000))
+    kept = {part.name: part for part in world.backend.cleaning.look()}
+    assert {"jobs", "file shares", "state"} <= kept.keys()
+    assert kept["file shares"].size_bytes > 10_000
+    assert kept["file shares"].path == str(world.home / "shares")
+
+
+def test_all_of_it_goes_and_what_is_somebody_elses_stays(world: World) -> None:
+    world.run("one")
+    (world.home / "mine.txt").write_text("of no concern")
+    (world.home / "shares" / "link").symlink_to(world.home / "mine.txt")
+    world.backend.cleaning.clean()
+    assert [path.name for path in world.home.iterdir()] == ["mine.txt"]
+    assert not world.backend.list(world.workspace, Kind.WORKSPACE)
+    ensure_defaults(world.backend, world.settings)  # it is a home as good as new
+    assert world.run("two").log() == "hello\n"
+
+
+def test_nothing_is_removed_while_a_job_has_not_ended(world: World) -> None:
+    job = world.submit("busy", "import time; print('up', flush=True); time.sleep(1000)")
+    until(lambda: "up" in job.log())
+    with pytest.raises(ConflictError, match="1 job has not ended: busy; nothing was removed"):
+        world.backend.cleaning.clean()
+    assert job.log()
