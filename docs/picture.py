@@ -1,10 +1,11 @@
 """Takes the README's picture from a real job: `python -m docs.picture`.
 
-JupyterLab runs in headless Chromium; the job is the quickstart's benchmark, seen while it runs.
+JupyterLab runs in headless Chromium; the job is the quickstart's, seen while it runs.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -13,12 +14,8 @@ import nbformat
 from tests.widgets import lab as jupyter
 
 ROOT = Path(__file__).parent.parent
+NOTEBOOKS = ROOT / "notebooks"
 TARGET = ROOT / "docs" / "live-view.png"
-CELL = """\
-%%batchai_job resnet --nodes 2 --processes 4 --upload benchmark.py --args "--display_every 2"
-import runpy
-
-runpy.run_module("benchmark", run_name="__main__")"""
 SEEN = 90  # the step at which the picture is taken
 
 
@@ -30,10 +27,10 @@ def main() -> None:
         jupyter.server(Path(folder)) as server,
         jupyter.chrome(chromium) as chrome,
     ):
-        (server.root / "benchmark.py").write_text(benchmark(), encoding="utf-8")
+        shutil.copy(NOTEBOOKS / "cnn_benchmark.py", server.root)
         page = chrome.new_page(viewport={"width": 1200, "height": 1100}, device_scale_factor=1.5)
         lab = jupyter.Lab(page, server)
-        lab.open("picture", "%load_ext batchai_magics", CELL, "job.wait();")
+        lab.open("picture", "%load_ext batchai_magics", job_cell(), "job.wait();")
         lab.run(0)
         lab.run(1)
         page.get_by_text(f"{SEEN}\timages/sec").first.wait_for(timeout=60_000)
@@ -43,10 +40,10 @@ def main() -> None:
         lab.shut_down()
 
 
-def benchmark() -> str:
-    """The script in the quickstart's job cell."""
-    cells = nbformat.read(ROOT / "notebooks" / "01_quickstart.ipynb", as_version=4).cells
-    return next(cell.source for cell in cells if cell.source.startswith("%%")).partition("\n")[2]
+def job_cell() -> str:
+    """The quickstart's job cell."""
+    cells = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4).cells
+    return str(next(cell.source for cell in cells if cell.source.startswith("%%")))
 
 
 if __name__ == "__main__":

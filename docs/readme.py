@@ -1,4 +1,4 @@
-"""Writes the README's tables from the package: the options of `%%batchai_job`, and the command tree."""
+"""Writes the tables of the README and of docs/commands.md from the package: options, settings, commands."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from batchai_magics.commands.parsing.catalog import COMMANDS
 from batchai_magics.config import Settings, general, variable
 from batchai_magics.options.option import Option
 
-README = Path(__file__).parent.parent / "README.md"
+HERE = Path(__file__).parent
+PAGES = (HERE.parent / "README.md", HERE / "commands.md")
 
 
 def main() -> None:
-    """Brings the README's tables up to date."""
-    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    """Brings the tables up to date."""
+    for page in PAGES:
+        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def updated(text: str) -> str:
-    """The README with its tables as they must be."""
+    """A page with its tables as they must be."""
     for name, table in {"options": options(), "commands": commands(), "settings": settings()}.items():
         part = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
         text = part.sub(lambda match, table=table: match[1] + table + match[2], text)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import os
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -16,12 +18,16 @@ import nbformat
 from nbclient import NotebookClient
 
 from batchai_magics.backends.base.registry import load_settings, open_backend
+from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import find
+from batchai_magics.metrics import StepRecord
 
 QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
 JOB = "quickstart"
 PATIENCE_S = 600  # for one cell
+LOOK_S = 2.0  # between two looks at the job
+EVERY = 20  # steps
 
 
 def main() -> None:
@@ -33,7 +39,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="batchai-demo-", ignore_cleanup_errors=True) as home:
         os.environ["BATCHAI_HOME"] = home
         began = time.monotonic()
-        notebook = execute(out / QUICKSTART.name)
+        print(
+            f"{QUICKSTART.name}: a job on 2 nodes with 4 processes; about a minute on an idle machine.",
+            flush=True,
+        )
+        with Steps():
+            notebook = execute(out / QUICKSTART.name)
         files = [
             out / QUICKSTART.name,
             write_chart(notebook, out / "chart.png"),
@@ -56,6 +67,30 @@ class Progress:
         if cell_index in self._indices:
             place = f"[{self._indices.index(cell_index) + 1}/{len(self._indices)}]"
             print(place, cell.source.partition("\n")[0][:90], flush=True)
+
+
+class Steps:
+    """Tells how far the job is while a cell waits for it."""
+
+    def __init__(self) -> None:
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._tell, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _tell(self) -> None:
+        told = 0
+        while not self._is_over.wait(LOOK_S):
+            with contextlib.suppress(BatchAIError):  # the job is not there yet
+                steps = [record for record in _job().records() if isinstance(record, StepRecord)]
+                if steps and steps[-1].step >= told + EVERY:
+                    told = steps[-1].step
+                    print(f"      step {told}, loss {steps[-1].loss:.3f}", flush=True)
 
 
 def execute(target: Path) -> nbformat.NotebookNode:

@@ -21,8 +21,9 @@ import json, runpy, sys
 import numpy as np
 
 cell = runpy.run_path(sys.argv[1])
-cell["training"].__globals__["FLOAT"] = np.float64
-model, (images, labels) = cell["MODELS"][sys.argv[2]](), next(cell["batches"](2))
+import cnn_benchmark
+cnn_benchmark.FLOAT = np.float64
+model, (images, labels) = cnn_benchmark.MODELS[sys.argv[2]](), next(cnn_benchmark.batches(2))
 loss = lambda: cell["softmax_loss"](model.forward(images), labels)
 model.backward(loss()[1])
 random, pairs = np.random.default_rng(1), []
@@ -54,7 +55,7 @@ def script(tmp_path_factory):
 def run(*command, **environment):
     done = subprocess.run(
         [str(word) for word in command],
-        env={**os.environ, **LOOPBACK, **environment},
+        env={**os.environ, **LOOPBACK, "PYTHONPATH": str(NOTEBOOKS), **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -67,6 +68,10 @@ def train(script, *flags, ranks, folder):
     """What each rank has printed."""
     run(MPIEXEC, "-n", ranks, "-outfile-pattern", folder / "%r.out", sys.executable, script, *flags)
     return [(folder / f"{rank}.out").read_text() for rank in range(ranks)]
+
+
+def test_the_quickstarts_cell_fits_a_screen(script):
+    assert len(script.read_text().splitlines()) <= 20
 
 
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)
@@ -109,8 +114,8 @@ def test_the_ranks_rates_add_up_to_the_total_and_the_loss_falls(script, tmp_path
 def test_all_ranks_hold_the_same_weights_after_training(script):
     check = (
         "import runpy, sys, itertools, numpy as np; cell = runpy.run_path(sys.argv[1]);"
-        "model = cell['MODELS']['lenet']();"
-        "list(itertools.islice(cell['training'](model, cell['batches'](2)), 3));"
+        "import cnn_benchmark; model = cnn_benchmark.MODELS['lenet']();"
+        "list(itertools.islice(cell['training'](model, cnn_benchmark.batches(2)), 3));"
         "sums = cell['RANKS'].gather(float(sum(np.abs(weight).sum() for weight in model.weights)));"
         "sums and print(sums)"
     )

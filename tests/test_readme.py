@@ -1,3 +1,4 @@
+import os
 import re
 import runpy
 import shlex
@@ -29,9 +30,16 @@ print(shell.user_ns["job"].wait().log(), end="")
 """
 
 
-def test_the_tables_are_those_of_the_package():
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])
+def test_the_tables_are_those_of_the_package(page):
     updated = runpy.run_path(str(ROOT / "docs/readme.py"))["updated"]
-    assert updated(README) == README, "python docs/readme.py brings the tables up to date"
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert updated(text) == text, "python docs/readme.py brings the tables up to date"
+
+
+def test_every_command_is_in_the_table():
+    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    assert all(f"| `{command.words}` |" in text for command in COMMANDS)
 
 
 def test_every_make_target_named_exists():
@@ -78,6 +86,33 @@ def test_the_cell_shown_runs_and_prints_what_is_shown():
     )
     _, printed = done.stdout.split("-- log --\n")
     assert sorted(printed.splitlines()) == sorted(shown.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mine", "numbers"])
+def test_a_cell_that_tells_how_runs(name, tmp_path):
+    (cell,) = [body for kind, body in FENCES if kind == "python" and f"%%batchai_job {name} " in body]
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    program = (
+        PROGRAM.format(cells=["%load_ext batchai_magics", cell]) + "\nprint(shell.user_ns['job'].metrics())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+        cwd=tmp_path,
+        env={**os.environ, "BATCHAI_HOME": str(tmp_path / "home")},
+    )
+    expected = {"mine": "['--epochs', '3']", "numbers": "accuracy"}[name]
+    assert expected in done.stdout
+
+
+def test_a_toolkit_of_pytorch_has_the_variables_that_are_named():
+    (named,) = re.findall(r"^Each process has (.+?), as below", README, re.MULTILINE)
+    source = (ROOT / "batchai_magics/launch/toolkits.py").read_text(encoding="utf-8")
+    assert all(f'"{name}"' in source for name in re.findall(r"`([A-Z_]+)`", named))
 
 
 def test_what_a_job_is_said_to_have_it_has():
