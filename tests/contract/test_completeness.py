@@ -11,6 +11,7 @@ from batchai_magics.backends.base import (
     FACETS,
     Accounts,
     Backend,
+    Cleaning,
     Groups,
     NodeCommands,
     Preemption,
@@ -29,7 +30,11 @@ def verbs(protocol: type) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "protocol", [Backend, Storage, Accounts, Groups, NodeCommands, Preemption, SetupLogs, Telemetry, Usages]
+    "protocol",
+    [
+        *(Backend, Storage, Accounts, Groups, NodeCommands, Preemption, SetupLogs, Telemetry, Usages),
+        Cleaning,
+    ],
 )
 def test_every_verb_is_tested(protocol: type) -> None:
     missing = {verb for verb in verbs(protocol) if not re.search(rf'[."]{verb}\b', TESTS + HELPERS)}

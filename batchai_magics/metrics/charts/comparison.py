@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.metrics.charts.figure import MARKERS, PALETTE, decorate, new_panels, say
+from batchai_magics.metrics.charts.figure import MARKERS, PALETTE, decorate, new_panels, one_at_a_time, say
 from batchai_magics.metrics.runs.compared import Run
 from batchai_magics.metrics.runs.overlay import Overlay, Places, overlay
 
@@ -22,6 +22,7 @@ _LEGEND_LETTERS = 105  # of one line above the figure …
 _LEGEND_LINE_INCHES = 0.2  # … which makes it so much higher
 
 
+@one_at_a_time
 def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> Axes:
     """Draws what the runs have of images/sec and loss; gives the Axes of the first panel.
 

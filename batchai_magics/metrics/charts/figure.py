@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import cache
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache, wraps
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from batchai_magics.errors import UsageError
 
@@ -21,6 +22,27 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 REFERENCE = "#7a7a7a"
 _PRINT_DPI = 300
+
+
+_DRAWING = threading.RLock()
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def one_at_a_time(draw: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The function as one thread at a time runs it, whichever of all that draw it is.
+
+    A cell's thread draws, and the one that follows jobs: matplotlib shares settings and fonts among figures, and
+    a figure that two threads save at once, each at its own resolution, comes out broken.
+    """
+
+    @wraps(draw)
+    def drawn(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        with _DRAWING:
+            return draw(*args, **kwargs)
+
+    return drawn
 
 
 def new_panels(
@@ -55,6 +77,7 @@ def say(ax: Axes, sentence: str) -> None:
     ax.text(0.5, 0.5, sentence, transform=ax.transAxes, ha="center", va="center", color=REFERENCE, wrap=True)
 
 
+@one_at_a_time
 def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
     """The PNG of the whole figure that an Axes belongs to."""
     figure = ax.get_figure(root=True)
@@ -64,6 +87,7 @@ def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
     return buffer.getvalue()
 
 
+@one_at_a_time
 def save_figure(ax: Axes, path: str | os.PathLike[str]) -> Path:
     """Writes the whole figure that an Axes belongs to; the path's suffix says how: .svg, .pdf or .png.
 

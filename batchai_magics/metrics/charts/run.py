@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from batchai_magics.metrics.charts.figure import PALETTE, REFERENCE, decorate, new_panels, say
+from batchai_magics.metrics.charts.figure import PALETTE, REFERENCE, decorate, new_panels, one_at_a_time, say
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.series import by_rank, rates_together, runs
@@ -26,6 +26,7 @@ _Series = Mapping[int, Sequence[StepRecord]]
 _Draw = Callable[["Axes"], None]
 
 
+@one_at_a_time
 def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draws the last run's images/sec (each rank, and all together) and loss; gives the first panel's Axes.
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.charts.efficiency import curve_style, draw_efficiencies
-from batchai_magics.metrics.charts.figure import REFERENCE, decorate, new_panels, say
+from batchai_magics.metrics.charts.figure import REFERENCE, decorate, new_panels, one_at_a_time, say
 from batchai_magics.metrics.runs.curve import Curve
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _ROOM = 1.18  # behind the last point, for what is written beside it
 _LETTER_SHARE = (0.018, 0.03)  # of the width of each panel, that a letter of a tick's label needs
 
 
+@one_at_a_time
 def draw_scaling(curves: Sequence[Curve], *, ax: Axes | None = None) -> Axes:
     """Draws the curves; gives the Axes of images/sec."""
     if not curves:

@@ -1,7 +1,9 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import compare, save_figure, scaling
+from batchai_magics.metrics import compare, figure_png, plot, read_metrics, save_figure, scaling
 from tests.metrics.runs.scaling_logs import log
 
 BEGINNINGS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
@@ -31,3 +33,18 @@ def test_a_place_that_cannot_be_is_refused(name, tmp_path):
     with pytest.raises(UsageError, match=name):
         STUDY.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_figure_that_two_threads_draw_is_whole_in_both(tmp_path):
+    ax = plot(read_metrics(b"1\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\t3.000\n" * 3).records)
+    whole = {dpi: figure_png(ax, dpi=dpi) for dpi in (50, 200)}
+    with ThreadPoolExecutor(4) as threads:
+        drawn = list(threads.map(lambda dpi: (dpi, figure_png(ax, dpi=dpi)), [50, 200] * 6))
+    assert all(png == whole[dpi] for dpi, png in drawn)
+
+
+def test_all_that_draw_take_turns():
+    from batchai_magics.metrics.charts import comparison, figure, run, scaling
+
+    functions = (figure.figure_png, figure.save_figure, run.plot, comparison.draw_runs, scaling.draw_scaling)
+    assert all(hasattr(function, "__wrapped__") for function in functions)
