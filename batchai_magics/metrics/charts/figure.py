@@ -33,8 +33,8 @@ _T = TypeVar("_T")
 def one_at_a_time(draw: Callable[_P, _T]) -> Callable[_P, _T]:
     """The function as one thread at a time runs it, whichever of all that draw it is.
 
-    A cell's thread draws, and the one that follows jobs: matplotlib shares settings and fonts among figures, and
-    a figure that two threads save at once, each at its own resolution, comes out broken.
+    A cell's thread draws, and the one that follows jobs. A figure that two threads save at once, each at its
+    own resolution, comes out broken, and matplotlib's settings are those of all threads.
     """
 
     @wraps(draw)
