@@ -21,6 +21,7 @@ import printed_secrets
 import reported
 import server
 import start
+import telemetry
 import transfer
 import watch_many
 from row import Row, table
@@ -45,6 +46,7 @@ def main() -> None:
         chart.rows,
         log.rows,
         reported.rows,
+        telemetry.rows,
         transfer.rows,
         printed_secrets.rows,
         server.rows,
