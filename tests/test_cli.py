@@ -261,3 +261,12 @@ def test_folders_go_up_and_down(capsys, tmp_path):
     assert main(["storage", "file", "download-batch", "-s", "data", "-d", str(tmp_path / "down")]) == 0
     assert (tmp_path / "down/a.txt").read_text() == "one"
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path):
+    code = "import sys; from batchai_magics.cli import main; main(['job', 'list']); print(*sys.modules)"
+    env = {**os.environ, "BATCHAI_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    needless = {"batchai_magics.metrics", "batchai_magics.follow", "batchai_magics.cell", "asyncio"}
+    assert not needless & set(done.stdout.split())

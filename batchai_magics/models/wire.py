@@ -86,8 +86,12 @@ class WireModel(BaseModel):
     def from_stored(cls, text: str) -> Self:
         """Reads back what `to_wire` gave as JSON text: trusted, hence without looking for other spellings."""
         data = json.loads(text)
-        body = data[cls.wrapper] if cls.wrapper else data
-        return cls.model_validate(body, strict=False, context=STORED)
+        return cls.of_stored(data[cls.wrapper] if cls.wrapper else data)
+
+    @classmethod
+    def of_stored(cls, fields: Mapping[str, Any]) -> Self:
+        """The same from the fields themselves."""
+        return cls.model_validate(fields, strict=False, context=STORED)
 
     @classmethod
     def canonical(cls, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from batchai_magics.commands.context import Context
-from batchai_magics.commands.handlers import bulk, resources, submission
-from batchai_magics.commands.handlers.waiting import waiting
+from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.output.job_list import JobList
-from batchai_magics.commands.output.operation import Operation
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.stream import Logged, Parts, Said, Stream, watching
-from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import Kind, ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.output.operation import Operation
+    from batchai_magics.jobs.handle import Job
+
+# What reads logs and describes jobs takes as long to load as all else: a list does without.
 
 
 def create(context: Context, arguments: Namespace) -> Noted | Operation | Stream:
     """Makes a job from its file; the handle shows it live in a notebook. Of several files, a job each."""
+    from batchai_magics.commands.handlers import bulk, submission
+
     if arguments.dry_run:
         return Stream(_told(_previews(context, arguments)), "Nothing was written or submitted.")
     if bulk.is_bulk(arguments.config_file):
@@ -28,6 +34,7 @@ def create(context: Context, arguments: Namespace) -> Noted | Operation | Stream
 
 def _previews(context: Context, arguments: Namespace) -> list[Said | Logged]:
     """What each file describes and would start, with no look at what is there."""
+    from batchai_magics.commands.handlers import bulk, submission
     from batchai_magics.commands.output.preview import preview
 
     parts: list[Said | Logged] = []
@@ -44,6 +51,8 @@ def _told(parts: list[Said | Logged]) -> Parts:
 
 def show(context: Context, arguments: Namespace) -> Job:
     """The job; the handle shows it live in a notebook."""
+    from batchai_magics.jobs.handle import Job
+
     return Job(context.backend, resources.show(context, arguments, Kind.JOB).id)
 
 
@@ -54,6 +63,8 @@ def list_all(context: Context, arguments: Namespace) -> JobList:
 
 def wait(context: Context, arguments: Namespace) -> Stream:
     """Tells how the job gets on until it has ended."""
+    from batchai_magics.commands.handlers.waiting import waiting
+
     id = resources.show(context, arguments, Kind.JOB).id
     return watching(waiting(context.backend, id), way_back(id, "job wait -n"))
 
@@ -65,6 +76,8 @@ def terminate(context: Context, arguments: Namespace) -> None:
 
 def delete(context: Context, arguments: Namespace) -> Operation | None:
     """Deletes a job, or all jobs in a state; one that runs is ended first."""
+    from batchai_magics.commands.handlers import bulk
+
     bulk.check_one_way(arguments)
     if arguments.state:
         return bulk.delete(context, arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
@@ -44,7 +45,13 @@ def _state(resource: Cluster | JobResource) -> str:
 
 
 def _cluster_of(job: JobResource) -> ResourceId:
-    return ResourceId.parse(job.spec.cluster.id)
+    return _parsed(job.spec.cluster.id)
+
+
+@lru_cache(maxsize=256)
+def _parsed(id: str) -> ResourceId:
+    """The id; many jobs have one cluster."""
+    return ResourceId.parse(id)
 
 
 def _exit_code(job: JobResource) -> int | str:

@@ -9,7 +9,6 @@ from typing import Any
 from batchai_magics.backends.base import Backend
 from batchai_magics.commands.output.columns import columns_of, table_of
 from batchai_magics.commands.output.table import Table
-from batchai_magics.jobs.progress import progress_of
 from batchai_magics.models.resources import JobResource, Resource
 
 MOST_READ = 20  # of the newest jobs that run: the logs of these are looked at
@@ -39,6 +38,10 @@ class JobList(list[Resource]):
 
     def _progress(self) -> dict[str, str]:
         running = [job for job in self if isinstance(job, JobResource) and job.is_running]
+        if not running:
+            return {}
+        from batchai_magics.jobs.progress import progress_of  # it loads what reads logs
+
         seen = {job.id.key: progress_of(self._backend, job) for job in running[-MOST_READ:]}
         now = time.time()
         return {key: progress.sentence(now) for key, progress in seen.items() if progress}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from batchai_magics.backends.local.state import clusters, jobs, nodes
@@ -99,9 +99,9 @@ def _node_error(node: NodeRow) -> ErrorDetail:
 
 
 def _job(run: JobRow, row: ResourceRow) -> JobResource:
-    return JobResource(
+    return JobResource.reading_later(
+        partial(job_spec, row.spec),
         id=row.id,
-        spec=job_spec(row.spec),
         provisioning=_provisioning(row),
         state=run.state,
         state_changed=moment(run.changed),
@@ -118,7 +118,7 @@ def _execution(row: JobRow) -> ExecutionInfo | None:
         started=moment(row.started),
         ended=None if row.ended is None else moment(row.ended),
         exit_code=row.exit_code,
-        errors=tuple(ErrorDetail.from_wire(item) for item in row.errors),
+        errors=tuple(map(ErrorDetail.of_stored, row.errors)),
     )
 
 
