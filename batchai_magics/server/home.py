@@ -54,6 +54,11 @@ class Home:
         return self.folder / "users.json"
 
     @property
+    def uploads(self) -> Path:
+        """Notes of files that are not whole yet."""
+        return self.folder / "uploads"
+
+    @property
     def access_log(self) -> Path:
         """Who did what, and when."""
         return self.folder / "access.log"

@@ -18,6 +18,8 @@ from batchai_magics.server.http.metrics import Metrics
 from batchai_magics.server.operations import Operations
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.keys import Keys
+from batchai_magics.server.storage.part_files import PartFiles
+from batchai_magics.server.storage.uploads import Uploads
 
 
 def open_service(backend: Backend, settings: Settings, home: Home) -> Service:
@@ -47,9 +49,12 @@ def make_app(
 ) -> Guard:
     """The application that answers for a service, with what stands before it.
 
-    `token` is the administrator's, `names` are the host names that requests may be for.
+    `token` is the administrator's, `names` are the host names that requests may be for. What a server before
+    this one had begun to take, and not all of, is swept.
     """
     gate = Gate(token, names, Users(home.users).tokens)
     metrics = Metrics()
-    app = App(service, gate, limits, metrics, is_files_only=is_files_only)
+    parts = PartFiles(home.uploads)
+    parts.sweep(service.backend)
+    app = App(service, gate, limits, metrics, uploads=Uploads(parts), is_files_only=is_files_only)
     return Guard(app, limits, AccessLog(home.access_log), metrics)

@@ -52,7 +52,14 @@ class App:
     """One server, as ASGI calls it."""
 
     def __init__(
-        self, service: Service, gate: Gate, limits: Limits, metrics: Metrics, *, is_files_only: bool = False
+        self,
+        service: Service,
+        gate: Gate,
+        limits: Limits,
+        metrics: Metrics,
+        *,
+        uploads: Uploads,
+        is_files_only: bool = False,
     ) -> None:
         self.service, self.gate, self.limits, self.metrics = service, gate, limits, metrics
         self.is_files_only = is_files_only
@@ -60,7 +67,7 @@ class App:
         self._storage_threads = Threads(limits.threads)
         self._waiting = Waiting(limits)
         self._desk = Desk(service, self._threads, limits, self._waiting)
-        self._counter = Counter(service, Uploads())
+        self._counter = Counter(service, uploads)
         self._arm = self._make_arm()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

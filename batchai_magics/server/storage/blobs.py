@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import uuid
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
@@ -26,9 +24,7 @@ def put(asked: Asked) -> Answer:
     """Makes a blob of the body."""
     asked.check_share()
     _check_absent(asked)
-    part = _part(asked)
-    _write(asked, part, asked.call.pieces(_PIECE))
-    asked.storage.rename(asked.share, part, asked.path)
+    _make(asked, asked.call.pieces(_PIECE))
     return Answer(201, headers=_stamps(asked))
 
 
@@ -38,11 +34,11 @@ def put_block(asked: Asked) -> Answer:
     id = asked.call.query.get("blockid", "")
     if not _BLOCK_ID.fullmatch(id):
         raise StorageRefusal(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
-    part = _part(asked)
-    _write(asked, part, asked.call.pieces(_PIECE))
+    with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
+        _write(asked, part, asked.call.pieces(_PIECE))
     old = asked.uploads.keep_block(asked.resource, id, part)
     if old:
-        asked.storage.delete(asked.share, old)
+        asked.uploads.discard(asked.storage, asked.share, old)
     return Answer(201, headers={"x-ms-request-server-encrypted": "true"})
 
 
@@ -54,12 +50,10 @@ def put_block_list(asked: Asked) -> Answer:
     ids = _block_ids(asked.call.body)
     if not set(ids) <= set(blocks):
         raise StorageRefusal(400, "InvalidBlockList", "The specified block list is invalid.")
-    part = _part(asked)
-    _write(asked, part, (piece for id in ids for piece in _read(asked, blocks[id])))
-    asked.storage.rename(asked.share, part, asked.path)
+    _make(asked, (piece for id in ids for piece in _read(asked, blocks[id])))
     asked.uploads.drop_blocks(asked.resource)
     for block in blocks.values():
-        asked.storage.delete(asked.share, block)
+        asked.uploads.discard(asked.storage, asked.share, block)
     return Answer(201, headers=_stamps(asked))
 
 
@@ -92,6 +86,14 @@ def delete(asked: Asked) -> Answer:
     return Answer(202)
 
 
+def _make(asked: Asked, pieces: Iterator[bytes]) -> None:
+    """Makes a blob of these bytes: all of it is there, or nothing."""
+    with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
+        _write(asked, part, pieces)
+        asked.storage.rename(asked.share, part, asked.path)
+    asked.uploads.parts.end(part)
+
+
 def _write(asked: Asked, part: str, pieces: Iterator[bytes]) -> None:
     """Writes a file under a name that nobody sees; its folders are made."""
     for folder in reversed(PurePosixPath(part).parents):
@@ -99,14 +101,9 @@ def _write(asked: Asked, part: str, pieces: Iterator[bytes]) -> None:
             asked.storage.make_folder(asked.share, str(folder))
     asked.storage.resize(asked.share, part, 0)
     offset = 0
-    try:
-        for piece in pieces:
-            asked.storage.change(asked.share, part, offset, piece)
-            offset += len(piece)
-    except BaseException:
-        with contextlib.suppress(NotFoundError):
-            asked.storage.delete(asked.share, part)
-        raise
+    for piece in pieces:
+        asked.storage.change(asked.share, part, offset, piece)
+        offset += len(piece)
 
 
 def _read(asked: Asked, path: str, span: Span | None = None) -> Iterator[bytes]:
@@ -114,10 +111,6 @@ def _read(asked: Asked, path: str, span: Span | None = None) -> Iterator[bytes]:
     while start < end and (data := asked.storage.read(asked.share, path, start, min(_PIECE, end - start))):
         yield data
         start += len(data)
-
-
-def _part(asked: Asked) -> str:
-    return str(PurePosixPath(asked.path).with_name(f".part-{uuid.uuid4().hex}"))
 
 
 def _block_ids(body: bytes) -> list[str]:

@@ -12,6 +12,7 @@ from batchai_magics.server.call import Answer
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
+from batchai_magics.server.storage.part_files import is_part
 from batchai_magics.server.storage.shares import names_in, share_stamps
 
 
@@ -72,7 +73,7 @@ def _below(asked: Asked, folder: str) -> Iterator[ShareFile]:
     for entry in level:
         if entry.is_directory:
             yield from _below(asked, entry.path)
-        elif entry.is_file:
+        elif entry.is_file and not is_part(entry.path):
             yield entry
 
 

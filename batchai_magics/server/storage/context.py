@@ -13,7 +13,7 @@ from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.sas import Resource
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -36,8 +36,7 @@ class Asked:
     @property
     def share(self) -> str:
         """The share or container as the backend calls it."""
-        account, share = self.resource.account, self.resource.share
-        return share if account == OWN_ACCOUNT else f"{account}/{share}"
+        return share_of(self.resource)
 
     @property
     def path(self) -> str:

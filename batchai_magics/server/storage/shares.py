@@ -15,6 +15,7 @@ from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import OWN_ACCOUNT
 from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
+from batchai_magics.server.storage.part_files import is_part
 
 _SHARE_QUOTA_GB = 5120
 _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
@@ -99,7 +100,8 @@ def list_folder(asked: Asked) -> Answer:
     asked.check_share()
     prefix = asked.call.query.get("prefix", "")
     there = asked.storage.list(asked.share, asked.path)
-    known = [file for file in there if asked.is_our_own or file.is_file or file.is_directory]
+    whole = [file for file in there if not is_part(file.path)]
+    known = [file for file in whole if asked.is_our_own or file.is_file or file.is_directory]
     files = {file.path.rsplit("/", 1)[-1]: file for file in known}
     page = page_of(asked.call, [name for name in files if name.startswith(prefix)])
     inner = [_entry(name, files[name], is_kind_wanted=asked.is_our_own) for name in page.items]

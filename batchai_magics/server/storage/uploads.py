@@ -6,15 +6,19 @@ reads on a share is whole.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import uuid
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 from batchai_magics.backends.base import Storage
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.server.storage.keys import share_of
+from batchai_magics.server.storage.part_files import PartFiles
 from batchai_magics.server.storage.sas import Resource
 
-_UNFINISHED = ".part-"  # no listing shows files of such names
+STALE_S = 24 * 3600.0  # since its last bytes came: nobody sends the rest any more
 
 
 @dataclass
@@ -23,6 +27,7 @@ class Upload:
 
     part: str
     size_bytes: int
+    moved: float  # when bytes came last
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, start: int, end: int) -> bool:
@@ -40,22 +45,40 @@ class Upload:
 class Uploads:
     """The files on their way to a storage. They are not there any more when the server has ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: PartFiles, *, clock: Callable[[], float] = time.time) -> None:
+        self.parts, self._clock = parts, clock
         self._lock = threading.Lock()
         self._open: dict[Resource, Upload] = {}
         self._blocks: dict[Resource, dict[str, str]] = {}
 
     def begin(self, storage: Storage, resource: Resource, share: str, size_bytes: int) -> None:
         """Begins a file of that size; one that is there stays until this one is whole."""
-        path = PurePosixPath(resource.path)
-        part = str(path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}"))
         self.drop(storage, resource, share)
-        storage.resize(share, part, size_bytes)
-        if size_bytes == 0:
-            storage.rename(share, part, resource.path)
-            return
+        self._drop_stale(storage, resource.service)
+        with self.made(storage, resource, share) as part:
+            storage.resize(share, part, size_bytes)
+            if size_bytes == 0:
+                storage.rename(share, part, resource.path)
+                self.parts.end(part)
+                return
         with self._lock:
-            self._open[resource] = Upload(part, size_bytes)
+            self._open[resource] = Upload(part, size_bytes, self._clock())
+
+    @contextlib.contextmanager
+    def made(self, storage: Storage, resource: Resource, share: str) -> Iterator[str]:
+        """The place of a file that is not whole yet; it is deleted if what is done with it fails."""
+        part = self.parts.begin(resource.service, share, resource.path)
+        try:
+            yield part
+        except BaseException:
+            self.discard(storage, share, part)
+            raise
+
+    def discard(self, storage: Storage, share: str, part: str) -> None:
+        """Deletes a file that will never be whole."""
+        with contextlib.suppress(NotFoundError):
+            storage.delete(share, part)
+        self.parts.end(part)
 
     def of(self, resource: Resource) -> Upload | None:
         """The file that is on its way to that path, if there is one."""
@@ -66,10 +89,14 @@ class Uploads:
         """Notes that bytes have come; puts the file in its place when they were the last."""
         with self._lock:
             upload = self._open.get(resource)
-            if upload is None or not upload.add(*span):
+            if upload is None:
+                return
+            upload.moved = self._clock()
+            if not upload.add(*span):
                 return
             del self._open[resource]
             storage.rename(share, upload.part, resource.path)
+        self.parts.end(upload.part)
 
     def keep_block(self, resource: Resource, id: str, part: str) -> str | None:
         """Notes where a block of a blob is; gives the place of the one that had its id."""
@@ -94,5 +121,14 @@ class Uploads:
         with self._lock:
             upload = self._open.pop(resource, None)
         if upload:
-            storage.delete(share, upload.part)
+            self.discard(storage, share, upload.part)
         return upload is not None
+
+    def _drop_stale(self, storage: Storage, service: str) -> None:
+        """Gives up what nobody has gone on with for a day."""
+        before = self._clock() - STALE_S
+        with self._lock:
+            stale = [resource for resource, upload in self._open.items() if upload.moved < before]
+        for resource in (found for found in stale if found.service == service):
+            with contextlib.suppress(BatchAIError):  # another one gave it up, or its share is gone
+                self.drop(storage, resource, share_of(resource))
