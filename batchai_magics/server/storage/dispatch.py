@@ -10,10 +10,20 @@ from batchai_magics.backends.service.dialect.headers import SERVICE, UPLOAD, Upl
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
-from batchai_magics.server.storage import blobs, containers, files, outputs, sas, shared_key, shares
+from batchai_magics.server.storage import (
+    blobs,
+    containers,
+    copies,
+    files,
+    outputs,
+    own_uploads,
+    sas,
+    shared_key,
+    shares,
+)
 from batchai_magics.server.storage.context import Asked, StorageHandler
 from batchai_magics.server.storage.errors import StorageRefusal, failed
-from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT
+from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT, share_of
 from batchai_magics.server.storage.sas import Caller, Resource
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -67,9 +77,10 @@ _BLOB: Mapping[tuple[str, str, str, str], Action] = {
 _OUTPUT = Action(outputs.read, "r")
 # Of our own client, a file in pieces: the method, `comp`, the step.
 _UPLOAD: Mapping[tuple[str, str, str], Action] = {
-    ("PUT", "", UploadStep.BEGIN.value): Action(files.begin_upload, "w"),
-    ("PUT", "range", UploadStep.WRITE.value): Action(files.write_upload, "w"),
-    ("PUT", "metadata", UploadStep.FINISH.value): Action(files.finish_upload, "w"),
+    ("PUT", "", UploadStep.BEGIN.value): Action(own_uploads.begin, "w"),
+    ("PUT", "range", UploadStep.WRITE.value): Action(own_uploads.write, "w"),
+    ("PUT", "range", UploadStep.WHOLE.value): Action(own_uploads.put_whole, "w"),
+    ("PUT", "metadata", UploadStep.FINISH.value): Action(own_uploads.finish, "w"),
 }
 
 
@@ -94,8 +105,7 @@ class Counter:
         if resource.service:
             return resource
         backend = self.service.backend
-        own = resource.account == OWN_ACCOUNT
-        name = resource.share if own else f"{resource.account}/{resource.share}"
+        name = share_of(resource)
         is_share = backend.storage is not None and name in backend.storage.shares()
         is_container = backend.containers is not None and name in backend.containers.shares()
         return replace(resource, service="blob" if is_container and not is_share else "file")
@@ -112,6 +122,8 @@ class Counter:
         table = _BLOB if resource.service == "blob" and SERVICE not in call.headers else _FILE
         method = "GET" if call.method == "HEAD" and restype else call.method
         action = table.get((resource.kind, method, restype, comp))
+        if (method, restype, comp) == ("PUT", "", "") and copies.SOURCE in call.headers and resource.path:
+            action = Action(copies.copy, "cw")
         if resource.path and UPLOAD in call.headers:
             action = _UPLOAD.get((method, comp, call.headers[UPLOAD]))
         if action is None:

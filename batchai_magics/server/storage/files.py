@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED, WANT_DIGEST
+from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.server.call import Answer
@@ -43,7 +43,7 @@ def put_range(asked: Asked) -> Answer:
         for start in range(span.start, span.end, _PIECE):
             _write(asked, start, bytes(min(_PIECE, span.end - start)))
     else:
-        _check_body(asked, span.end - span.start)
+        check_body(asked, span.end - span.start)
         _write(asked, span.start, asked.call.body)
     headers = {"x-ms-request-server-encrypted": "true", "Content-MD5": _md5(asked.call.body)}
     asked.uploads.wrote(asked.storage, asked.resource, asked.share, (span.start, span.end))
@@ -67,32 +67,6 @@ def set_metadata(asked: Asked) -> Answer:
     return Answer(200, headers=stamps(_shown(asked)))
 
 
-def begin_upload(asked: Asked) -> Answer:
-    """Begins to take a file in pieces, or goes on with it: says how many bytes are there."""
-    size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
-    asked.check_share()
-    received = asked.storage.begin(asked.share, asked.path, size)
-    return Answer(201, headers={**_unfinished(asked), RECEIVED: str(received)})
-
-
-def write_upload(asked: Asked) -> Answer:
-    """The next piece of such a file."""
-    span = span_of(asked.call)
-    if span is None or span.end is None:
-        raise StorageRefusal(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
-    _check_body(asked, span.end - span.start)
-    asked.check_share()
-    asked.storage.write(asked.share, asked.path, span.start, asked.call.body)
-    return Answer(201, headers={**_unfinished(asked), "x-ms-request-server-encrypted": "true"})
-
-
-def finish_upload(asked: Asked) -> Answer:
-    """Puts such a file in its place, if its digest is what the client says."""
-    asked.check_share()
-    asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
-    return Answer(200, headers=stamps(asked.storage.show(asked.share, asked.path)))
-
-
 def properties(asked: Asked) -> Answer:
     """What there is to say of a file."""
     file = _shown(asked)
@@ -111,6 +85,9 @@ def read(asked: Asked) -> Answer:
     upload = asked.uploads.of(asked.resource)
     path = upload.part if upload else asked.path
     source = _shown(asked)
+    digest = {}
+    if asked.is_our_own and WANT_DIGEST in asked.call.headers and source.is_file and not upload:
+        digest[DIGEST] = asked.storage.digest(asked.share, path)
     if not source.is_file:
         asked.storage.read(asked.share, path, 0, 0)  # which says in the right words that it is none
 
@@ -123,7 +100,8 @@ def read(asked: Asked) -> Answer:
             yield data
             start += len(data)
 
-    return content(_headers(source), source.size_bytes, wanted(asked.call, source.size_bytes), pieces)
+    headers, span = {**_headers(source), **digest}, wanted(asked.call, source.size_bytes)
+    return content(headers, source.size_bytes, span, pieces)
 
 
 def ranges(asked: Asked) -> Answer:
@@ -166,10 +144,6 @@ def source_path(asked: Asked, url: str) -> str:
     return path
 
 
-def _unfinished(asked: Asked) -> Mapping[str, str]:
-    return stamps(ShareFile(asked.path, FileKind.FILE, 0))
-
-
 def _check_target(asked: Asked, source: ShareFile) -> None:
     try:
         target = asked.storage.show(asked.share, asked.path)
@@ -188,7 +162,8 @@ def _check_no_folder(asked: Asked) -> None:
         return
 
 
-def _check_body(asked: Asked, length: int) -> None:
+def check_body(asked: Asked, length: int) -> None:
+    """Raises for a body that is not as long as it says, or not what its MD5 says."""
     body, digest = asked.call.body, asked.call.headers.get("content-md5")
     if len(body) != length:
         message = f"The range has {length} bytes, and the body {len(body)}."

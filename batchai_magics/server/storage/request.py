@@ -57,12 +57,18 @@ def resource_of(call: Call, host: str) -> Resource:
 
 def path_of_url(url: str, target: Resource) -> str:
     """The path that the address of a file on the same share names; empty where it names another place."""
+    place = place_of_url(url, target.service)
+    return place.path if (place.account, place.share) == (target.account, target.share) else ""
+
+
+def place_of_url(url: str, service: str) -> Resource:
+    """What the address of a file names, in whichever of the two forms."""
     parts = urlsplit(url)
     match = _HOST.fullmatch(parts.netloc.partition(":")[0])
     path = unquote(parts.path).lstrip("/")
     account, share_path = (match["account"].lower(), path) if match else path.partition("/")[::2]
     share, _, inner = share_path.partition("/")
-    return _checked(inner) if (account, share) == (target.account, target.share) else ""
+    return Resource(account, service, share, _checked(inner))
 
 
 def is_host(host: str) -> bool:

@@ -274,3 +274,50 @@ def test_a_new_key_makes_what_the_old_one_signed_worthless(server: Running) -> N
     assert keys[0]["value"] != old
     with pytest.raises(ClientAuthenticationError):
         list(service.list_shares())
+
+
+def test_a_file_is_copied_on_the_server(service: ShareServiceClient, share: ShareClient) -> None:
+    share.create_directory("in")
+    share.get_file_client("in/old").upload_file(b"old" * 1000)
+    target = share.get_file_client("new")
+    target.upload_file(b"what was there")
+    told = target.start_copy_from_url(share.get_file_client("in/old").url)
+    assert told["copy_status"] == "success"
+    assert target.download_file().readall() == b"old" * 1000
+    other = service.create_share("copied")
+    other.get_file_client("new").start_copy_from_url(target.url)
+    assert other.get_file_client("new").download_file().readall() == b"old" * 1000
+    service.delete_share("copied")
+
+
+def test_what_is_no_file_of_the_account_is_not_copied(server: Running, share: ShareClient) -> None:
+    share.create_directory("folder")
+    server.world.backend.storage.upload("batchaishare", {"others.txt": b"others"})
+    target = share.get_file_client("new")
+    folder = share.get_directory_client("folder").url
+    sources = [
+        folder,
+        f"{share.url}/nothere",
+        f"{server.url}/local/batchaishare/others.txt",
+        "https://a.b/c/d",
+    ]
+    for source in sources:
+        with pytest.raises(HttpResponseError) as caught:
+            target.start_copy_from_url(source)
+        assert caught.value.status_code in (403, 404)
+    assert not target.exists()
+
+
+def test_an_address_of_one_file_copies_no_other_one(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    share.get_file_client("secret").upload_file(b"secret")
+    may_write = FileSasPermissions(read=True, create=True, write=True)
+    expiry = datetime.now(timezone.utc) + SOON
+    sas = generate_file_sas(
+        account[0], share.share_name, ["mine"], account_key=account[1], permission=may_write, expiry=expiry
+    )
+    url = f"{server.url}/{account[0]}/{share.share_name}/mine?{sas}"
+    answer = requests.put(url, headers={"x-ms-copy-source": share.get_file_client("secret").url})
+    assert (answer.status_code, answer.headers["x-ms-error-code"]) == (404, "CannotVerifyCopySource")
+    assert names(share) == ["secret"]

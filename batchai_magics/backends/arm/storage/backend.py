@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.arm.far_side import FarSide
+from batchai_magics.backends.arm.storage import transfers
 from batchai_magics.backends.arm.storage.clients import StorageClients, translated
 from batchai_magics.backends.arm.storage.entries import check_file, checked, listed, shown
 from batchai_magics.backends.arm.storage.uploads import OwnUploads, PlainUploads, Uploads, is_part
-from batchai_magics.backends.base import FileKind, PlainTransfers, ShareFile
+from batchai_magics.backends.base import Copy, FileKind, PlainTransfers, ShareFile
+from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
@@ -51,6 +53,9 @@ class ArmStorage(PlainTransfers):
         """Writes files; each appears whole or not at all on our own server, at once elsewhere."""
         contents = {checked(path): content for path, content in files.items()}
         for path, content in contents.items():
+            if self._far.is_own and 0 < len(content) <= PIECE_BYTES:
+                self._uploads.whole(share, path, content)
+                continue
             try:
                 self._upload(share, path, content)
             except NotFoundError as error:
@@ -167,6 +172,24 @@ class ArmStorage(PlainTransfers):
             return
         with self.file(share, source) as file:
             file.rename_file(target, overwrite=True)
+
+    def whole(self, share: str, path: str) -> tuple[bytes, str]:
+        """A file's content, and its digest where the service tells it, in one request."""
+        told: dict[str, str] = {}
+        with self.file(share, path) as client:
+            data = client.download_file(
+                headers={WANT_DIGEST: "1"},
+                raw_response_hook=lambda response: told.update(response.http_response.headers),
+            ).readall()
+        return bytes(data), {name.lower(): value for name, value in told.items()}.get(DIGEST, "")
+
+    def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
+        """Uploads files, several at once; each appears when all of it is there and its digest is right."""
+        return transfers.send(self, share, copies)
+
+    def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
+        """Downloads files, several at once; each appears when all of it is there and its digest is right."""
+        return transfers.fetch(self, share, copies)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""

@@ -29,6 +29,7 @@ class UploadStep(enum.Enum):
     BEGIN = "begin"  # with the whole file's size
     WRITE = "write"  # with the bytes from an offset on
     FINISH = "finish"  # with the digest of all
+    WHOLE = "whole"  # all of it at once, with its digest
 
 
 def waiting(seconds: float) -> str:

@@ -1,0 +1,67 @@
+"""Files that are copied on the server: from any share of the account, whole or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+from batchai_magics.server.call import Answer
+from batchai_magics.server.storage.context import Asked, stamps
+from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.keys import share_of
+from batchai_magics.server.storage.request import place_of_url
+from batchai_magics.server.storage.sas import Resource
+
+SOURCE = "x-ms-copy-source"
+_PIECE = 1 << 20
+
+
+def copy(asked: Asked) -> Answer:
+    """Makes a file a copy of another one; it is done when this is answered."""
+    source = _source(asked)
+    asked.check_share()
+    share = share_of(source)
+    if not asked.storage.show(share, source.path).is_file:
+        raise _no_source(asked.call.headers[SOURCE])
+    with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
+        asked.storage.resize(asked.share, part, 0)
+        offset = 0
+        for piece in _pieces(asked, share, source.path):
+            asked.storage.change(asked.share, part, offset, piece)
+            offset += len(piece)
+        asked.storage.rename(asked.share, part, asked.path)
+    asked.uploads.parts.end(part)
+    shown = replace(asked.storage.show(asked.share, asked.path), path=asked.path)
+    told = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
+    return Answer(202, headers={**stamps(shown), **told})
+
+
+def _pieces(asked: Asked, share: str, path: str) -> Iterator[bytes]:
+    offset = 0
+    while data := asked.storage.read(share, path, offset, _PIECE):
+        yield data
+        offset += len(data)
+
+
+def _source(asked: Asked) -> Resource:
+    """The file that is copied: one of the same account, for who may read all of that."""
+    url = asked.call.headers[SOURCE]
+    found = place_of_url(url, asked.resource.service)
+    is_theirs = found.account == asked.resource.account and found.path and _may_read_all(asked)
+    if not is_theirs or share_of(found) not in asked.storage.shares():
+        raise _no_source(url)
+    return found
+
+
+def _may_read_all(asked: Asked) -> bool:
+    """Whether a request is signed with the account's key, or for all of the account."""
+    query = asked.call.query
+    return "sig" not in query or ("ss" in query and "r" in query.get("sp", ""))
+
+
+def _no_source(url: str) -> StorageRefusal:
+    path = unquote(urlsplit(url).path)
+    message = f"The source {path!r} is no file of this account."
+    return StorageRefusal(404, "CannotVerifyCopySource", message)

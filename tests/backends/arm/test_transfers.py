@@ -1,0 +1,100 @@
+"""Several files at once: all are counted, the first failure ends the others, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.arm.storage.transfers import together
+from batchai_magics.backends.base import Copy
+from batchai_magics.backends.service.dialect.headers import DIGEST, UPLOAD, UploadStep
+from batchai_magics.errors import StorageError
+from tests.server.running import Running, connected
+
+
+def counting(name: str, steps: int) -> Generator[int, None, str]:
+    for _ in range(steps):
+        yield 1
+    return name
+
+
+def given(tasks) -> tuple[int, list]:
+    """How much was counted, and what all gave."""
+    steps, total = together(tasks), 0
+    while True:
+        try:
+            total += next(steps)
+        except StopIteration as end:
+            return total, end.value
+
+
+def test_what_all_give_is_given_in_their_order() -> None:
+    tasks = [lambda number=number: counting(f"f{number}", number) for number in range(20)]
+    assert given(tasks) == (sum(range(20)), [f"f{number}" for number in range(20)])
+    assert given([]) == (0, [])
+
+
+def test_the_first_failure_is_told_and_ends_the_others() -> None:
+    def failing() -> Generator[int, None, str]:
+        yield 1
+        raise StorageError("full")
+
+    def endless() -> Generator[int, None, str]:
+        while True:
+            yield 1
+
+    with pytest.raises(StorageError, match="full"):
+        given([failing, endless, endless])
+
+
+def test_who_wants_no_more_ends_all() -> None:
+    ended = threading.Event()
+
+    def endless() -> Generator[int, None, str]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.set()
+
+    steps = together([endless])
+    next(steps)
+    steps.close()
+    assert ended.is_set()
+
+
+@pytest.mark.slow
+def test_many_small_files_and_a_large_one_arrive(server: Running, tmp_path: Path) -> None:
+    files = {f"in/{number}": b"x" * number for number in range(40)} | {"in/large": bytes(range(256)) * 20_000}
+    copies = []
+    for path, data in files.items():
+        here = tmp_path / path
+        here.parent.mkdir(exist_ok=True)
+        here.write_bytes(data)
+        copies.append(Copy(here, path, len(data)))
+    with contextlib.closing(connected(server.url)) as backend:
+        backend.storage.make("many")
+        steps = backend.storage.send("many", copies)
+        assert sum(steps) == sum(map(len, files.values()))
+        back = [Copy(tmp_path / "back" / copy.there, copy.there, copy.size_bytes) for copy in copies]
+        assert sum(backend.storage.fetch("many", back)) == sum(map(len, files.values()))
+    assert {copy.there: copy.here.read_bytes() for copy in back} == files
+    assert server.world.backend.storage.download("many", "in/large") == files["in/large"]
+
+
+@pytest.mark.slow
+def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> None:
+    server.world.backend.storage.make("damaged")
+    headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(b"text").hexdigest()}
+    with (
+        contextlib.closing(connected(server.url)) as backend,
+        pytest.raises(StorageError, match="damaged"),
+        backend.storage.file("damaged", "a") as client,
+    ):
+        client.upload_range(b"tex_", 0, 4, headers=headers)
+    assert server.world.backend.storage.list("damaged") == []
