@@ -72,11 +72,12 @@ def serve(serving: Serving, settings: Settings, home: Home) -> int:
         is_files_only=serving.is_files_only,
     )
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
+    server = uvicorn.Server(_config(app, serving, limits))
+    _end_for_signals(server)
     key = service.keys.of(OWN_ACCOUNT)[0]
     for line in greeting(serving, listener.getsockname()[1], key):
         print(line, flush=True)
-    _end_quietly()
-    uvicorn.Server(_config(app, serving, limits)).run(sockets=[listener])
+    server.run(sockets=[listener])
     app.close()
     service.operations.close()
     backend.close()
@@ -145,7 +146,14 @@ def _listen(serving: Serving) -> socket.socket:
     return listener
 
 
-def _end_quietly() -> None:
-    """Once uvicorn has ended well for a signal, it sends it again: nothing is left to do then."""
+def _end_for_signals(server: uvicorn.Server) -> None:
+    """Ends a server also for a signal that comes before uvicorn listens to any.
+
+    Once uvicorn has ended well for one, it sends it again: nothing is left to do then.
+    """
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, end)

@@ -46,6 +46,13 @@ def test_a_server_that_is_told_to_end_leaves_jobs_running_and_the_next_one_shows
 
 
 @pytest.mark.slow
+def test_a_server_that_is_told_to_end_as_soon_as_it_has_said_where_it_is_ends(tmp_path: Path) -> None:
+    with started(tmp_path / "home") as server:
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.slow
 def test_with_a_certificate_of_its_own_a_server_is_reached_by_who_trusts_its_authority(
     tmp_path: Path,
 ) -> None:
