@@ -26,6 +26,11 @@ class StopWatch:
         self._stopping = Stopping([stop_condition(text) for text in order.conditions])
         self._logs = [_Log(log, order.patterns) for log in plan.output]
 
+    @property
+    def unseen(self) -> list[str]:
+        """Conditions about a number that was not printed, each in a sentence."""
+        return self._stopping.unseen
+
     def look(self, now_s: float) -> str:
         """Why the job is to be stopped, by what its logs hold by now; empty while it is not."""
         for log in self._logs:

@@ -69,7 +69,11 @@ class Outcome(NamedTuple):
             " in another way, each computed alone, as rank 0 of 1: the program is linked to another MPI than"
             f" MPICH, or to none. See {HELP}"
         )
-        return self._replace(warnings=(*self.warnings, _error("MpiNotUsed", text)))
+        return self.warned("MpiNotUsed", text)
+
+    def warned(self, code: str, *texts: str) -> Outcome:
+        """The same with a warning of each text."""
+        return self._replace(warnings=(*self.warnings, *(_error(code, text) for text in texts)))
 
     def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
         """The same, with what became of each process."""

@@ -10,6 +10,7 @@ from batchai_magics.metrics.runs.tidy import Number, numbers
 from batchai_magics.models.stop_conditions import StopCondition, metric_name
 
 STOP_IF = "stop-if"  # what a reason begins with
+MOST_NAMES = 8  # that are told
 
 
 @dataclass
@@ -30,11 +31,23 @@ class Stopping:
         self._conditions = conditions
         self._holding: dict[tuple[StopCondition, int | None], _Holding] = {}
         self._reason = ""
+        self._names: dict[str, str] = {}  # of all numbers that have come, by their plain names
+
+    @property
+    def unseen(self) -> list[str]:
+        """Conditions about a number that has never come, each in a sentence."""
+        known = ", ".join(sorted(self._names.values())[:MOST_NAMES]) or "none at all"
+        unseen = [each for each in self._conditions if each.metric not in self._names]
+        return [
+            f'{STOP_IF} "{each.text}" had nothing to check: no {each.metric} was printed ({known})'
+            for each in unseen
+        ]
 
     def take(self, records: Iterable[Record], now_s: float) -> None:
         """Takes the next records."""
         for number in numbers(records):
             name = metric_name(number.metric)
+            self._names.setdefault(name, number.metric)
             for condition in self._conditions:
                 if condition.metric == name:
                     self._judge(condition, number, now_s)

@@ -45,6 +45,13 @@ def test_a_pattern_of_ones_own_counts_whatever_its_letters():
     assert watch.reason(0).endswith("Gap was 4.5 at step 7")
 
 
+def test_a_condition_about_a_number_that_never_came_is_told_with_those_that_did():
+    watch = stopping("los is nan", "loss is nan")
+    watch.take([value("loss", 1), value("lr", 1)], 0)
+    (told,) = watch.unseen
+    assert told == 'stop-if "los is nan" had nothing to check: no los was printed (loss, lr)'
+
+
 def test_other_numbers_stop_nothing():
     watch = stopping("loss > 3", "loss is inf")
     watch.take([value("val_loss", 10), value("loss", 3)], 0)

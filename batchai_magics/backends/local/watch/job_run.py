@@ -123,16 +123,18 @@ class JobRun:
 
     def _run_ranks(self) -> Outcome:
         self._announce()
+        unchecked: list[str] = []
         with self._started(self._plan) as ranks:
-            with watched(self._layout, warn=lambda note: self._warn([note])):
+            with watched(self._layout, warn=unchecked.append):
                 interrupted = self._follow(ranks)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
             self._note_memory(ranks)
-            self._warn(ranks.manager.refusals if ranks.manager else ())
+            self._warn([*unchecked, *(ranks.manager.refusals if ranks.manager else ())])
             if interrupted:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
+            outcome = outcome.warned("StopConditionNotChecked", *unchecked)
             return outcome.without_mpi(len(self._plan.processes)) if _is_without_mpi(ranks) else outcome
 
     def _note_memory(self, ranks: Ranks) -> None:

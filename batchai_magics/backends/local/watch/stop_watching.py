@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ LOOK_S = 0.5  # between two looks at the logs
 
 @contextlib.contextmanager
 def watched(job: JobLayout, *, warn: Callable[[str], None]) -> Iterator[None]:
-    """Has the job watched, if it asks for that; warns if it was not to the end."""
+    """Has the job watched, if it asks for that; warns of what could not be checked."""
     if not job.stop_if.exists():
         yield
         return
@@ -38,7 +39,9 @@ def watched(job: JobLayout, *, warn: Callable[[str], None]) -> Iterator[None]:
     finally:
         is_early = child.poll() is not None
         child.terminate()
-        code = child.wait()
+        unseen, code = child.communicate()[0].decode(), child.wait()
+    for note in unseen.splitlines():
+        warn(note)
     if is_early and code not in (0, -signal.SIGTERM):
         warn(f"--stop-if was not checked to the end: its program ended with {code}, see {job.supervisor_log}")
 
@@ -49,14 +52,17 @@ def _start(job: JobLayout) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-c", START.format(module="stop_watching"), PACKAGE_ROOT, str(home), guid],
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=subprocess.PIPE,
             stderr=log,
             preexec_fn=process.die_with_starter,
         )
 
 
 def main() -> None:
-    """Looks until the job is to be stopped; the supervisor ends this program with the job."""
+    """Looks until the job is to be stopped, or the supervisor says that it has ended.
+
+    What could not be checked then goes to stdout.
+    """
     from batchai_magics.backends.folders.stop_order import StopOrder
     from batchai_magics.backends.folders.stop_watch import StopWatch
 
@@ -64,8 +70,17 @@ def main() -> None:
     layout = Layout(Path(home))
     job = layout.job(guid)
     watch = StopWatch(StopOrder.read(job.stop_if), Plan.read(str(job.plan)))
-    while not (reason := watch.look(time.monotonic())):
-        time.sleep(LOOK_S)
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    while True:
+        is_last = over.is_set()
+        reason = watch.look(time.monotonic())
+        if is_last:
+            print(*watch.unseen, sep="\n", flush=True)
+            return
+        if reason:
+            break
+        over.wait(LOOK_S)
     store = SharedStore(layout.database, may_make=False)
     store.insist(lambda db: jobs.ask_run_to_stop(db, guid, reason))
     os.kill(os.getppid(), signal.SIGTERM)  # its supervisor, which looks why
