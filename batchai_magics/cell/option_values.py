@@ -50,6 +50,7 @@ class CellOptions:
     is_waiting: bool = False
     is_new: bool = False
     is_same: bool = False
+    is_growing: bool = False
     variable: str = "job"
 
     @property
@@ -91,6 +92,7 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
         is_waiting=texts["wait"],
         is_new=texts["new"],
         is_same=texts["same"],
+        is_growing=texts["grow"],
         variable=_variable(texts["var"]),
     )
 

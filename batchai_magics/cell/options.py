@@ -49,6 +49,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--dry-run",), "show what would be submitted; nothing is written", takes=Takes.NOTHING),
     Option(("--wait",), "wait for the end of the job", takes=Takes.NOTHING),
     Option(("--new",), "run it again, as NAME-2, when NAME is there", takes=Takes.NOTHING),
+    Option(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
+           takes=Takes.NOTHING),
     Option(("--same",), "refuse an edited cell, which is NAME-2 otherwise", takes=Takes.NOTHING),
     Option(("--var",), "Python name that the job is bound to (job)", "NAME"),
     Option(("--help", "-h"), "show this text", takes=Takes.NOTHING),

@@ -48,6 +48,7 @@ class CellRequest:
     is_waiting: bool = False  # --wait
     is_new: bool = False  # --new
     is_same: bool = False  # --same
+    is_growing: bool = False  # --grow
     is_dry_run: bool = False  # --dry-run
     patterns: Mapping[str, str] = field(default_factory=dict)  # --metric NAME=REGEX
     notes: tuple[str, ...] = ()  # what to know of the job's file
@@ -204,6 +205,7 @@ def _request(
         is_waiting=asked.is_waiting,
         is_new=asked.is_new,
         is_same=asked.is_same,
+        is_growing=asked.is_growing,
         is_dry_run=asked.is_dry_run,
         patterns=asked.patterns,
         notes=notes,

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import STORAGE, Backend, ExperimentSpec, WorkspaceSpec
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.handle import Job
-from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings, UserAccountSettings
+from batchai_magics.models.cluster import (
+    ClusterPatch,
+    ClusterSpec,
+    ManualScale,
+    ScaleSettings,
+    UserAccountSettings,
+)
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources import Cluster, JobResource
 
 _RUN = re.compile(r"-(\d+)$")
 _MOST = 50  # runs of a name that a cell is compared with
@@ -23,16 +29,22 @@ _MOST = 50  # runs of a name that a cell is compared with
 class Submitted:
     """The job of a request, and whether it was started now (or found again).
 
-    `kept` is the latest run of its name where the cell was edited since.
+    `kept` is the latest run of its name where the cell was edited since; `grown` says of the cluster that it
+    has got more nodes for the job.
     """
 
     job: Job
     is_new: bool
     kept: str = ""
+    grown: str = ""
 
     @property
     def note(self) -> str:
         """What people should know of it; empty for the first run of a name."""
+        return " ".join(filter(None, (self.grown, self._said_of_run)))
+
+    @property
+    def _said_of_run(self) -> str:
         name = self.job.name
         if not self.is_new:
             return f"{name} was submitted before from this very cell: here it is again. --new runs it anew."
@@ -57,7 +69,9 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         storage = STORAGE.of(backend)
         storage.make(settings.share)
         storage.upload(settings.share, request.uploads)
-    return _created(backend, request, workspace.child(Kind.EXPERIMENT, request.experiment))
+    grown = _grown(backend, request) if request.is_growing else ""
+    made = _created(backend, request, workspace.child(Kind.EXPERIMENT, request.experiment))
+    return replace(made, grown=grown)
 
 
 def _created(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
@@ -79,6 +93,18 @@ def _created(backend: Backend, request: CellRequest, experiment: ResourceId) -> 
         kept, name = name, _next_run(request.name, [*names, name])
         job = _create(backend, experiment, name, request)
     return Submitted(job, is_new=name not in names, kept=kept)
+
+
+def _grown(backend: Backend, request: CellRequest) -> str:
+    """Gives the cluster as many nodes as the job wants; says so if it had fewer."""
+    id, count = ResourceId.parse(request.spec.cluster.id), request.spec.node_count
+    cluster = backend.show(id)
+    scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
+    larger = scale.with_room_for(count) if scale else None
+    if larger is None:
+        return ""
+    backend.update(id, ClusterPatch(scale_settings=larger))
+    return f"Cluster {id.name} gets {count} nodes."
 
 
 def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Job:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
 from batchai_magics.magics.completion import offers, warming_up, written
+
+Magic = TypeVar("Magic", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -19,6 +22,28 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.help import Text
+
+
+def explained(text: Callable[[], str]) -> Callable[[Magic], Magic]:
+    """Has `%%magic?` show a text, made when it is asked for."""
+
+    def with_text(magic: Magic) -> Magic:
+        setattr(magic, "getdoc", text)  # noqa: B010  # functions have no such attribute: IPython looks for it
+        return magic
+
+    return with_text
+
+
+def _job_help() -> str:
+    from batchai_magics.cell.options import help_text
+
+    return help_text()
+
+
+def _help() -> str:
+    from batchai_magics.commands.parsing.parse import parse
+
+    return str(parse(["--help"]))
 
 
 @magics_class
@@ -34,6 +59,7 @@ class BatchAIMagics(Magics):
         self._lookup: Lookup | None = None
         self.warming_up = warming_up()
 
+    @explained(_job_help)
     @no_var_expand
     @line_cell_magic
     def batchai_job(self, line: str, cell: str = "") -> Job | Text | None:
@@ -67,6 +93,7 @@ class BatchAIMagics(Magics):
         self._wait(job)
         return None
 
+    @explained(_help)
     @no_var_expand
     @line_magic
     def batchai(self, line: str) -> Any:

@@ -64,6 +64,15 @@ class ScaleSettings(WireModel):
             raise ValueError("give one of manual and autoScale")
         return self
 
+    def with_room_for(self, count: int) -> ScaleSettings | None:
+        """The same with at least so many nodes; None where there is room for them."""
+        if self.manual:
+            manual = self.manual.model_copy(update={"target_node_count": count})
+            return None if self.manual.target_node_count >= count else ScaleSettings(manual=manual)
+        assert self.auto_scale is not None, "it is one of the two"
+        most = self.auto_scale.model_copy(update={"maximum_node_count": count})
+        return None if self.auto_scale.maximum_node_count >= count else ScaleSettings(auto_scale=most)
+
 
 class UserAccountSettings(WireModel):
     """The administrator's account on every node. The password never comes back."""

@@ -361,3 +361,8 @@ def test_a_job_without_a_name_is_called_after_its_notebook_and_cell(
     monkeypatch.setenv("JPY_SESSION_NAME", notebook)
     monkeypatch.setattr(shell, "get_parent", lambda: parent, raising=False)
     assert run("%%batchai_job --dry-run\nprint(1)").startswith(f"job {name} in experiment default")
+
+
+@pytest.mark.parametrize(("magic", "words"), [("%%batchai_job", "--processes"), ("%batchai", "Subgroups:")])
+def test_a_question_mark_shows_the_help(shell, magic, words):
+    assert words in shell.object_inspect(magic)["docstring"]

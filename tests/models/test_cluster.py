@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.errors import SpecError
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeStateCounts
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, NodeStateCounts, ScaleSettings
 from batchai_magics.models.states import NodeState
 from tests.models.samples import cluster_body
 
@@ -92,3 +92,20 @@ def test_node_counts_are_told_by_state():
     counts = NodeStateCounts(running_node_count=2, leaving_node_count=1)
     assert counts.of(NodeState.RUNNING) == 2
     assert counts.total == 3
+
+
+@pytest.mark.parametrize(
+    ("scale", "count", "expected"),
+    [
+        ({"manual": {"targetNodeCount": 2}}, 2, None),
+        ({"manual": {"targetNodeCount": 2}}, 3, {"targetNodeCount": 3}),
+        ({"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 3}}, 3, None),
+        ({"autoScale": {"minimumNodeCount": 1, "maximumNodeCount": 3}}, 5, {"maximumNodeCount": 5}),
+    ],
+)
+def test_room_is_made_only_where_there_is_none(scale, count, expected):
+    larger = ScaleSettings.model_validate(scale).with_room_for(count)
+    assert (larger is None) == (expected is None)
+    if larger and expected:
+        part = larger.manual or larger.auto_scale
+        assert expected.items() <= part.model_dump(by_alias=True).items()

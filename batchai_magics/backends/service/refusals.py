@@ -127,7 +127,8 @@ def no_setup_logs() -> ServiceError:
 
 def too_many_nodes(count: int, cluster: ResourceId, most: int) -> SpecError:
     """A job asks for more nodes than its cluster will ever have."""
-    fix = f"ask for at most {most}, or run `%batchai cluster resize -n {cluster.name} -t {count}`"
+    resize = f"%batchai cluster resize -n {cluster.name} -t {count}"
+    fix = f"ask for at most {most}, add --grow to the cell, or run `{resize}`"
     text = f"{count} nodes are asked for, and cluster {cluster.name} has {most}"
     return SpecError([Problem("properties.nodeCount", text, fix)], what=JobSpec.what)
 

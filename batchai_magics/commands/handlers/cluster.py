@@ -41,7 +41,9 @@ def create(context: Context, arguments: Namespace) -> Noted:
 
 
 def show(context: Context, arguments: Namespace) -> Resource:
-    """The cluster as it stands."""
+    """The cluster as it stands: the one that the line names, else the session's."""
+    if not (arguments.name or getattr(arguments, "ids", None)):
+        arguments.name = context.settings.cluster
     return resources.show(context, arguments, Kind.CLUSTER)
 
 

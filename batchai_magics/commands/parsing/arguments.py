@@ -156,13 +156,19 @@ def required(option: Option) -> Option:
     return replace(option, is_required=True)
 
 
-def usual(words: str, *, one: tuple[Option, ...], several: tuple[Option, ...]) -> tuple[Command, ...]:
-    """`show`, `list` and `delete` of a kind of resource; `one` and `several` say which."""
+def usual(
+    words: str,
+    *,
+    one: tuple[Option, ...],
+    several: tuple[Option, ...],
+    shown: tuple[Option, ...] | None = None,
+) -> tuple[Command, ...]:
+    """`show`, `list` and `delete` of a kind of resource; `one`, `several`, for `show` `shown` say which."""
     noun, module = words.replace("-", " "), words.replace("-", "_")
     a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
     ending = (*one, IDS, NO_WAIT, YES)
     return (
-        Command(f"{words} show", f"Show {a_noun}.", f"handlers.{module}:show", (*one, IDS)),
+        Command(f"{words} show", f"Show {a_noun}.", f"handlers.{module}:show", (*(shown or one), IDS)),
         Command(f"{words} list", f"List {noun}s.", f"handlers.{module}:list_all", several),
         Command(
             f"{words} delete", f"Delete {a_noun}.", f"handlers.{module}:delete", ending, is_confirmed=True

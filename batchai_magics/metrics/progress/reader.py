@@ -21,6 +21,7 @@ LONGEST_LINE = 1 << 11
 EPOCH_BYTES = 1 << 18  # in which the newest epoch is looked for
 EPOCH_TRIES = 4
 LEAST_SHARE = 0.02  # of the run, after which its own pace tells its end
+MOST_OF_EPOCH = 0.95  # behind that, what is left of it tells too little of its length
 _EPOCH = b"poch"
 _ENDS = re.compile(rb"[\r\n]+")
 _MAY_COUNT = re.compile(rb"\d\s*(?:/|of |out of |%)")
@@ -40,6 +41,7 @@ class ProgressReader:
     _bar: Sighting | None = None
     _counts_from_0: bool = False
     _at: float = 0.0
+    _epoch_s: float | None = None  # that one epoch takes, as its bar has told
     _first: tuple[float, float] | None = None  # when which fraction was done
 
     def wants(self, rank: int | None) -> bool:
@@ -101,6 +103,8 @@ class ProgressReader:
     @property
     def _ends(self) -> float | None:
         """When it will be done: as the bar says where it is of the whole run, else by the pace so far."""
+        if self._left_s is not None:
+            return self._at + self._left_s
         newest = self._bar or self._epoch
         is_of_all = self._epoch is None or self._epoch.epoch is None or self._bar is None
         if is_of_all and newest and newest.left_s is not None:
@@ -112,7 +116,18 @@ class ProgressReader:
             return None
         return self._at + (self._at - since) * (1 - self._fraction) / (self._fraction - done)
 
+    @property
+    def _left_s(self) -> float | None:
+        """How long all epochs take on, where the bar of the one that runs says how long that does."""
+        if self._epoch is None or self._epoch.epoch is None or self._epoch_s is None:
+            return None
+        whole = number(self._epoch.epoch.total) + self._counts_from_0
+        return self._epoch_s * whole * (1 - self._fraction)
+
     def _note_pace(self) -> None:
+        within = self._bar.within.fraction if self._bar and self._bar.within else None
+        if self._bar and self._bar.left_s is not None and within is not None and within < MOST_OF_EPOCH:
+            self._epoch_s = self._bar.left_s / (1 - within)
         if self._first is None or self._fraction < self._first[1]:
             self._first = (self._at, self._fraction)
 

@@ -74,7 +74,8 @@ class Scaling:
 
     def _sentences(self) -> list[str]:
         when = " yet" if self.is_running else ""
-        rest = [f"No images/sec{when}: {', '.join(self.silent)}."] if self.silent else []
+        out = "" if self.is_running else " Left out."
+        rest = [f"No images/sec{when}: {', '.join(self.silent)}.{out}"] if self.silent else []
         return [*map(str, self.curves), *rest]
 
     def __repr__(self) -> str:
@@ -89,17 +90,17 @@ def scaling(runs: Comparables) -> Scaling:
     """How the runs' speed grows with their processes: `scaling([job1, job2, job4])`.
 
     A run is a job's handle, what `read_metrics` gave, or the path of a log. Runs of one model make a curve;
-    several with the same number of processes make one point. UsageError for a log without images/sec, and for
-    a model that ran with one number of processes only. While a job still runs neither is an error: the value
-    is what is known so far.
+    several with the same number of processes make one point. A log without images/sec is left out, and named.
+    UsageError when no other is left, and for a model that ran with one number of processes only. While a job
+    still runs neither is an error: the value is what is known so far.
     """
     every = read_runs(runs)
-    if any(run.is_running for run in every):
-        return scaling_so_far(every)
-    for run in every:
-        if not has_speed(run):
-            raise UsageError(f"the log of {run.name} tells no images/sec", hint="Leave it out.")
     result = scaling_so_far(every)
+    if result.is_running:
+        return result
+    if not result.curves:
+        names = ", ".join(result.silent)
+        raise UsageError(f"no log tells images/sec: {names}", hint="Give runs whose logs do.")
     for curve in result.curves:
         if len(curve.points) < 2:
             raise UsageError(

@@ -169,3 +169,11 @@ def test_a_line_chooses_a_server(do, monkeypatch):
 def test_a_server_that_cannot_be_chosen_says_why(do, line, words):
     with pytest.raises(UsageError, match=words):
         do(line)
+
+
+def test_without_a_name_the_sessions_cluster_is_shown(do):
+    do("cluster create -n other -s Standard_D2 -t 1 -u me -p secret")
+    with pytest.raises(NotFoundError, match="cluster default is not found"):
+        do("cluster show")
+    do("cluster create -n default -s Standard_D2 -t 1 -u me -p secret")
+    assert do("cluster show").value.id.name == "default"

@@ -66,8 +66,15 @@ def test_nobody_knows_the_epoch_behind_more_than_is_looked_at():
 
 
 def test_the_end_is_where_the_pace_leads_when_the_bar_is_only_of_an_epoch():
-    now = read("Epoch 1/2\n", "24/48 [==>..] - ETA: 9s\n", "48/48 [====] - 1s 5ms/step\n")
+    now = read("Epoch 1/2\n", "24/48 [==>..] - 1s 5ms/step\n", "48/48 [====] - 1s 5ms/step\n")
     assert (now.fraction, now.ends) == (0.5, 104.0)
+
+
+def test_what_is_left_of_an_epoch_tells_how_long_all_of_them_take_on():
+    now = read("Epoch 1/10\n", "Epoch 4/10\n 50%|##  | 5/10 [00:30<00:30, 6s/it]\n")
+    assert (now.fraction, now.left_s(101.0)) == (0.35, pytest.approx(390.0))
+    now = read("Epoch 2/4\n 50%|##  | 5/10 [00:30<00:30, 6s/it]\n", "Epoch 3/4\n")
+    assert now.left_s(101.0) == pytest.approx(120.0)
 
 
 def test_the_end_follows_from_the_begin_of_the_run_while_there_is_one_sighting():

@@ -78,9 +78,15 @@ def test_one_number_of_processes_is_refused():
         scaling([log(2, 10), log(2, 12)])
 
 
-def test_a_log_without_a_rate_is_refused_by_name():
-    with pytest.raises(UsageError, match="empty"):
-        scaling({"empty": read_metrics(b""), "one": log(1, 100)})
+def test_a_log_without_a_rate_is_left_out_by_name():
+    found = scaling({"empty": read_metrics(b""), **RUNS})
+    assert [point.processes for point in found.curves[0].points] == [1, 2, 4]
+    assert "No images/sec: empty. Left out." in str(found)
+
+
+def test_logs_that_all_lack_a_rate_are_refused_by_name():
+    with pytest.raises(UsageError, match="no log tells images/sec: empty"):
+        scaling({"empty": read_metrics(b"")})
 
 
 def test_the_figure_has_speeds_the_ideal_and_the_efficiency():

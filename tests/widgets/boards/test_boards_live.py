@@ -129,3 +129,22 @@ def test_notebook_7_shows_both(notebook_7, setup_cell):
     page.get_by_role("button", name="third").click()
     page.locator(".ba-opened-view .ba-view .ba-badge").wait_for()
     assert notebook_7.errors == []
+
+
+def test_boards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_cell):
+    lab.open("gone", setup_cell, CLUSTER, JOBS)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.get_by_role("button", name="third").wait_for()
+    page.get_by_role("list", name="Nodes").get_by_role("listitem").first.wait_for()
+    lab.restart_kernel()
+    for what in ("cluster", "jobs"):
+        page.get_by_text(
+            f"The connection to the kernel is gone. Run the cell to see the {what} again."
+        ).wait_for()
+    assert page.get_by_role("button", name="third").is_disabled()
+    assert page.get_by_label("Number of nodes").is_disabled()
+    page.get_by_role("button", name="Images/sec").click()  # what is here can still be sorted
+    page.wait_for_function("() => document.querySelector('.ba-open').textContent === 'first'")
+    assert lab.errors == []

@@ -19,6 +19,7 @@ _SETUP = "Setup Task Arguments"
 _DISKS = "Storage Disks Arguments"
 _CLUSTER = (o.GROUP, o.WORKSPACE, o.named("cluster", Live.CLUSTER))
 _SERVER = (o.GROUP, o.WORKSPACE, o.named("file server", Live.FILE_SERVER))
+_SHOWN = (o.GROUP, o.WORKSPACE, o.named("cluster; by default the session's", Live.CLUSTER, is_required=False))
 _OF_CLUSTER = (
     o.GROUP,
     o.WORKSPACE,
@@ -88,7 +89,7 @@ _NODE = Option(("--node-id", "-n"), "Id of the node.", is_required=True, complet
 
 COMMANDS = (
     Command("cluster create", "Create a cluster.", "handlers.cluster:create", _CREATE),
-    *usual("cluster", one=_CLUSTER, several=(o.GROUP, o.WORKSPACE)),
+    *usual("cluster", one=_CLUSTER, several=(o.GROUP, o.WORKSPACE), shown=_SHOWN),
     Command(
         "cluster resize",
         "Change a cluster's number of nodes.",

@@ -12,10 +12,11 @@ import { ScaleForm } from "./scale_form.js";
 export default {
   /** @param {{model: BoardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
-    const board = new BoardFrame(model);
+    const board = new BoardFrame(model, "cluster");
     const head = clusterHead();
     const bar = nodeBar();
     const tiles = nodeTiles();
+    board.onLost = () => tiles.stop(); // how it goes on nobody here knows
     const form = new ScaleForm((settings) => scaled(board, settings));
     const tools = el("div", { class: "ba-tools" }, form.element, board.note);
     board.show(root, `Cluster ${model.get("facts").name}`, head.element, bar.element, tools, tiles.element);

@@ -1,19 +1,28 @@
 // What the views of boards have in common: an article in the page, its line to the kernel, a place for short notes.
 
 import { el, setText } from "../core/dom.js";
-import { BUSY, holdWhileUsed } from "../core/kernel.js";
+import { BUSY, gone, holdWhileUsed, onKernelLost } from "../core/kernel.js";
 import { hideSnapshot } from "../core/snapshot.js";
 import { BoardLine } from "./line.js";
 
 /** @typedef {import("./messages.d.ts").BoardModel} BoardModel */
 
+const ASKING = ".ba-scale :is(button, input, select), .ba-open"; // what asks the kernel
+
 export class BoardFrame {
+  /** Called when the kernel is gone. */
+  onLost = () => {};
+
   /** @type {(() => void)[]} */
   #endings = [];
 
-  /** @param {BoardModel} model */
-  constructor(model) {
+  /**
+   * @param {BoardModel} model
+   * @param {string} noun what it shows, for a sentence
+   */
+  constructor(model, noun) {
     this.model = model;
+    this.noun = noun;
     this.note = el("span", { class: "ba-note", role: "status" });
     this.line = new BoardLine(model, (isBusy) => setText(this.note, isBusy ? BUSY : ""));
   }
@@ -29,7 +38,8 @@ export class BoardFrame {
     holdWhileUsed(view, (content) => this.line.tell(content));
     const showSnapshot = hideSnapshot(this.model.get("view_id"), view, () => this.line.isAnswered);
     root.append(view);
-    this.#endings.push(showSnapshot, () => view.remove());
+    const stopWatching = onKernelLost(this.model, () => this.#lost(view));
+    this.#endings.push(showSnapshot, stopWatching, () => view.remove());
   }
 
   /**
@@ -43,6 +53,15 @@ export class BoardFrame {
       this.#endings.push(() => this.model.off(`change:${trait}`, update));
     }
     update();
+  }
+
+  /** @param {HTMLElement} view */
+  #lost(view) {
+    this.line.lose();
+    setText(this.note, gone(this.noun));
+    for (const control of view.querySelectorAll(ASKING)) /** @type {HTMLButtonElement} */ (control).disabled = true;
+    for (const badge of view.querySelectorAll(".ba-badge")) /** @type {HTMLElement} */ (badge).dataset.lost = "true";
+    this.onLost();
   }
 
   /** Takes the view out of the page, and says that nobody looks any more. */

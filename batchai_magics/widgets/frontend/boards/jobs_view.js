@@ -14,10 +14,11 @@ import { JobTable } from "./job_table.js";
 export default {
   /** @param {{model: BoardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
-    const board = new BoardFrame(model);
+    const board = new BoardFrame(model, "jobs");
     const head = jobsHead(board.note);
     const opened = new OpenedJob(board, (name) => table.mark(name));
     const table = new JobTable((name) => void opened.toggle(name));
+    board.onLost = () => table.stop(); // how they go on nobody here knows
     const filter = stateFilter((isShown) => table.show(isShown));
     board.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, opened.element);
     board.line.onNews = (content) => {

@@ -22,6 +22,7 @@ export class BoardLine {
     this.onNews = () => {};
     this.count = 0;
     this.isAnswered = false; // the kernel has said something
+    this.isLost = false; // it never will again
     this.page = Math.random().toString(36).slice(2); // a name that no other page has
     this.take = (/** @type {any} */ content) => this.#take(content);
     model.on("msg:custom", this.take);
@@ -47,11 +48,20 @@ export class BoardLine {
    * @param {Record<string, unknown>} content
    */
   tell(content) {
+    if (this.isLost) return;
     try {
       this.model.send(content);
     } catch {
       this.onBusy(true); // the kernel is gone: the view keeps showing what it has
     }
+  }
+
+  /** The kernel is gone: nothing more is said. */
+  lose() {
+    this.isLost = true;
+    clearInterval(this.heartbeat);
+    clearTimeout(this.greeting);
+    for (const { timer } of this.pending.values()) clearTimeout(timer);
   }
 
   /** Says that nobody looks any more. */

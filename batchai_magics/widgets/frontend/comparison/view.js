@@ -24,7 +24,7 @@ const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
 export default {
   /** @param {{model: BoardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
-    const board = new BoardFrame(model);
+    const board = new BoardFrame(model, "runs");
     const isScaling = model.get("facts").kind === "scaling";
     const head = comparisonHead(isScaling ? "Scaling" : "Comparison", board.note);
     const table = runTable(isScaling ? "Runs of the study" : "Runs compared");

@@ -3,7 +3,13 @@
 
 const LOST = ["restarting", "autorestarting", "terminating", "dead"];
 export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
-export const GONE = "The connection to the kernel is gone. Run the cell to see the job again.";
+const GONE = "The connection to the kernel is gone. Run the cell to see the";
+
+/**
+ * What a view says whose kernel is gone.
+ * @param {string} what is seen
+ */
+export const gone = (what) => `${GONE} ${what} again.`;
 
 /** @typedef {{statusChanged?: {connect: (slot: Slot) => void, disconnect: (slot: Slot) => void}}} Kernel */
 /** @typedef {(sender: unknown, status: string) => void} Slot */

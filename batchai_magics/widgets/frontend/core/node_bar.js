@@ -27,10 +27,12 @@ export function nodeBar() {
       return [state, { count, item: el("span", { class: "ba-legend-item" }, swatch, count, ` ${state}`) }];
     }),
   );
-  const none = el("span", { class: "ba-legend-item" }, "no nodes yet");
+  const none = el("span", { class: "ba-legend-item" });
   const legend = el("div", { class: "ba-legend", "aria-hidden": "true" }, ...[...entries.values()].map((e) => e.item), none);
-  const strip = el("div", { class: "ba-strip", role: "img", "aria-label": "Node states so far" });
-  const element = el("div", { class: "ba-nodes" }, el("span", { class: "ba-label" }, "Nodes"), el("div", { class: "ba-bars" }, bar, strip), legend);
+  const strip = el("div", { class: "ba-strip", role: "img", "aria-label": "Nodes so far" });
+  const label = el("span", { class: "ba-label" }, "Nodes");
+  const before = el("span", { class: "ba-so-far", "aria-hidden": "true" }, "so far");
+  const element = el("div", { class: "ba-nodes" }, label, bar, before, strip, legend);
 
   /** @type {(counts: Counts, history?: number[][], ended?: number | null) => void} */
   const update = (counts, history = [], ended = null) => {
@@ -45,9 +47,11 @@ export function nodeBar() {
       setText(entry.count, String(count));
     }
     none.hidden = present.length > 0;
+    setText(none, ended === null ? "no nodes yet" : "given back");
+    before.hidden = strip.hidden = !history.some((row) => sum(row.slice(1)));
     const words = present.map((state) => `${counts[state]} ${state}`).join(", ");
-    bar.setAttribute("aria-label", `Nodes: ${words || "none yet"}`);
-    drawStrip(strip, history, ended);
+    bar.setAttribute("aria-label", `Nodes: ${words || none.textContent}`);
+    if (!strip.hidden) drawStrip(strip, history, ended);
   };
   return { element, update };
 }
@@ -60,7 +64,6 @@ export function nodeBar() {
  */
 function drawStrip(strip, history, ended) {
   const [first] = history;
-  strip.style.visibility = first ? "visible" : "hidden";
   if (!first) return;
   const start = Number(first[0]);
   const end = Math.max(ended ?? Date.now(), Number(history[history.length - 1]?.[0]) + SECOND_MS);
@@ -82,7 +85,7 @@ function drawStrip(strip, history, ended) {
       svg.append(rect);
     });
   });
-  strip.title = `Node states over ${duration((end - start) / SECOND_MS)}`;
+  strip.title = `The nodes over ${duration((end - start) / SECOND_MS)}`;
   strip.replaceChildren(svg);
 }
 

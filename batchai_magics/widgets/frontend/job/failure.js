@@ -55,7 +55,7 @@ export class FailurePanel {
       { type: "button", class: "ba-button ba-small", click: () => this.on.reveal(failure.offset, failure.file) },
       "Show in the log",
     );
-    const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, failureTitle(failure)), jump);
+    const head = el("div", { class: "ba-failure-head" }, el("span", { class: "ba-label" }, wordsTitle(failure)), jump);
     const lines = (/** @type {LastWords} */ { lines: all }) =>
       all.map((line) => logLine(line, { script: facts.script, job: facts.name }, this.element));
     const words = lines(failure);
@@ -71,12 +71,19 @@ export class FailurePanel {
 
 /**
  * What failed first, in one sentence.
- * @param {{rank?: number, node?: string, exit_code?: number, meaning?: string, file?: string}} failure
+ * @param {{rank?: number, node?: string, exit_code?: number, meaning?: string}} failure
  */
-export function failureTitle({ rank, node = "", exit_code: code, meaning = "", file = "" }) {
+export function failureTitle({ rank, node = "", exit_code: code, meaning = "" }) {
   const words = meaning && `: ${meaning}`;
-  if (rank !== undefined) return `Rank ${rank} on ${nodeName(node)} failed first, with exit code ${code}${words}`;
-  return file.includes("job_prep") ? `Job preparation failed: ${file}` : `The last lines of ${file}`;
+  return `Rank ${rank} on ${nodeName(node)} failed first, with exit code ${code}${words}`;
+}
+
+/**
+ * Whose last words these are: how that failed stands in the head of the view.
+ * @param {LastWords} words
+ */
+function wordsTitle({ rank, file }) {
+  return rank === undefined ? `The last lines of ${file}` : `The last lines of rank ${rank} in ${file}`;
 }
 
 /**

@@ -3,7 +3,7 @@
 import { copyText } from "../core/clipboard.js";
 import { el, setText } from "../core/dom.js";
 import { duration, span } from "../core/format.js";
-import { BUSY, GONE } from "../core/kernel.js";
+import { BUSY, gone } from "../core/kernel.js";
 import { failureTitle } from "./failure.js";
 
 /** @typedef {import("./session.js").Session} Session */
@@ -162,7 +162,7 @@ class Buttons {
   #ask(isAsking) {
     clearTimeout(this.#asking);
     const hadFocus = this.element.contains(document.activeElement);
-    this.#plain.hidden = isAsking;
+    this.#plain.hidden = isAsking || this.#isFinal;
     this.#sure.hidden = !isAsking;
     if (hadFocus) (isAsking ? this.#no : this.#cancel).focus({ preventScroll: true });
     if (isAsking) this.#asking = setTimeout(() => this.#ask(false), CONFIRM_MS);
@@ -199,8 +199,8 @@ class Buttons {
       setText(this.#note, this.session.isKernelBusy ? BUSY : "");
     } else if (kind === "lost") {
       this.#ask(false);
-      for (const dead of [this.#cancel, this.#detach]) dead.disabled = true;
-      setText(this.#note, GONE);
+      for (const dead of [this.#cancel, this.#detach, this.#again]) dead.disabled = true;
+      setText(this.#note, gone("job"));
     } else if (kind === "answer" && text) {
       setText(this.#note, text);
       this.#cancel.disabled = this.#isFinal;
