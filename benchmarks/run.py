@@ -8,10 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import allreduce
 import browser
 import chaos
 import chart
 import history
+import job_cost
 import load_ext
 import log
 import many_jobs
@@ -39,7 +41,9 @@ def main() -> None:
     sources = (
         load_ext.rows,
         start.rows,
+        allreduce.rows,
         many_jobs.rows,
+        job_cost.rows,
         history.rows,
         watch_many.rows,
         chaos.rows,
