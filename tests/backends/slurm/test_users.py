@@ -1,0 +1,77 @@
+"""Who uses it: an ordinary user, two kernels at once, the quickstart as it stands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.states import ExecutionState
+from tests.backends.local.namespace import scene, tell
+from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, why_not
+from tests.contract.places import HOLD, Place, Wishes, place_on
+from tests.patience import PATIENCE_S
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+QUICKSTART = ROOT / "notebooks/01_quickstart.ipynb"
+AS_NOBODY = ("unshare", "-Um", "--map-user=65534", "--map-group=65534")
+
+
+def jobs_of_an_ordinary_user(folder: Path) -> None:
+    """A Slurm and a job of two nodes, all of a user without rights."""
+    (folder / "slurm").mkdir()
+    slurm = RealSlurm(folder / "slurm", count=2)
+    slurm.start()
+    try:
+        with place_on(slurm, folder, Wishes()) as place:
+            job = place.wait(place.start_ranks("id -u", count=4))
+            tell(job.state.value, place.log(job.id).decode().split())
+    finally:
+        slurm.stop()
+
+
+def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+    told = scene(jobs_of_an_ordinary_user, tmp_path, who=AS_NOBODY)
+    assert told == [["succeeded", ["65534"] * 4]]
+
+
+def test_the_quickstart_runs_unchanged(slurm: RealSlurm, tmp_path: Path) -> None:
+    env = {
+        **os.environ,
+        **MPI_ENV,
+        "BATCHAI_BACKEND": "slurm",
+        "BATCHAI_SLURM_HOME": str(tmp_path / "home"),
+        "BATCHAI_SLURM_CONF": str(slurm.conf),
+    }
+    line = [sys.executable, "-m", "jupyter", "nbconvert", "--execute", "--to", "notebook"]
+    where = ["--output-dir", str(tmp_path), f"--ExecutePreprocessor.timeout={PATIENCE_S:.0f}"]
+    done = subprocess.run(
+        [*line, *where, str(QUICKSTART)], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    executed = nbformat.read(tmp_path / QUICKSTART.name, as_version=4)
+    shown = "".join(str(cell.get("outputs")) for cell in executed.cells)
+    assert "total images/sec" in shown
+    assert "node1" in (tmp_path / "home").joinpath("asked", f"nodes-{os.getuid()}.json").read_text()
+
+
+def test_two_hosts_share_a_home(place: Place) -> None:
+    with place.again() as other:
+        first = other.create(place.job("mine"), place.spec(HOLD)).id
+        second = place.start(HOLD, "yours")
+        both = [job.id for job in place.backend.list(place.experiment, Kind.JOB)]
+        assert both == [job.id for job in other.list(place.experiment, Kind.JOB)] == [first, second]
+        for job in both:
+            place.is_up(job)
+        other.terminate(second)
+        place.backend.terminate(first)
+        until(lambda: all(other.show(job).state is ExecutionState.FAILED for job in both))
