@@ -31,6 +31,7 @@ from batchai_magics.models.times import wire_time
 from batchai_magics.models.toolkits import Toolkit
 from batchai_magics.models.wire import WireModel
 
+WAITING = "batchaiWaiting"  # beside a job's state: why it waits, in a sentence
 RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
@@ -147,7 +148,10 @@ class Cluster:
 
 @dataclass(frozen=True)
 class JobResource:
-    """A job as it stands. `ranks` is what became of each process, first failure first (may be empty)."""
+    """A job as it stands. `ranks` is what became of each process, first failure first (may be empty).
+
+    `waiting` is why a queued job waits, where the place where it is to run says so.
+    """
 
     id: ResourceId
     spec: JobSpec
@@ -157,6 +161,7 @@ class JobResource:
     output_path_segment: str
     execution: ExecutionInfo | None = None
     ranks: tuple[RankExit, ...] = ()
+    waiting: str = ""
 
     @classmethod
     def reading_later(cls, read: Callable[[], JobSpec], **fields: Any) -> JobResource:
@@ -224,6 +229,8 @@ class JobResource:
         }
         if self.execution:
             properties["executionInfo"] = self.execution.to_wire()
+        if self.waiting:
+            properties[WAITING] = self.waiting
         if self.ranks:
             properties[RANKS] = [rank.to_wire() for rank in self.ranks]
         return {**head(self.id), "properties": properties}
@@ -244,6 +251,7 @@ class JobResource:
             output_path_segment=properties.text("jobOutputDirectoryPathSegment", ""),
             execution=ExecutionInfo.from_wire(info) if info else None,
             ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),
+            waiting=properties.text(WAITING, ""),
         )
 
 

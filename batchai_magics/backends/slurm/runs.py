@@ -6,7 +6,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.exits import exits_in
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
-from batchai_magics.backends.slurm import orders
+from batchai_magics.backends.slurm import orders, understand
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.run_files import Begun, Over, RunFiles, Stop, Submission
@@ -22,11 +22,15 @@ from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.say import Submission as Said
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
 from batchai_magics.launch.plan import Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
 OVERDUE_S = 20.0  # a program that was told to end its job, and has not by then, is ended by Slurm
+
+
+GONE = JobLine("", "", "", "", "", "")  # of a job that Slurm does not know
 
 
 class Placement(NamedTuple):
@@ -42,12 +46,16 @@ class Placement(NamedTuple):
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a run stands: its state and since when, how its latest attempt began, how it has ended."""
+    """Where a run stands: its state and since when, how its latest attempt began, how it has ended.
+
+    `waiting` is why Slurm has not started it yet.
+    """
 
     state: ExecutionState
     changed: float
     begun: Begun | None = None
     end: RunEnd | None = None
+    waiting: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -121,9 +129,12 @@ class Runs:
         submission = files.submission(attempt)
         if submission is None:
             self._settle_unsubmitted(job, files)
-        else:
-            self._settle_submitted(job, attempt, submission)
-        return self.standing(job.guid)
+            return self.standing(job.guid)
+        line = self._line(submission)
+        self._settle_submitted(job, attempt, submission, line)
+        standing = self.standing(job.guid)
+        is_waiting = standing.state is ExecutionState.QUEUED and line is not None
+        return replace(standing, waiting=understand.waiting_words(line)) if is_waiting and line else standing
 
     def ask_to_stop(self, job: Record, reason: str = TERMINATE) -> bool:
         """Asks a run to end, or to begin again; one that waits ends at once. False if it was asked before."""
@@ -178,12 +189,14 @@ class Runs:
             text = "The process that submitted it disappeared before it was done: submit it again"
             self.conclude(job, failed_with("JobLaunchFailed", text))
 
-    def _settle_submitted(self, job: Record, attempt: int, submission: Submission) -> None:
+    def _settle_submitted(
+        self, job: Record, attempt: int, submission: Submission, line: JobLine | None
+    ) -> None:
         files = self.files(job.guid)
         stop = files.stop(attempt)
         if stop and time.time() - stop.time > OVERDUE_S:
             self._slurm.end(submission.slurm_job)
-        ending = self._ending(job, submission)
+        ending = _ending(job, line)
         if ending is None:
             return
         over = files.note_over(attempt, Over(ending.value, time.time()))
@@ -192,18 +205,22 @@ class Runs:
             outcome = _named(outcome_of(ending, reason=stop.reason if stop else ""), files)
             self.conclude(job, outcome, ended=over.time)
 
-    def _ending(self, job: Record, submission: Submission) -> Ending | None:
-        """How Slurm says that an attempt has ended; None while it has not, or nobody knows."""
+    def _line(self, submission: Submission) -> JobLine | None:
+        """What Slurm says of an attempt: `GONE` when it knows it no longer; None where nobody knows."""
         try:
             asked, lines = self._answers.jobs(since=submission.time)
         except ServiceError:
             return None
         if asked <= submission.time:
             return None
-        line = lines.get(submission.slurm_job)
-        if line is None or line.comment != job.guid:  # numbers are used again
-            return Ending.GONE
-        return ending_of(line.state)
+        return lines.get(submission.slurm_job, GONE)
+
+
+def _ending(job: Record, line: JobLine | None) -> Ending | None:
+    """How Slurm says that an attempt has ended; None while it has not, or nobody knows."""
+    if line is None:
+        return None
+    return ending_of(line.state) if line.comment == job.guid else Ending.GONE  # numbers are used again
 
 
 def _named(outcome: Outcome, files: RunFiles) -> Outcome:

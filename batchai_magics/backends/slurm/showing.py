@@ -66,6 +66,7 @@ def job(record: Record, standing: Standing) -> JobResource:
         output_path_segment=output_segment(record.resource_id, record.guid),
         execution=_execution(standing),
         ranks=tuple(_rank(end) for end in ranks),
+        waiting=standing.waiting,
     )
 
 

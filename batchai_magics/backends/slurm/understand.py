@@ -55,6 +55,52 @@ _SUFFIXES = {
 }
 
 
+# Why a job waits, by the word that Slurm has for it; what is not here is told in Slurm's own.
+_REASONS = {
+    "None": "",
+    "Resources": "too few of its nodes are free",
+    "Priority": "other jobs are before it in Slurm's queue",
+    "Dependency": "its attempt before this one is ending",
+    "JobHeldUser": "its cluster has fewer nodes than it needs: resize the cluster",
+    "JobHeldAdmin": "an administrator of Slurm holds it",
+    "BeginTime": "the time at which it may begin has not come",
+    "Reservation": "its reservation has not begun",
+    "Licenses": "a licence that it needs is taken",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition is closed",
+    "PartitionNodeLimit": "it asks for more nodes than its partition gives a job",
+    "PartitionTimeLimit": "it asks for more time than its partition gives a job",
+    "BadConstraints": "no node has what it asks for",
+    "NodeDown": "a node that it needs is down",
+    "ReqNodeNotAvail": "nodes that it needs cannot be used now",
+    "Nodes_required_for_job_are_DOWN": "nodes that it needs are down, drained or reserved",
+    "launch_failed_requeued_held": "Slurm could not start it, and holds it",
+}
+_LIMITS = re.compile(r"(Assoc|QOS)\w*")
+_START = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
+
+
+def waiting_words(line: JobLine) -> str:
+    """Why a job waits, and when Slurm expects it to start; empty where Slurm does not say."""
+    if line.state == "CONFIGURING":
+        return "its nodes are being started"
+    if line.state != "PENDING":
+        return ""
+    words = _reason_words(line.reason)
+    start = _START.fullmatch(line.start)
+    expected = f"Slurm expects it to start on {start[1]} at {start[2]}" if start else ""
+    return "; ".join(filter(None, (words, expected)))
+
+
+def _reason_words(reason: str) -> str:
+    word = reason.partition(",")[0].split("(")[0].strip()
+    if word in _REASONS:
+        return _REASONS[word]
+    if _LIMITS.fullmatch(word):
+        return f"a limit of your {'account' if word.startswith('Assoc') else 'QOS'} is reached ({word})"
+    return f"Slurm says {reason}" if word else ""
+
+
 def node_state(text: str) -> NodeState:
     """What a node does; one that drains, is down, does not answer, or is unheard of cannot be used."""
     word, suffix = re.fullmatch(r"([A-Za-z_]*)(.*)", text.strip()).groups()  # type: ignore[union-attr]

@@ -22,6 +22,8 @@ def waiting_words(job: JobResource, queue: QueueSeen | None, cluster: NodeStateC
     """What a queued job waits for: whose jobs have the nodes, or that there are not enough of them yet."""
     name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
     wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
+    if job.waiting:
+        return f"Waiting for {wanted}: {job.waiting}."
     reasons = []
     if queue and queue.on_nodes:
         reasons.append(f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it")

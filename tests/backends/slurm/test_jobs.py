@@ -15,7 +15,7 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.places import HOLD, MOUNTED, Place
+from tests.contract.places import HOLD, MOUNTED, Place, manual
 from tests.world import below, until
 
 pytestmark = pytest.mark.slow
@@ -113,6 +113,23 @@ def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
         strict.create(place.job(), place.spec())
     assert not list(home.records.children(place.experiment, place.job().kind))
     assert not list(home.layout.jobs.iterdir())
+
+
+def test_a_job_that_waits_says_why(place: Place) -> None:
+    place.is_up(place.start(HOLD, "first", nodeCount=2))
+    waiting = place.start(name="waiting")
+    until(lambda: "too few of its nodes are free" in place.backend.show(waiting).waiting)
+    wire = place.backend.show(waiting).to_wire()["properties"]
+    assert wire["executionState"] == "queued"
+    assert JobResource.from_wire(place.backend.show(waiting).to_wire()).waiting == wire["batchaiWaiting"]
+    place.backend.terminate(waiting)
+    assert place.backend.show(waiting).waiting == ""
+
+
+def test_a_job_whose_cluster_is_too_small_says_so(place: Place) -> None:
+    place.scale(place.cluster, manual(0))
+    id = place.start(nodeCount=2)
+    until(lambda: "resize the cluster" in place.backend.show(id).waiting)
 
 
 # what takes it away

@@ -63,6 +63,33 @@ def test_nodes_are_read_with_their_partition_and_reason() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "start", "words"),
+    [
+        ("Resources", "N/A", "too few of its nodes are free"),
+        ("Priority", "N/A", "other jobs are before it in Slurm's queue"),
+        ("QOSMaxNodePerUserLimit", "N/A", "a limit of your QOS is reached (QOSMaxNodePerUserLimit)"),
+        ("AssocGrpGRESMinutes", "N/A", "a limit of your account is reached (AssocGrpGRESMinutes)"),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "N/A", "nodes that it needs cannot be used now"),
+        ("NewInSlurm30", "N/A", "Slurm says NewInSlurm30"),
+        ("None", "N/A", ""),
+        (
+            "Resources",
+            "2026-11-22T14:05:59",
+            "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59",
+        ),
+    ],
+)
+def test_why_a_job_waits_is_told_in_words(reason: str, start: str, words: str) -> None:
+    line = understand.JobLine("7", "PENDING", reason, start, "", "guid")
+    assert understand.waiting_words(line) == words
+
+
+def test_a_job_whose_nodes_boot_says_so() -> None:
+    line = understand.JobLine("7", "CONFIGURING", "None", "N/A", "n1", "guid")
+    assert understand.waiting_words(line) == "its nodes are being started"
+
+
+@pytest.mark.parametrize(
     ("limit", "count"),
     [("1-00:00:00", 1440), ("30:00", 30), ("1:30:00", 90), ("infinite", None), ("n/a", None)],
 )

@@ -1,5 +1,7 @@
 """What a view says of a job that has printed nothing yet."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchai_magics.backends.base import Chunk, FileRef
@@ -54,6 +56,13 @@ def test_a_queued_job_says_what_it_waits_for(queue, cluster, words):
         if event:
             feed.take(event)
     assert feed.activity == words
+
+
+def test_what_the_place_itself_says_comes_before_what_the_queue_looks_like():
+    feed = JobFeed()
+    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting="a limit is reached")))
+    feed.take(QueueSeen(JOB, ("a",), ()))
+    assert feed.activity == "Waiting for 2 nodes of nc6: a limit is reached."
 
 
 MOMENT = b"2026-03-01T12:00:00.000000Z "

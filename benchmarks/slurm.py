@@ -1,0 +1,135 @@
+"""A real Slurm on this machine: what a job costs beside `sbatch`, and how often its controller is asked.
+
+The controller schedules once a second; that is part of both times. Takes two minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from math import nan
+from pathlib import Path
+from statistics import median
+
+from row import Row, table
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.talk import Slurm
+from tests.backends.slurm.real_slurm import RealSlurm, why_not
+from tests.contract.places import HOLD, Place, Wishes, place_on
+
+ROUNDS = 7
+WATCHED = 100  # jobs
+WATCH_S = 60.0
+MOST_CALLS = 12  # a minute: what an administrator should not have to notice
+
+
+def rows() -> Iterator[Row]:
+    """Each measure against what one does without us; nothing where there is no Slurm."""
+    if reason := why_not():
+        print(f"Slurm is not measured: {reason}.", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, running(Path(folder)) as slurm:
+        with place_on(slurm, Path(folder), Wishes()) as place:
+            ours = median(_seconds(lambda number: _first_line(place, number)))
+            bare = median(_seconds(lambda number: _bare_first_line(slurm, number)))
+            yield Row("submit -> first line, median", ours, "sbatch", bare, "s")
+            yield Row("submit -> first line, median", ours, "submitit", _submitit(slurm), "s")
+        with place_on(slurm, Path(folder) / "watched", Wishes()) as place:
+            calls = _calls_a_minute(place)
+            yield Row(f"calls a minute, {WATCHED} watched jobs", calls, "the most", MOST_CALLS, "calls")
+
+
+@contextlib.contextmanager
+def running(folder: Path) -> Iterator[RealSlurm]:
+    """A Slurm of two nodes."""
+    own = folder / "slurm"
+    own.mkdir()
+    slurm = RealSlurm(own, count=2)
+    slurm.start()
+    try:
+        yield slurm
+    finally:
+        slurm.stop()
+
+
+def _seconds(run: Callable[[int], None]) -> list[float]:
+    times = []
+    for number in range(ROUNDS):
+        started = time.perf_counter()
+        run(number)
+        times.append(time.perf_counter() - started)
+    return times
+
+
+def _first_line(place: Place, number: int) -> None:
+    file = FileRef(place.start("echo hello", f"job{number}"), "stdout.txt")
+    while not place.backend.read(file).data:
+        time.sleep(0.01)
+
+
+def _bare_first_line(slurm: RealSlurm, number: int) -> None:
+    log = slurm.folder / f"bare{number}"
+    slurm.ask("sbatch", "--exclusive", f"--output={log}", "--wrap=echo hello")
+    while not (log.exists() and log.read_bytes()):
+        time.sleep(0.01)
+
+
+def _submitit(slurm: RealSlurm) -> float:
+    """The median with submitit, until its job's log has a line; NaN where it is not installed."""
+    code = (
+        "import submitit, sys, time; e = submitit.AutoExecutor(sys.argv[1]); t = time.perf_counter();"
+        "j = e.submit(print, 'hello', flush=True)\n"
+        "while 'hello' not in (j.stdout() or ''): time.sleep(0.01)\n"
+        "print(time.perf_counter() - t)"
+    )
+    line = [sys.executable, "-c", code, str(slurm.folder / "submitit")]
+    done = [_output(line, slurm) for _ in range(ROUNDS)]
+    times = [float(text.split()[-1]) for text in done if text.strip()]
+    return median(times) if times else nan
+
+
+def _output(line: Sequence[str], slurm: RealSlurm) -> str:
+    return subprocess.run(line, env=slurm.env, capture_output=True, text=True, check=False).stdout
+
+
+def _calls_a_minute(place: Place) -> float:
+    """How often Slurm is asked while many jobs are looked at five times a second, at the usual pace."""
+    ids = [place.start(HOLD, f"watched{number}", nodeCount=2) for number in range(WATCHED)]
+    counted = Counted.of(place.backend)
+    deadline, started = time.monotonic() + WATCH_S, time.monotonic()
+    while time.monotonic() < deadline:
+        counted.look([*ids, place.cluster])
+        time.sleep(0.2)
+    return Counted.calls / (time.monotonic() - started) * 60
+
+
+class Counted(SlurmBackend):
+    """The backend at its usual pace; each question to Slurm is counted."""
+
+    calls = 0
+
+    @classmethod
+    def of(cls, backend: object) -> Counted:
+        """A second backend on the home of another one."""
+        assert isinstance(backend, SlurmBackend)
+        given = backend._home.settings
+        ask = Slurm._run
+
+        def counted(self: Slurm, *words: object, **options: object) -> str:
+            cls.calls += 1
+            return ask(self, *words, **options)  # type: ignore[arg-type]  # whatever is asked
+
+        Slurm._run = counted  # type: ignore[method-assign, assignment]  # this program ends soon
+        usual = SlurmSettings(home=given.home, conf=given.conf, placement=given.placement)
+        return cls(usual)
+
+
+if __name__ == "__main__":
+    print(table(rows()))
