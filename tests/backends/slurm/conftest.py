@@ -46,7 +46,6 @@ def place(slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
         yield place
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_slurm_left() -> Iterator[None]:
-    yield
+def pytest_sessionfinish() -> None:
+    """No fixture's end: that may come with a fast test, which starts no process."""
     SHARED.stop()
