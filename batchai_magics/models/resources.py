@@ -32,6 +32,7 @@ from batchai_magics.models.toolkits import Toolkit
 from batchai_magics.models.wire import WireModel
 
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits, in a sentence
+NOTES = "batchaiNotes"  # beside a new cluster's properties, once: what who made it should know
 RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
@@ -111,7 +112,7 @@ class Cluster:
     allocation_changed: datetime
     node_states: NodeStateCounts
     errors: tuple[ErrorDetail, ...] = ()
-    notes: tuple[str, ...] = field(default=(), compare=False)  # for who made it, once; not on the wire
+    notes: tuple[str, ...] = field(default=(), compare=False)  # for who made it, once; no part of its JSON
 
     def to_wire(self) -> dict[str, Any]:
         """The service's JSON, without any secret."""
@@ -143,6 +144,7 @@ class Cluster:
             allocation_changed=properties.time("allocationStateTransitionTime", made.created),
             node_states=properties.object("nodeStateCounts").model(NodeStateCounts),
             errors=tuple(ErrorDetail.from_wire(error) for error in properties.items("errors")),
+            notes=tuple(map(str, data.get(NOTES) or ())),
         )
 
 

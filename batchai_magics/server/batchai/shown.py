@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.provisioning import ProvisioningState
-from batchai_magics.models.resources import Resource
+from batchai_magics.models.resources import NOTES, Cluster, Resource
 from batchai_magics.server.call import Answer
 from batchai_magics.server.service import Service
 
@@ -44,7 +44,9 @@ def one(service: Service, resource: Resource, status: int = 200) -> Answer:
     """The answer that shows one resource, with its ETag and when it was made."""
     data = shown(service, resource)
     made = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
-    return Answer(status, data, {"ETag": etag(data), "Last-Modified": made})
+    headers = {"ETag": etag(data), "Last-Modified": made}
+    notes = resource.notes if isinstance(resource, Cluster) else ()
+    return Answer(status, {**data, NOTES: list(notes)} if notes else data, headers)
 
 
 def etag(data: Mapping[str, Any]) -> str:
