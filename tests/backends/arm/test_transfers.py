@@ -24,8 +24,12 @@ def counting(name: str, steps: int) -> Generator[int, None, str]:
 
 
 def given(tasks) -> tuple[int, list]:
+    return drained(together(tasks))
+
+
+def drained(steps: Generator[int, None, list]) -> tuple[int, list]:
     """How much was counted, and what all gave."""
-    steps, total = together(tasks), 0
+    total = 0
     while True:
         try:
             total += next(steps)
@@ -79,8 +83,9 @@ def test_many_small_files_and_a_large_one_arrive(server: Running, tmp_path: Path
         copies.append(Copy(here, path, len(data)))
     with contextlib.closing(connected(server.url)) as backend:
         backend.storage.make("many")
-        steps = backend.storage.send("many", copies)
-        assert sum(steps) == sum(map(len, files.values()))
+        total, sent = drained(backend.storage.send("many", copies))
+        assert total == sum(map(len, files.values()))
+        assert list(sent) == [backend.storage.show("many", path) for path in files]
         back = [Copy(tmp_path / "back" / copy.there, copy.there, copy.size_bytes) for copy in copies]
         assert sum(backend.storage.fetch("many", back)) == sum(map(len, files.values()))
     assert {copy.there: copy.here.read_bytes() for copy in back} == files

@@ -88,9 +88,9 @@ def _sent(storage: ArmStorage, share: str, copy: Copy) -> Steps[ShareFile]:
         return file
     with naming(copy, "read"):
         data = copy.here.read_bytes()
-    storage.upload(share, {copy.there: data})
+    sent = storage.put_whole(share, copy.there, data)
     yield len(data)
-    return storage.show(share, copy.there)
+    return sent
 
 
 def _fetched(storage: ArmStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:

@@ -6,10 +6,12 @@ import hashlib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
+from batchai_magics.backends.base import FileKind, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.times import parse_time
 
 if TYPE_CHECKING:
     from batchai_magics.backends.arm.storage.backend import ArmStorage
@@ -30,8 +32,8 @@ class Uploads(Protocol):
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Puts the file in its place if its digest is right."""
 
-    def whole(self, share: str, path: str, data: bytes) -> None:
-        """Puts a file that is one piece in its place."""
+    def whole(self, share: str, path: str, data: bytes) -> ShareFile:
+        """Puts a file that is one piece in its place; gives it as it lies there."""
 
 
 class OwnUploads:
@@ -63,11 +65,20 @@ class OwnUploads:
             headers = {UPLOAD: UploadStep.FINISH.value, DIGEST: sha256}
             client.set_file_metadata({}, headers=headers)
 
-    def whole(self, share: str, path: str, data: bytes) -> None:
+    def whole(self, share: str, path: str, data: bytes) -> ShareFile:
         """Puts a file that is one piece in its place, in one request."""
         headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(data).hexdigest()}
+        told: dict[str, str] = {}
         with self._storage.file(share, path) as client:
-            client.upload_range(data, 0, len(data), headers=headers)
+            client.upload_range(
+                data,
+                0,
+                len(data),
+                headers=headers,
+                raw_response_hook=lambda response: told.update(response.http_response.headers),
+            )
+        written = {name.lower(): value for name, value in told.items()}["x-ms-file-last-write-time"]
+        return ShareFile(path, FileKind.FILE, len(data), parse_time(written))
 
 
 class PlainUploads:
@@ -103,11 +114,12 @@ class PlainUploads:
             raise refusals.damaged_upload(share, path)
         self._storage.rename(share, part, path)
 
-    def whole(self, share: str, path: str, data: bytes) -> None:
+    def whole(self, share: str, path: str, data: bytes) -> ShareFile:
         """Puts a file that is one piece in its place."""
         self.begin(share, path, len(data))
         self.write(share, path, 0, data)
         self._storage.rename(share, _part(path), path)
+        return self._storage.show(share, path)
 
     def _digest(self, share: str, path: str) -> str:
         digest, offset = hashlib.sha256(), 0
