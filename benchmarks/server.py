@@ -28,10 +28,13 @@ import psutil
 from azure.storage.fileshare import ShareServiceClient
 from row import Row, table
 
+from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.base import Backend, Copy
 from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
 from batchai_magics.config import Settings
+from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.server.home import Home
@@ -85,6 +88,7 @@ def rows() -> Iterator[Row]:
         after = server.process.memory_info().rss / 1e6
         yield Row(f"serve: memory with {JOBS:,} jobs listed", after, "before", before, "MB")
         yield from transfers(server, Path(folder))
+        yield from ours(server, Path(folder))
 
 
 @contextlib.contextmanager
@@ -207,6 +211,39 @@ def transfers(server: Server, folder: Path) -> Iterator[Row]:
     yield Row(f"serve: upload {SMALL:,} small files", up, "cp -r", copied, "s")
     down = seconds(lambda: [download(share, file.name) for file in files])
     yield Row(f"serve: download {SMALL:,} small files", down, "cp -r", copied, "s")
+
+
+def ours(server: Server, folder: Path) -> Iterator[Row]:
+    """The backend `arm`: the same files, and how soon a line is with who follows a job."""
+    own = ArmSettings(endpoint=f"http://127.0.0.1:{server.port}", token=server.token)
+    there = open_backend(Settings(backend="arm", sections={"arm": own}))
+    here = open_backend(Settings(sections={"local": LocalSettings(home=server.home)}))
+    files = sorted((folder / "small").iterdir())
+    there.storage.make("ours")
+    here.storage.make("theirs")
+    for name, paths in (("1 GiB", [folder / "large.bin"]), (f"{SMALL:,} small files", files)):
+        copies = [Copy(path, path.name, path.stat().st_size) for path in paths]
+        sent, moved = (
+            seconds(lambda share=share, to=to, copies=copies: sum(to.storage.send(share, copies)))
+            for share, to in (("ours", there), ("theirs", here))
+        )
+        yield Row(f"arm: upload {name}", sent, "local", moved, "s")
+    yield Row("arm: from a line's writing to who follows", lag_ms(there), "local", lag_ms(here), "ms")
+    there.close()
+    here.close()
+
+
+def lag_ms(backend: Backend) -> float:
+    """The median time from the writing of a line to its arrival in the events of its job."""
+    settings = Settings()
+    script = "import time\nfor _ in range(100): print(time.time(), flush=True); time.sleep(0.05)"
+    request = parse(f"lag-{backend.capabilities.name}", script, settings=settings)
+    lags: list[float] = []
+    for event in submit(backend, request, settings).job.events():
+        if isinstance(event, LogBytes) and event.file.path == "stdout.txt":
+            now = time.time()
+            lags += [(now - float(line)) * 1000 for line in event.chunk.data.decode().split()]
+    return statistics.median(lags)
 
 
 def upload(share: object, file: Path) -> None:
