@@ -20,6 +20,7 @@ import many_jobs
 import parse
 import parse_logs
 import printed_secrets
+import progress_lines
 import reported
 import server
 import start
@@ -53,6 +54,7 @@ def main() -> None:
         telemetry.rows,
         transfer.rows,
         printed_secrets.rows,
+        progress_lines.rows,
         server.rows,
         parse_rows,
         browser.rows,
