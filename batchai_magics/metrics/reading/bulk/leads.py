@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 _MOST_SHAPES = 64  # of one width in a block; more are left to the parser
-_TO_ZERO = np.frombuffer(TO_ZERO, np.uint8)
 _ZERO = ord("0")
 
 
@@ -85,11 +84,14 @@ def _by_shape(text: Array, begin: Array, width: Array) -> Iterator[tuple[Array, 
     for each in np.flatnonzero(np.bincount(width[is_possible])).tolist():
         rows = np.flatnonzero(width == each)
         chars = _windows(text, each)[begin[rows]]
-        zeroed = _as_words(_TO_ZERO[chars])
+        zeroed = np.frombuffer(chars.tobytes().translate(TO_ZERO), f"S{each}")
         for _ in range(_MOST_SHAPES):
             if not len(rows):
                 break
             shape, is_other = shape_of(zeroed[0].tobytes()), zeroed != zeroed[0]
+            if shape and not is_other.any():
+                yield rows, chars, shape
+                break
             if shape:
                 yield rows[~is_other], chars[~is_other], shape
             rows, chars, zeroed = rows[is_other], chars[is_other], zeroed[is_other]

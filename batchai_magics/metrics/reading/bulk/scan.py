@@ -37,23 +37,19 @@ class Scanner:
         positions_of = {}
         first = start & ~3
         aligned = np.frombuffer(buffer, np.uint32, count=-(-(end - first) // 4), offset=first)
-        index, ids = self._table.find(aligned)
-        seen = np.flatnonzero(np.bincount(ids, minlength=len(self._table.words)))
-        for literal in {literal for word in seen.tolist() for literal in self._holders[word]}:
-            places = [_places(index, ids, self._shifts(words)) for words in self._places_of[literal]]
-            positions = _confirmed(buffer, literal, np.sort(np.concatenate(places)) + first)
-            positions_of[literal] = positions[(positions >= start) & (positions <= end - len(literal))]
+        places_of_word = _by_number(*self._table.find(aligned), count=len(self._table.words))
+        seen = [word for word, places in enumerate(places_of_word) if len(places)]
+        for literal in {literal for word in seen for literal in self._holders[word]}:
+            shifts = chain.from_iterable(shifts.items() for shifts in self._places_of[literal])
+            begins = np.concatenate([places_of_word[word] * 4 - shift for word, shift in shifts])
+            positions = _confirmed(buffer, literal, np.sort(begins, kind="stable") + first)
+            is_in = (positions >= start) & (positions <= end - len(literal))
+            is_new = np.diff(positions, prepend=-1) > 0  # by words of two spellings it may come twice
+            positions_of[literal] = positions[is_in & is_new]
         for literal in self._short:
             found = [_each(buffer, text, start, end) for text in spelled_out(literal)]
             positions_of[literal] = np.sort(np.concatenate(found))
         return {literal: positions for literal, positions in positions_of.items() if len(positions)}
-
-    def _shifts(self, places: Mapping[int, int]) -> Positions:
-        """For each word, how far behind a literal's start it stands; -1 where it does not."""
-        shifts = np.full(len(self._table.words), -1)
-        for number, shift in places.items():
-            shifts[number] = shift
-        return shifts
 
 
 def _merged(places_of_texts: Iterable[Mapping[int, int]]) -> list[dict[int, int]]:
@@ -85,10 +81,11 @@ def _is_long(literal: bytes) -> bool:
     )
 
 
-def _places(index: Positions, ids: Positions, shifts: NDArray[np.int64]) -> Positions:
-    shift = shifts[ids]
-    is_part = shift >= 0
-    return index[is_part] * 4 - shift[is_part]
+def _by_number(places: Positions, numbers: Positions, *, count: int) -> list[Positions]:
+    """The places of each number below `count`, in their order."""
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")  # so narrow, they are sorted by counting
+    ends = np.cumsum(np.bincount(numbers, minlength=count))
+    return np.split(places[order], ends[:-1])
 
 
 def _confirmed(buffer: bytearray, literal: bytes, positions: Positions) -> Positions:
