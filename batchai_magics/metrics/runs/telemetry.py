@@ -159,7 +159,7 @@ def reason_for(means: Mapping[int, Means], rank: int) -> Reason | None:
     cpu, faults, core_wait = own.cpu_percent, own.major_faults_per_s, own.core_wait_percent
     if faults > max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
         return Reason(Cause.MEMORY, f"memory: {faults:.0f} of its pages a second come from the disk")
-    if core_wait > max(_CROWDED, 1.5 * _typical([each.core_wait_percent for each in others])):
+    if core_wait > max(_CROWDED, min(cpu, 1.5 * _typical([each.core_wait_percent for each in others]))):
         return Reason(Cause.CORE, f"core: for {core_wait:.0f} % of its time it could run and has no core")
     typical = _typical([each.cpu_percent for each in others]) if others else 100.0
     if cpu < max(_IDLE * typical, _IDLE_PERCENT):

@@ -122,7 +122,7 @@ class Cursor:
         if self._told_use != feed.use.version:
             self._told_use = feed.use.version
             batch.content["use"] = True
-            batch.buffers.append(feed.use.packed(feed.stragglers))
+            batch.buffers.append(feed.use.packed(feed.records))
 
     def _add_points(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
         is_restarted = self._generation != feed.points.generation

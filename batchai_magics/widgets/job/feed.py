@@ -67,7 +67,6 @@ class JobFeed(Feed[Event]):
         self.merged = MergedLog()
         self._merged_tail = MergedTail()
         self.use = UseCurves()
-        self.stragglers: tuple[int, ...] = ()
         self.points = Points()
         self.records: list[Record] = []
         self.tails: dict[str, Tail] = {}
@@ -178,8 +177,7 @@ class JobFeed(Feed[Event]):
         if not count or count > WARM_UP_POINTS or (count < self._warm_up_due and not is_last):
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        summary = summarize(self.records)
-        self.stragglers, warm_up = summary.stragglers, summary.warm_up_steps
+        warm_up = summarize(self.records).warm_up_steps
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.runs.telemetry import Means, Use, Uses, reason_for
 from batchai_magics.models.telemetry import TelemetryRecord
 
 MOST_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
 MOST_RANKS = 16  # that are drawn
+GROWTH, MOST_RECORDS = 1.3, 50_000  # after which stragglers are sought again, and are taken as known
 
 _OF_RANK = ("cpu_percent", "memory_bytes", "gpu_memory_bytes")
 _OF_GPU = ("gpu_percent", "gpu_memory_bytes")
@@ -75,6 +77,8 @@ class UseCurves:
         self._gpus: dict[tuple[str, int], _Row] = {}
         self._machines: dict[str, _Row] = {}
         self._notes: tuple[str, ...] = ()
+        self._stragglers: tuple[int, ...] = ()
+        self._due = 8
 
     def take(self, record: TelemetryRecord) -> None:
         """Takes the next samples."""
@@ -83,9 +87,10 @@ class UseCurves:
             self._take(use)
         self.version += 1
 
-    def packed(self, stragglers: Iterable[int]) -> bytes:
-        """All of it as JSON (`Use` in frontend/job/messages.d.ts), and why these ranks are slow."""
-        reasons = {rank: reason_for(self._means, rank) for rank in stragglers}
+    def packed(self, records: Sequence[Record]) -> bytes:
+        """All of it as JSON (`Use` in frontend/job/messages.d.ts), and why the stragglers are slow."""
+        self._seek_stragglers(records)
+        reasons = {rank: reason_for(self._means, rank) for rank in self._stragglers}
         ranks = [row.fields for _, row in sorted(self._ranks.items())]
         data = {
             "ranks": ranks[:MOST_RANKS],
@@ -96,6 +101,12 @@ class UseCurves:
             "slow": {rank: reason.text for rank, reason in reasons.items() if reason},
         }
         return json.dumps(data, separators=(",", ":")).encode()
+
+    def _seek_stragglers(self, records: Sequence[Record]) -> None:
+        """Looks for them, ever more seldom as the records become many."""
+        if len(self._ranks) > 1 and self._due <= len(records) <= MOST_RECORDS:
+            self._due = int(len(records) * GROWTH) + 1
+            self._stragglers = summarize(records).stragglers
 
     def _take(self, use: Use) -> None:
         if use.rank is not None:

@@ -85,6 +85,11 @@ def test_a_slow_rank_gets_its_reason(rates, cause):
     assert reason.text.startswith(f"{cause.value}: ")
 
 
+def test_where_all_lack_cores_the_slow_one_does_not_wait_for_data():
+    crowded = [[use(rank, cpu_s=0.1 * t, core_wait_s=0.7 * t) for rank in range(3)] for t in range(10)]
+    assert reason_for(means_of(record(*crowded)), 0).cause is Cause.CORE
+
+
 def test_a_rank_of_which_nothing_is_known_has_none():
     assert reason_for(means_of(growing(cpu_s=1.0)), 7) is None
     assert reason_for({}, 0) is None

@@ -57,5 +57,6 @@ def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
     use.locator(".ba-use-line", has_text="machine").wait_for()
     page.locator("svg[aria-label^='CPU of all ranks from']").wait_for()
     page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
+    use.locator(".ba-use-slow", has_text=re.compile("slow: (compute|core|wait)")).first.wait_for()
     pictures(page, theme)
     assert re.match(r"CPU \d+ % · memory [\d.]+ [MG]B", use.locator("summary .ba-use-value").inner_text())

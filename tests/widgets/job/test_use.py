@@ -3,6 +3,7 @@
 import json
 
 from batchai_magics.follow import UseSeen
+from batchai_magics.metrics import ValueRecord
 from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.batch import Cursor
 from batchai_magics.widgets.job.feed import JobFeed
@@ -17,8 +18,17 @@ def record(*times, ranks=2, gpus=()):
     return TelemetryRecord(dict.fromkeys(range(ranks), "n0"), tuple(samples))
 
 
-def told(curves, stragglers=()):
-    return json.loads(curves.packed(stragglers))
+def told(curves, records=()):
+    return json.loads(curves.packed(records))
+
+
+def printed(rates, steps=30):
+    """Steps of ranks at these speeds."""
+    return [
+        ValueRecord("images_per_sec", rate + step % 3, "images/sec", step=step, rank=rank)
+        for step in range(1, steps)
+        for rank, rate in enumerate(rates)
+    ]
 
 
 def test_a_curve_has_few_points_however_long_it_is():
@@ -51,7 +61,15 @@ def test_many_ranks_are_counted_and_not_drawn():
 def test_a_straggler_has_its_reason():
     curves = UseCurves()
     curves.take(record(1.0, 2.0, 3.0))
-    assert told(curves, (0,))["slow"]["0"].startswith("wait: it uses 100 % of a core, the others 200 %")
+    (slow,) = told(curves, printed([40, 100]))["slow"].items()
+    assert slow[0] == "0"
+    assert slow[1].startswith("wait: it uses 100 % of a core, the others 200 %; it waits for data")
+
+
+def test_ranks_of_one_speed_are_no_stragglers():
+    curves = UseCurves()
+    curves.take(record(1.0, 2.0, 3.0))
+    assert told(curves, printed([100, 100]))["slow"] == {}
 
 
 def test_a_view_is_sent_what_is_new_once():

@@ -122,7 +122,8 @@ class UseLine {
     const cell = el("span", { class: "ba-use-cell" }, el("span", { class: "ba-use-what" }, name), element, value);
     const made = { cell, value, update };
     this.curves.set(field, made);
-    this.cells.append(cell);
+    const inOrder = CURVES.map(([each]) => this.curves.get(each)?.cell).filter((each) => each !== undefined);
+    this.cells.replaceChildren(...inOrder);
     return made;
   }
 }
