@@ -113,6 +113,15 @@ class _Pair(NamedTuple):
         return Field(self.name.replace(" ", "_"), self.unit)
 
 
+_LINES_PLACE = re.compile(_PHASE + _PLACE + rb"(?![\w.])")
+
+
+def step_of(text: bytes) -> int | None:
+    """The step that a line begins with, whatever follows."""
+    place = _LINES_PLACE.match(text)
+    return count(place["step"] or place["step_"]) if place else None
+
+
 def _read_print(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     pairs = _pairs(match["pairs"])
     if not _tells_metrics(pairs):

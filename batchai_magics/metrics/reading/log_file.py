@@ -8,6 +8,7 @@ from itertools import chain
 from batchai_magics.metrics.formats.chainer import read_table_row
 from batchai_magics.metrics.formats.header import HeaderWindow
 from batchai_magics.metrics.formats.line import line_at, lines_with
+from batchai_magics.metrics.formats.prints import step_of
 from batchai_magics.metrics.formats.table import Contents, look, read_records
 from batchai_magics.metrics.reading.cleaning import CleanClock, LineEnds, clean_lines
 from batchai_magics.metrics.reading.leads import TagShapes, last_key
@@ -18,7 +19,7 @@ from batchai_magics.metrics.reading.prefixes import PREFIX, StreamKey, has_tag, 
 from batchai_magics.metrics.reading.streams import StreamLine, Streams
 from batchai_magics.metrics.reading.times import Clock, HasTimes
 from batchai_magics.metrics.reading.view import View
-from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord, at_offset
+from batchai_magics.metrics.record import HeaderRecord, Record, StepRecord, ValueRecord, at_offset
 
 
 class LogFile:
@@ -178,7 +179,8 @@ class LogFile:
         yield from self._read_header(text[: view.first], line.end, line.rank)
         yield from records
         if self._patterns:
-            yield from self._patterns.records(view, without=_json_names(text, records))
+            step = _step(text, records)
+            yield from self._patterns.records(view, step=step, without=_json_names(text, records))
 
     def _read_row(self, view: View) -> list[Record]:
         """The numbers of a line that is a row of a table, if one is open."""
@@ -193,6 +195,15 @@ class LogFile:
                 self.pace.num_batches = int(entry.value)
             rank = rank_of(PREFIX.match(text)) if rank is None else rank
             yield HeaderRecord(entry.key, entry.value, rank, end)
+
+
+def _step(text: bytes, records: list[Record]) -> int | None:
+    """The step of a line, unless it is one within an epoch."""
+    for record in records:
+        if isinstance(record, StepRecord) or (isinstance(record, ValueRecord) and record.epoch is None):
+            return record.step
+    prefix = PREFIX.match(text)
+    return None if records else step_of(text[prefix.end() if prefix else 0 :])
 
 
 def _json_names(text: bytes, records: list[Record]) -> set[str]:

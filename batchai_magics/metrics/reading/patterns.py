@@ -26,16 +26,22 @@ class Patterns:
             place for pattern in self._compiled.values() for place in lines_found(pattern.expression, data)
         }
 
-    def records(self, view: View, *, without: Collection[str] = ()) -> Iterator[PatternRecord]:
-        """All numbers that the patterns find on a view's only line, left to right for each pattern."""
+    def records(
+        self, view: View, *, step: int | None, without: Collection[str] = ()
+    ) -> Iterator[PatternRecord]:
+        """All numbers that the patterns find on a view's only line, left to right for each pattern.
+
+        `step` is what else the line tells, for patterns without a group of that name.
+        """
         line = view.data.rstrip(b"\n")
         rank = rank_of(PREFIX.match(line)) if view.rank is None else view.rank
         end, wall_time = view.end_offset(0), view.wall_time(len(line))
         for name, pattern in self._compiled.items():
             for match in pattern.expression.finditer(line) if name not in without else ():
-                value, step = pattern.value(match), pattern.step(match)
+                value = pattern.value(match)
                 if value is not None:
-                    yield PatternRecord(name, value, step, rank, end, wall_time)
+                    place = pattern.step(match) if pattern.step_group is not None else step
+                    yield PatternRecord(name, value, place, rank, end, wall_time)
 
 
 class _Pattern(NamedTuple):

@@ -24,6 +24,7 @@ from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import ProgressReader
+from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit
@@ -74,6 +75,7 @@ class JobFeed(Feed[Event]):
         self.history: deque[list[int]] = deque(maxlen=HISTORY_LENGTH)
         self.warm_up: int | None = None  # the steps that warm-up took
         self._warm_up_due = 8
+        self._unread = UnreadNumbers()
 
     def take(self, event: Event) -> None:
         """Takes the next event of the job."""
@@ -129,6 +131,11 @@ class JobFeed(Feed[Event]):
         )
 
     @property
+    def unread(self) -> Suggestion | None:
+        """What would read the log's numbers, where nothing has."""
+        return None if len(self.points) or self.points.others else self._unread.suggestion
+
+    @property
     def files(self) -> list[str]:
         """The names of the log files, those first that are looked at most."""
         rest = sorted(file for file in self.tails if file not in MAIN_LOGS)
@@ -158,6 +165,9 @@ class JobFeed(Feed[Event]):
             self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
         if event.restarted and event.file.path == MAIN_LOG:
             self._forget_numbers()
+        if event.file.path == MAIN_LOG and self._unread.suggestion is None:
+            self._unread.look(event.chunk.data)
+            self.version += self._unread.suggestion is not None
 
     def _read_progress(self, event: LogBytes) -> None:
         if event.restarted:
@@ -206,6 +216,7 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "script": script_name(job),
         "way_back": f"%batchai job show -n {job.id.name}",
         "warm_up": feed.warm_up,
+        "unread": feed.unread and feed.unread._asdict(),
         "has_ranks": feed.has_ranks,
         "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
     }

@@ -75,3 +75,21 @@ def test_lines_between_those_of_a_pattern_are_read_as_without_it():
     assert [r for r in records if not isinstance(r, PatternRecord)] == Parser().feed(log)
     assert [r.offset for r in records] == sorted(r.offset for r in records)
     assert sum(isinstance(r, PatternRecord) for r in records) == log.count(b"loss=3\n") > 9
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("10\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\t3.000 psnr 27.5", 10),
+        ("step 20 is done, psnr 27.5 dB", 20),
+        ("[1,3]<stdout>:iter 30/90 psnr 27.5 dB", 30),
+        ("Epoch 2, step 5 has psnr 27.5 dB", 5),
+        ("Epoch 2 has psnr 27.5 dB", None),
+        ("steps 20 psnr 27.5", None),
+        ("psnr 27.5", None),
+    ],
+)
+def test_a_number_of_ones_own_stands_where_its_line_says(line, step):
+    parser = Parser({"psnr": r"psnr ([\d.]+)"})
+    found = [record for record in parser.feed(f"{line}\n".encode()) if isinstance(record, PatternRecord)]
+    assert [(record.value, record.step) for record in found] == [(27.5, step)]

@@ -29,6 +29,10 @@ for step in range(1, 31):
     numbers = f"loss = {1 / step:.3f}, accuracy = {step / 40:.2f}, lr = 1e-3, grad_norm = 2.5"
     backend.write(f"step {step}: {numbers}, f1 = {step / 100:.3f}\\n")
 """
+UNREAD = """
+for i in range(1, 6):
+    backend.write(f"after {i} rounds psnr is {20 + i / 4:.2f} dB\\n")
+"""
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
 def fail():
@@ -133,6 +137,17 @@ def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
     page.get_by_role("img", name="f1 at step 30, 0.300").wait_for()
     choices.get_by_role("button", name="lr").click()
     page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
+    assert lab.errors == []
+
+
+def test_numbers_that_were_not_read_are_told_with_the_option_that_reads_them(lab, job_cell):
+    lab.open("unread", job_cell, SHOW, UNREAD)
+    run_all(lab, 3)
+    hint = lab.page.locator(".ba-hint")
+    hint.get_by_text(
+        r"--metric 'psnr=after (?P<step>\d+) rounds psnr is ([-+.\deE]+)'", exact=True
+    ).wait_for()
+    assert lab.page.locator(".ba-plot").count() == 0
     assert lab.errors == []
 
 

@@ -4,6 +4,7 @@ import { el } from "../core/dom.js";
 import { Chart } from "./chart.js";
 import { ChartBar } from "./chart_bar.js";
 import { subjectsOf } from "./subjects.js";
+import { unreadHint } from "./unread.js";
 
 /** @typedef {import("./session.js").Session} Session */
 /** @typedef {import("./chart.js").Subject} Subject */
@@ -27,13 +28,17 @@ export class Charts {
     this.weight = 0;
     this.bar = new ChartBar({ toggle: (title) => this.#toggle(title), smooth: (weight) => this.#smooth(weight) });
     this.grid = el("div", { class: "ba-charts" });
-    this.element = el("div", { class: "ba-charts-part", hidden: true }, this.bar.element, this.grid);
+    this.hint = unreadHint();
+    this.element = el("div", { class: "ba-charts-part", hidden: true }, this.bar.element, this.grid, this.hint.element);
   }
 
   /** Draws what is new, in the next frame. */
   update() {
     const subjects = subjectsOf(this.session.points);
-    this.element.hidden = !subjects.length; // a job without numbers needs no charts
+    const unread = subjects.length ? null : (this.session.model.get("facts").unread ?? null);
+    this.hint.show(unread);
+    this.bar.element.hidden = !subjects.length;
+    this.element.hidden = !subjects.length && !unread; // a job without numbers needs no charts
     const shown = this.#shown(subjects.map(({ title }) => title));
     this.bar.offer(
       subjects.map(({ title }) => title),

@@ -24,6 +24,7 @@ export interface Facts {
   way_back: string;
   can_again: boolean; // whether it can be submitted once more from here
   warm_up: number | null;
+  unread: { line: string; option: string } | null; // a line whose numbers nobody reads, and what would
   has_ranks: boolean;
   directories: string[];
 }
