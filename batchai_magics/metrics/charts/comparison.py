@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.charts.figure import MARKERS, PALETTE, decorate, new_panels, one_at_a_time, say
+from batchai_magics.metrics.charts.figure import (
+    MARKERS,
+    PALETTE,
+    colour_legend,
+    decorate,
+    new_panels,
+    one_at_a_time,
+    say,
+)
 from batchai_magics.metrics.runs.compared import Run
 from batchai_magics.metrics.runs.overlay import Overlay, Places, overlay
 
@@ -72,11 +80,10 @@ def _legend(ax: Axes, names: Sequence[str], *, is_outside: bool) -> None:
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:
         columns = _columns(names)
-        figure.legend(
-            handles, names, loc="outside upper center", ncols=columns, fontsize="small", frameon=False
-        )
+        style: dict[str, Any] = {"ncols": columns, "fontsize": "small", "frameon": False}
+        colour_legend(figure.legend(handles, names, loc="outside upper center", **style))
     else:
-        ax.legend(handles, names, fontsize="small", frameon=False)
+        colour_legend(ax.legend(handles, names, fontsize="small", frameon=False))
 
 
 def _columns(names: Sequence[str]) -> int:

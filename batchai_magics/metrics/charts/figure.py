@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, wraps
 from io import BytesIO
 from pathlib import Path
@@ -14,13 +15,22 @@ from batchai_magics.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 FORMATS = ("svg", "pdf", "png")
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6a3d9a", "#4d4d4d")
-"""Colours that stay apart for the colour-blind and in grey (after Okabe and Ito)."""
+RANK_COLOURS = ("#e69f00", "#009e73", "#cc79a7", "#b3741a", "#7a8fd6", "#6f9d3c", "#d55e00", "#3aa6dd")
+"""A rank has the same colour in every chart, also in the live view (`--ba-rank-0` and so on)."""
+
+PALETTE = ("#1976d2", *RANK_COLOURS)
+"""All processes together, or the first of several runs, and the others (after Okabe and Ito)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 REFERENCE = "#7a7a7a"
+INK = "#777777"
+"""Of text and axes: it can be read on white and on black, as the page of a figure without a ground may be."""
+
+_PRINTED_INK = "#000000"
 _PRINT_DPI = 300
 
 
@@ -52,7 +62,7 @@ def new_panels(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=size, layout="constrained")
+    figure = Figure(figsize=size, layout="constrained", facecolor="none")
     FigureCanvasAgg(figure)
     grid = figure.add_gridspec(rows, columns, width_ratios=widths)
     first = figure.add_subplot(grid[0, 0], axes_class=_axes_class())
@@ -60,7 +70,26 @@ def new_panels(
     for place in range(1, rows * columns):
         shared = first if columns == 1 else None
         panels.append(figure.add_subplot(grid[place // columns, place % columns], sharex=shared))
+    for panel in panels:
+        panel.set_facecolor("none")
+        _draw_in(panel, INK)
     return panels
+
+
+def _draw_in(ax: Axes, colour: str) -> None:
+    """Gives the frame and the words of an Axes a colour, those of its legend too."""
+    ax.tick_params(which="both", colors=colour)
+    ax.spines[:].set_edgecolor(colour)
+    for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
+        text.set_color(colour)
+    if legend := ax.get_legend():
+        colour_legend(legend, colour)
+
+
+def colour_legend(legend: Legend, colour: str = INK) -> None:
+    """Gives the words of a legend a colour."""
+    for text in (legend.get_title(), *legend.get_texts()):
+        text.set_color(colour)
 
 
 def decorate(ax: Axes, label: str) -> None:
@@ -94,21 +123,41 @@ def save_figure(ax: Axes, path: str | os.PathLike[str]) -> Path:
     UsageError for another suffix, or a place that cannot be written.
     """
     import matplotlib
+    from matplotlib.figure import Figure
 
     target = picture_path(path)
     form = target.suffix[1:].lower()
     figure = ax.get_figure(root=True)
-    assert figure is not None, "Axes that were drawn on have a figure"
+    assert isinstance(figure, Figure), "Axes that were drawn on have a figure"
     part = target.with_name(target.name + ".part")
     try:
         # Fonts as journals want them, and no date or random id: the same numbers make the same file.
         with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "batchai_magics"}):
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(form)
-            figure.savefig(part, format=form, dpi=_PRINT_DPI, metadata={dated: None} if dated else None)
+            metadata = {dated: None} if dated else None
+            with _printed(figure):
+                figure.savefig(part, format=form, dpi=_PRINT_DPI, metadata=metadata, facecolor="white")
         return part.replace(target)
     except OSError as error:
         part.unlink(missing_ok=True)
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _printed(figure: Figure) -> Iterator[None]:
+    """The figure in the ink of a printed page."""
+    _recolour(figure, _PRINTED_INK)
+    try:
+        yield
+    finally:
+        _recolour(figure, INK)
+
+
+def _recolour(figure: Figure, colour: str) -> None:
+    for ax in figure.axes:
+        _draw_in(ax, colour)
+    for legend in figure.legends:
+        colour_legend(legend, colour)
 
 
 def picture_path(path: str | os.PathLike[str]) -> Path:

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from batchai_magics.metrics.charts.figure import PALETTE, REFERENCE, decorate, new_panels, one_at_a_time, say
+from batchai_magics.metrics.charts.figure import (
+    PALETTE,
+    RANK_COLOURS,
+    REFERENCE,
+    colour_legend,
+    decorate,
+    new_panels,
+    one_at_a_time,
+    say,
+)
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.series import by_rank, rates_together, runs
+from batchai_magics.metrics.runs.series import by_rank, mean_losses, rates_together, runs
 from batchai_magics.metrics.runs.speeds import Course, common_warm_up
 from batchai_magics.metrics.runs.tidy import other_series
 
@@ -18,8 +28,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 NOTHING = "There is nothing to draw: the log tells no images/sec, no finite loss and no other number."
-_RATE, _LOSS, _OTHER = PALETTE[0], PALETTE[1], PALETTE[2]
-_RANK_COLORS = PALETTE[1:]
+_ALL = PALETTE[0]
 _PANEL_INCHES = 2.5
 
 _Series = Mapping[int, Sequence[StepRecord]]
@@ -106,7 +115,7 @@ def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
         _draw_ranks(ax, series)
     if len(series) > 1 or is_global:
         together = rates_together(series, 1 if is_global else 0)
-        ax.plot(list(together), list(together.values()), color=_RATE, linewidth=2.0, label="all ranks")
+        ax.plot(list(together), list(together.values()), color=_ALL, linewidth=2.0, label="all ranks")
     if len(series) > 1 and not is_global:
         _legend(ax, len(series))
     ax.set_ylim(bottom=0)
@@ -129,27 +138,39 @@ def _shade_warm_up(ax: Axes, cut: int | None) -> None:
 
 def _rank_style(rank: int, rank_count: int) -> dict[str, Any]:
     if rank_count == 1:
-        return {"color": _RATE, "linewidth": 2.0}
-    is_few = rank_count <= len(_RANK_COLORS)
-    return {"color": _RANK_COLORS[rank % len(_RANK_COLORS)] if is_few else REFERENCE, "linewidth": 1.0}
+        return {"color": _ALL, "linewidth": 2.0}
+    return {"color": RANK_COLOURS[rank % len(RANK_COLOURS)], "linewidth": 1.0}
 
 
 def _draw_losses(ax: Axes, series: _Series) -> None:
     decorate(ax, "loss")
-    first = next(iter(series), None)
     for rank, steps in series.items():
         losses = [record.loss for record in steps]
-        ax.plot([record.step for record in steps], losses, color=_LOSS, alpha=1.0 if rank == first else 0.4)
+        ax.plot([record.step for record in steps], losses, **_rank_style(rank, len(series)))
+    if len(series) > 1:
+        means = mean_losses(series)
+        ax.plot(list(means), list(means.values()), color=_ALL, linewidth=2.0)
 
 
 def _draw_other(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[int, float]]]) -> None:
     decorate(ax, name)
-    for place, points in enumerate(values.values()):
-        ax.plot(*zip(*points, strict=True), color=_OTHER, alpha=0.4 if place else 1.0)
+    for rank, points in values.items():
+        ax.plot(*zip(*points, strict=True), **_rank_style(rank or 0, len(values)))
+    if len(values) > 1:
+        ax.plot(*zip(*_means(values), strict=True), color=_ALL, linewidth=2.0)
+
+
+def _means(values: Mapping[int | None, Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
+    """At each step the mean of the ranks that have it."""
+    at: defaultdict[int, list[float]] = defaultdict(list)
+    for points in values.values():
+        for step, value in points:
+            at[step].append(value)
+    return [(step, sum(found) / len(found)) for step, found in sorted(at.items())]
 
 
 def _legend(ax: Axes, rank_count: int) -> None:
     handles, labels = ax.get_legend_handles_labels()
-    if rank_count > len(_RANK_COLORS):
+    if rank_count > len(RANK_COLOURS):
         handles, labels = handles[-2:], [f"each of {rank_count} ranks", labels[-1]]
-    ax.legend(handles, labels, loc="best", fontsize="small", frameon=False)
+    colour_legend(ax.legend(handles, labels, loc="best", fontsize="small", frameon=False))

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.charts.efficiency import curve_style, draw_efficiencies
-from batchai_magics.metrics.charts.figure import REFERENCE, decorate, new_panels, one_at_a_time, say
+from batchai_magics.metrics.charts.figure import (
+    REFERENCE,
+    colour_legend,
+    decorate,
+    new_panels,
+    one_at_a_time,
+    say,
+)
 from batchai_magics.metrics.runs.curve import Curve
 
 if TYPE_CHECKING:
@@ -54,9 +61,9 @@ def _legend(ax: Axes, curves: Sequence[Curve], *, is_outside: bool) -> None:
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:
         columns = max(1, min(len(names), 4, int(110 / (max(map(len, names)) + 10))))
-        figure.legend(handles, names, loc="outside upper center", ncols=columns, **style)
+        colour_legend(figure.legend(handles, names, loc="outside upper center", ncols=columns, **style))
     else:
-        ax.legend(handles, names, loc="upper left", **style)
+        colour_legend(ax.legend(handles, names, loc="upper left", **style))
 
 
 def _words(curves: Sequence[Curve]) -> tuple[str, dict[str, str]]:

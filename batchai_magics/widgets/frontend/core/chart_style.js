@@ -30,6 +30,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo }) {
     font: `11px ${colour(box, "--ba-font")}`,
     gap: 6,
   };
+  const title = { labelFont: axis.font, labelGap: 0 };
   const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
   const fill = () => `color-mix(in srgb, ${colour(box, ACCENT)} 16%, transparent)`;
   const [high, low] = [lines.length + 1, lines.length + 2];
@@ -41,7 +42,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo }) {
       y: isLog ? { distr: 3, log: 10, range: (_, min, max) => logRange(min, max) } : { range: (_, min, max) => yRange(min, max, fromZero) },
     },
     axes: [
-      { ...axis, size: 28, space: 60, incrs: STEP_INCREMENTS },
+      { ...axis, ...title, size: 22, label: "step", labelSize: 14, space: 60, incrs: STEP_INCREMENTS },
       { ...axis, size: 52, space: 32, values: (_, ticks) => ticks.map((tick) => tickLabel(tick)) },
     ],
     series: [

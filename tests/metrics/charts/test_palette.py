@@ -1,0 +1,81 @@
+"""One palette for live and still: a rank has one colour everywhere."""
+
+import re
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from matplotlib.colors import same_color, to_rgba
+from matplotlib.image import imread
+
+from batchai_magics import widgets
+from batchai_magics.metrics import Parser, compare, figure_png, plot, read_metrics, save_figure
+from batchai_magics.metrics.charts.figure import INK, PALETTE, RANK_COLOURS
+
+CSS = (Path(widgets.__file__).parent / "frontend/core/view.css").read_text(encoding="utf-8")
+RANKS = "".join(
+    f"[1,{rank}]<stdout>:{step}\timages/sec: 9.0 +/- 1.0 (jitter = 1.0)\t{step + rank}.000\n"
+    for step in (1, 2, 3)
+    for rank in (1, 3)
+    if (step, rank) != (3, 3)
+)
+
+
+def records(text=RANKS):
+    return Parser().feed(text.encode())
+
+
+def test_the_colours_of_ranks_are_those_of_the_live_view():
+    live = re.findall(r"--ba-rank-(\d): (#[0-9a-f]{6});", CSS)
+    assert live == [(str(rank), colour) for rank, colour in enumerate(RANK_COLOURS)]
+
+
+def test_a_rank_keeps_its_colour_in_every_panel():
+    rates, losses = plot(records()).figure.axes
+    for panel in (rates, losses):
+        colours = [line.get_color() for line in panel.get_lines()]
+        assert colours == [RANK_COLOURS[1], RANK_COLOURS[3], PALETTE[0]]
+
+
+def test_a_mean_is_that_of_the_ranks_that_have_the_step():
+    *_, mean = plot(records()).figure.axes[1].get_lines()
+    assert mean.get_ydata().tolist() == [3, 4, 4]
+
+
+def test_a_number_of_ones_own_is_drawn_likewise():
+    text = "".join(f"[1,{rank}]<stdout>:step={s} psnr={s + rank}\n" for s in (1, 2) for rank in (0, 2))
+    (panel,) = plot(records(text)).figure.axes
+    first, other, mean = panel.get_lines()
+    assert [first.get_color(), other.get_color()] == [RANK_COLOURS[0], RANK_COLOURS[2]]
+    assert mean.get_ydata().tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "axes", [lambda: plot(records()), lambda: compare([read_metrics(RANKS.encode())] * 2).plot()]
+)
+def test_a_figure_can_be_read_on_white_and_on_black(axes):
+    ax = axes()
+    picture = imread(BytesIO(figure_png(ax)))
+    assert picture[0, 0, 3] == 0  # no ground of its own
+    assert same_color(ax.yaxis.label.get_color(), INK)
+    for ground in (0.0, 1.0):
+        assert contrast(luminance(to_rgba(INK)[:3]), ground) >= 4
+
+
+def test_a_saved_figure_is_black_on_white_and_the_shown_one_stays(tmp_path):
+    ax = plot(records())
+    shown = figure_png(ax)
+    picture = imread(save_figure(ax, tmp_path / "figure.png"))
+    assert picture[0, 0].tolist() == [1, 1, 1, 1]
+    assert (picture[:, :, :3].sum(axis=2) == 0).any()  # black ink
+    assert figure_png(ax) == shown
+
+
+def luminance(colour):
+    parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def contrast(one, other):
+    low, high = sorted((one, other))
+    return (high + 0.05) / (low + 0.05)
