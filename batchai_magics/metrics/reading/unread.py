@@ -16,7 +16,8 @@ _MOST_SHAPES = 64
 _LONGEST = 300  # bytes of a line
 _STAMP = re.compile(rb"(?:\d{4}[-/]\d\d[-/]\d\d[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?")
 _NUMBER = re.compile(rb"(?<![\w.:/@-])" + NUMBER + rb"(?![\w:/@-])")
-_NAME = re.compile(r"[A-Za-z_][\w-]*(?=[^A-Za-z_]*\Z)")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
 _VALUE = r"([-+.\deE]+)"
 
@@ -104,14 +105,14 @@ def _option(line: str, places: Sequence[tuple[int, int]], number: int, *, is_ste
     """The option that reads a number; empty where no name stands before it, or it cannot be quoted."""
     left = places[number - 1][1] if number else 0
     between = line[left : places[number][0]]
-    name = _NAME.search(between)
-    if name is None or set("'{}") & set(line) or not line.isascii():
+    names = [name for name in _NAME.findall(between) if name.lower() not in _NO_NAMES]
+    if not names or set("'{}") & set(line) or not line.isascii():
         return ""
     pattern = _escaped(between.lstrip() if not is_step else between) + _VALUE
     if is_step:
         before = line[places[number - 2][1] if number > 1 else 0 : places[number - 1][0]]
         pattern = _escaped(before.lstrip()) + r"(?P<step>\d+)" + pattern
-    return f"--metric '{name[0].lower().replace('-', '_')}={pattern}'"
+    return f"--metric '{names[-1].lower().replace('-', '_')}={pattern}'"
 
 
 def _escaped(text: str) -> str:

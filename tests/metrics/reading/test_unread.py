@@ -15,7 +15,7 @@ LINES = {
     "2024-01-01 12:00:0{i},123 INFO trainer: psnr {v:.3f} at {i}": ("psnr", False),
     "psnr: {v:.3f}": ("psnr", False),
     "worker {i} (psnr={v:.2f}; n={i})": ("psnr", True),
-    "Signal-to-noise is {v:.2f} [dB]": ("is", False),
+    "Signal-to-noise is {v:.2f} [dB]": ("signal_to_noise", False),
 }
 NOTHING = [
     "2018-06-12 10:00:00.00000{i}: I tensorflow/core: x",
