@@ -66,7 +66,7 @@ class App:
         self._threads = Threads(limits.threads)
         self._storage_threads = Threads(limits.threads)
         self._waiting = Waiting(limits)
-        self._desk = Desk(service, self._threads, limits, self._waiting)
+        self._desk = Desk(service, self._threads, Threads(limits.streams), limits, self._waiting)
         self._counter = Counter(service, uploads)
         self._arm = self._make_arm()
 

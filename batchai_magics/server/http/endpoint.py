@@ -30,6 +30,7 @@ class Desk:
 
     service: Service
     threads: Threads
+    streams: Threads  # of answers that are made as they go out: a command on a node writes for hours
     limits: Limits
     waiting: Waiting
 
@@ -47,7 +48,7 @@ def endpoint(handler: Handler, desk: Desk) -> Endpoint:
         async def ask() -> Answer:
             return await threads.run(lambda: answered(handler, desk.service, call))
 
-        return response_of(await desk.waiting.for_state(call, ask), threads)
+        return response_of(await desk.waiting.for_state(call, ask), desk.streams)
 
     return respond
 
