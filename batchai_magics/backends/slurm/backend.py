@@ -13,6 +13,7 @@ from batchai_magics.backends.base import (
     Listing,
     Look,
     OutputFile,
+    Pace,
     Page,
     Patch,
     Spec,
@@ -46,6 +47,7 @@ CAPABILITIES = Capabilities(
     key_vault=False,
     logins=False,
     known_sizes=True,
+    pace=Pace(look_s=0.5),  # each look reads some small files of each job: a file system that many share
 )
 
 
