@@ -54,7 +54,7 @@ def _place_before(stream: IO[bytes], after: float) -> int:
 def _json(line: bytes) -> dict[str, Any]:
     """The object in a line; an empty one for a line that is none, or no whole one."""
     try:
-        value = json.loads(line) if line.endswith(b"\n") else {}
+        value = json.loads(line)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

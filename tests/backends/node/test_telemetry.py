@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from batchai_magics.backends.folders import telemetry as reading
@@ -28,6 +29,16 @@ BURNS = "while True: pass"
 SLEEPS = "import time; time.sleep(600)"
 ALLOCATES = "keep = bytearray(b'x') * (96 << 20); import time; time.sleep(600)"
 STARTS_ANOTHER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ALLOCATES!r}])"
+LEAVES_ANOTHER = f"""
+import os, time
+if not os.fork():
+    if not os.fork():
+        {ALLOCATES}
+    os._exit(0)
+os.wait()
+time.sleep(600)
+"""
+STARTS_A_GROUP = STARTS_ANOTHER.replace("'-c'", "'-c', 'import os; os.setsid(); exec(os.sys.argv[1])'")
 WRITES = "import os\nwhile True: os.write(1, bytes(1 << 16))"
 
 Start = Callable[[str], int]
@@ -45,6 +56,8 @@ def start() -> Iterator[Start]:
 
     yield start
     for child in children:
+        for below in psutil.Process(child.pid).children(recursive=True):
+            below.kill()
         os.killpg(child.pid, 9)
         child.wait()
 
@@ -78,8 +91,9 @@ def test_who_computes_is_told_from_who_sleeps(tmp_path: Path, start: Start) -> N
     sampled(tmp_path, groups, lambda uses: uses[0].cpu_s > 1 + 2 * uses[1].cpu_s)
 
 
-def test_memory_of_what_a_rank_has_started_is_the_ranks(tmp_path: Path, start: Start) -> None:
-    groups = {0: start(STARTS_ANOTHER), 1: start(SLEEPS)}
+@pytest.mark.parametrize("code", [STARTS_ANOTHER, LEAVES_ANOTHER, STARTS_A_GROUP])
+def test_memory_of_what_a_rank_has_started_is_the_ranks(tmp_path: Path, start: Start, code: str) -> None:
+    groups = {0: start(code), 1: start(SLEEPS)}
 
     def is_seen(uses: dict[int, RankUse]) -> bool:
         return uses[0].processes == 2 and uses[0].memory_bytes > 96 << 20 > uses[1].memory_bytes
