@@ -9,12 +9,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.log_seals import LogSeal
+from batchai_magics.backends.node.log_seals import GrowingSeal, LogSeal
 from batchai_magics.backends.node.printed_secrets import PLACE, begun, places
 
 if TYPE_CHECKING:
-    import hashlib
-
     from batchai_magics.launch.plan import LogFile
 
 SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
@@ -54,7 +52,7 @@ class LogWriter:
         self._hidden = os.open(log.hidden, flags, 0o600) if self.secrets else -1
         self._stamped_s = 0.0
         self._turns = turns or Turns()
-        self._seen = _Seen(log.path)
+        self._seen = GrowingSeal(log.path)
         self._waiting: deque[tuple[int, bytes]] = deque()
         self._parts: deque[tuple[int, memoryview]] = deque()
         self.stuck_since: float | None = None
@@ -105,18 +103,24 @@ class LogWriter:
         start = os.lseek(self._file, 0, os.SEEK_END)
         if self._seen.is_cut_at(start):
             self._forget_records()
-        found = places(data, self.secrets)
-        if found:
-            marks = b"".join(PLACE.pack(start + first, start + end) for first, end in found)
-            self._parts.append((self._hidden, memoryview(marks)))
-        now_s = time.time()
-        if self._times >= 0 and (self._turns.pass_to(self) or abs(now_s - self._stamped_s) >= STAMP_S):
-            self._stamped_s = now_s
-            self._parts.append((self._times, memoryview(STAMP.pack(start, now_s))))
+        self._mark_secrets(start, data)
+        if self._times >= 0:
+            self._stamp(start)
         self._parts.append((self._file, memoryview(data)))
         if self.is_shared:
             span = SPAN.pack(start, start + len(data), rank)
             self._parts.append((self._spans, memoryview(span)))
+
+    def _mark_secrets(self, start: int, data: bytes) -> None:
+        marks = [PLACE.pack(start + first, start + end) for first, end in places(data, self.secrets)]
+        if marks:
+            self._parts.append((self._hidden, memoryview(b"".join(marks))))
+
+    def _stamp(self, start: int) -> None:
+        now_s = time.time()
+        if self._turns.pass_to(self) or abs(now_s - self._stamped_s) >= STAMP_S:
+            self._stamped_s = now_s
+            self._parts.append((self._times, memoryview(STAMP.pack(start, now_s))))
 
     def _forget_records(self) -> None:
         """The log was cut: what is known of who wrote what, and when, is of bytes that are gone."""
@@ -131,54 +135,6 @@ class LogWriter:
             self._parts.appendleft((file, rest))
         elif not self._parts and self.is_shared:
             fcntl.flock(self._file, fcntl.LOCK_UN)
-
-
-class _Seen:
-    """What was written to a log: so far, so many bytes, and their digest, unless others write to it too."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._digest: hashlib._Hash | None = None  # until something comes
-        self._size = 0
-        self._is_alone = True
-
-    def is_cut_at(self, start: int) -> bool:
-        """Takes notice of where the log ends now; whether that is before what was written."""
-        self._is_alone &= start == self._size
-        is_cut, self._size = start < self._size, start
-        return is_cut
-
-    def add(self, data: memoryview) -> None:
-        """These bytes were written behind the others."""
-        self._size += len(data)
-        if self._is_alone:
-            self._digest = self._digest or _sha256()
-            self._digest.update(data)
-
-    def seal(self, lost: int) -> LogSeal:
-        """The whole log; it is read where others have written to it, or had before."""
-        if self._is_alone:
-            return self._own_seal(lost)
-        digest, size = _sha256(), 0
-        try:
-            # What a process has put in its place, such as a pipe, is not waited for.
-            with os.fdopen(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-                while data := file.read(1 << 20):
-                    digest.update(data)
-                    size += len(data)
-        except OSError:  # it was taken away: what was written is lost
-            return self._own_seal(lost)
-        return LogSeal(size, digest.hexdigest(), lost)
-
-    def _own_seal(self, lost: int) -> LogSeal:
-        return LogSeal(self._size, (self._digest or _sha256()).hexdigest(), lost)
-
-
-def _sha256() -> hashlib._Hash:
-    """A new digest. It loads OpenSSL: there is time for that when the processes have started."""
-    import hashlib
-
-    return hashlib.sha256()
 
 
 class Stream:
