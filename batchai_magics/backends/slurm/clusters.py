@@ -15,15 +15,13 @@ from batchai_magics.backends.slurm import showing
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Placement, Runs, Standing
-from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
 from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Node
 from batchai_magics.models.states import NodeState
-
-FIXED = "fixed"
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Clusters:
 
     def foundation(self, spec: ClusterSpec, *, count: int) -> dict[str, Any]:
         """What is written down of a new cluster beside its description; SpecError for what Slurm has not."""
-        options = options_of_size(self._settings.sizes, spec.vm_size)
+        options = self._settings.options_of_size(spec.vm_size)
         partition = _partition(options) or self._settings.partition
         lines = self._lines(partition)
         name = lines[0].partition
@@ -178,15 +176,6 @@ class Clusters:
         }
         free = sorted((name for name in order if name not in own), key=lambda name: order[name])
         return [*own, *free][:count]
-
-
-def options_of_size(sizes: str, vm_size: str) -> list[str]:
-    """The options of sbatch for a VM size, by the setting `sizes`; none for a size that it does not name."""
-    for entry in sizes.split(";"):
-        name, _, options = entry.strip().partition("=")
-        if name.strip().lower() == vm_size.strip().lower():
-            return shlex.split(options)
-    return []
 
 
 def _partition(options: Sequence[str]) -> str:

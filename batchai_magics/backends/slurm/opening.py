@@ -20,4 +20,6 @@ def open_backend(settings: Settings) -> Backend:
         raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
     from batchai_magics.backends.slurm.backend import SlurmBackend
 
-    return SlurmBackend(settings.own(SlurmSettings))
+    own = settings.own(SlurmSettings)
+    own.check()
+    return SlurmBackend(own)

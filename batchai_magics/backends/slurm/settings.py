@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from batchai_magics.config import APP, setting
+from batchai_magics.errors import UsageError, did_you_mean
+
+ANY, FIXED = "any", "fixed"
 
 
 def _default_home() -> Path:
@@ -42,3 +46,30 @@ class SlurmSettings:
     )
     core_quota: int = setting(1000, "cores that all clusters may have together")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
+
+    def options_of_size(self, vm_size: str) -> list[str]:
+        """The options of sbatch for a VM size, by the table `sizes`; none for one that it does not name."""
+        return self._sizes().get(vm_size.strip().lower(), [])
+
+    def check(self) -> None:
+        """Raises a UsageError that names a setting that cannot be meant."""
+        if self.placement not in (ANY, FIXED):
+            guess = did_you_mean(self.placement, (ANY, FIXED)) or f"one of {ANY}, {FIXED}"
+            raise UsageError(f"setting slurm.placement: there is no {self.placement!r}", hint=guess)
+        self._sizes()
+
+    def _sizes(self) -> dict[str, list[str]]:
+        entries = [entry.partition("=") for entry in self.sizes.split(";") if entry.strip()]
+        for name, _, options in entries:
+            if not (name.strip() and options.strip()):
+                hint = "Write it as `Standard_NC6=--partition=gpu --gres=gpu:1; Standard_D2=--partition=cpu`."
+                raise UsageError(f"setting slurm.sizes: {name.strip()!r} has no options", hint=hint)
+        return {name.strip().lower(): _words(options) for name, _, options in entries}
+
+
+def _words(options: str) -> list[str]:
+    try:
+        return shlex.split(options)
+    except ValueError as error:
+        text = f"setting slurm.sizes: {options.strip()!r} is no line of options: {error}"
+        raise UsageError(text, hint="Close every quote.") from None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
@@ -130,6 +130,14 @@ def test_a_job_whose_cluster_is_too_small_says_so(place: Place) -> None:
     place.scale(place.cluster, manual(0))
     id = place.start(nodeCount=2)
     until(lambda: "resize the cluster" in place.backend.show(id).waiting)
+
+
+def test_a_partition_that_is_not_there_is_named_with_those_that_are(place: Place) -> None:
+    home = place.backend._home
+    backend = SlurmBackend(replace(home.settings, sizes="Standard_D3=--partition=bach"))
+    with pytest.raises(SpecError, match=r"Slurm has no partition 'bach'.*batch"):
+        replace(place, backend=backend).make_cluster(vmSize="STANDARD_D3")
+    assert len(place.backend.list(place.workspace, place.cluster.kind)) == 1
 
 
 # what takes it away
