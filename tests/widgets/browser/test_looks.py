@@ -89,7 +89,7 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
     views = open_all(lab, tmp_path, *SHOWN)
     page = lab.page
     lab.theme(f"JupyterLab {theme.title()}")
-    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
+    page.locator(".ba-board .ba-spark:not([hidden])").nth(1).wait_for()
     views["running"].locator(".ba-plot canvas").nth(1).wait_for()
     views["failed"].locator(".ba-words", has_text="NCCL").wait_for()
     for width in ("wide", "narrow"):
