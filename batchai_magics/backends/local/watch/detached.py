@@ -78,6 +78,7 @@ def clean_environment(python: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
     }
-    env["PATH"] = os.pathsep.join([str(Path(python).parent), env.get("PATH", os.defpath)])
+    own, others = str(Path(python).parent), env.get("PATH", os.defpath).split(os.pathsep)
+    env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have it already
     env["PYTHONUNBUFFERED"] = "1"
     return env
