@@ -27,7 +27,8 @@ from batchai_magics.follow.queue import LOOK_S, Queue
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.resources import Node
+from batchai_magics.models.states import ExecutionState, NodeState
 from tests.widgets.place import EXPERIMENT, Place
 from tests.widgets.scripted import JOB, ScriptedBackend, resource, step_line
 
@@ -327,6 +328,13 @@ def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(bac
     assert queue.news(queued) == [QueueSeen(JOB)]
     now[0] *= 2
     assert queue.news(queued) == []
+
+
+def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkeypatch):
+    other = JOB.workspace_id.child(Kind.EXPERIMENT, "theirs").child(Kind.JOB, "long")
+    monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, other)])
+    seen = Queue(backend, JOB, clock=lambda: 0.0).news(resource(ExecutionState.QUEUED))
+    assert seen == [QueueSeen(JOB, ("theirs/long",))]
 
 
 def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):

@@ -64,6 +64,7 @@ def test_the_longer_it_lasts_the_more_rarely_it_is_asked_but_never_too_rarely(ba
     wait = Story(lambda: away(backend), *[lambda: None] * 12, lambda: back(backend))
     list(events(backend, JOB, wait=wait))
     delays = wait.waits[1:13]
+    assert delays[:3] == pytest.approx([delays[0], 2 * delays[0], 4 * delays[0]])
     assert delays == sorted(delays)
     assert delays[-1] == 5.0
 
