@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -34,22 +34,29 @@ class Scanner:
 
     def find(self, buffer: bytearray, start: int, end: int) -> Mapping[bytes, Positions]:
         """The ascending positions of each literal that occurs in `buffer[start:end]`."""
-        positions_of = {}
+        positions_of = dict(self._long_in(buffer, start, end))
+        for literal in self._short:
+            found = [_each(buffer, text, start, end) for text in spelled_out(literal)]
+            positions_of[literal] = np.sort(np.concatenate(found))
+        return {literal: positions for literal, positions in positions_of.items() if len(positions)}
+
+    def _long_in(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[bytes, Positions]]:
         first = start & ~3
         aligned = np.frombuffer(buffer, np.uint32, count=-(-(end - first) // 4), offset=first)
         places_of_word = _by_number(*self._table.find(aligned), count=len(self._table.words))
         seen = [word for word, places in enumerate(places_of_word) if len(places)]
         for literal in {literal for word in seen for literal in self._holders[word]}:
-            shifts = chain.from_iterable(shifts.items() for shifts in self._places_of[literal])
-            begins = np.concatenate([places_of_word[word] * 4 - shift for word, shift in shifts])
-            positions = _confirmed(buffer, literal, np.sort(begins, kind="stable") + first)
+            begins = self._begins(literal, places_of_word)
+            positions = _confirmed(buffer, literal, begins + first)
             is_in = (positions >= start) & (positions <= end - len(literal))
             is_new = np.diff(positions, prepend=-1) > 0  # by words of two spellings it may come twice
-            positions_of[literal] = positions[is_in & is_new]
-        for literal in self._short:
-            found = [_each(buffer, text, start, end) for text in spelled_out(literal)]
-            positions_of[literal] = np.sort(np.concatenate(found))
-        return {literal: positions for literal, positions in positions_of.items() if len(positions)}
+            yield literal, positions[is_in & is_new]
+
+    def _begins(self, literal: bytes, places_of_word: Sequence[Positions]) -> Positions:
+        """Where a literal would begin that has words at these places."""
+        shifts = chain.from_iterable(shifts.items() for shifts in self._places_of[literal])
+        begins = np.concatenate([places_of_word[word] * 4 - shift for word, shift in shifts])
+        return np.sort(begins, kind="stable")
 
 
 def _merged(places_of_texts: Iterable[Mapping[int, int]]) -> list[dict[int, int]]:
