@@ -18,7 +18,7 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.boards.rates import RateReader
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import BoardFeed
-from batchai_magics.widgets.job.feed import execution_of
+from batchai_magics.widgets.job.facts import execution_of
 
 LONGEST_S = 4.0  # between two looks while nothing happens
 MOST_ROWS = 200  # the newest ones are shown

@@ -13,7 +13,7 @@ from batchai_magics.widgets.boards.board_view import BoardView, Work, answer
 from batchai_magics.widgets.boards.cluster_feed import ClusterFeed
 from batchai_magics.widgets.boards.jobs_feed import MOST_ROWS, JobsFeed
 from batchai_magics.widgets.core.showing import Clock
-from batchai_magics.widgets.job.feed import progress_fields
+from batchai_magics.widgets.job.facts import progress_fields
 
 RATES_AT_ONCE = 20
 

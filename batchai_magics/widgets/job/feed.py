@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.cards.job import first_failure
 from batchai_magics.follow import (
     Event,
     LogBytes,
@@ -20,19 +18,16 @@ from batchai_magics.follow import (
     UseSeen,
 )
 from batchai_magics.follow.progress import read_progress
-from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import ProgressReader
 from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import RankExit
-from batchai_magics.models.job import ERR, OUT, STDOUTERR
+from batchai_magics.models.job import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
-from batchai_magics.models.times import duration
-from batchai_magics.widgets.core.feed import Feed, milliseconds
+from batchai_magics.widgets.core.feed import Feed
 from batchai_magics.widgets.job.activity import activity
 from batchai_magics.widgets.job.merged_log import MERGED, MergedLog, MergedTail
 from batchai_magics.widgets.job.points import Points
@@ -43,7 +38,6 @@ MAIN_LOG = OUT
 MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
 PRINTED = (OUT, ERR)
 HISTORY_LENGTH = 120  # node counts that are kept
-MOST_OF_OPEN = 400  # bytes of a line without an end
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked for again
 WARM_UP_POINTS = 50_000  # after which its end is taken as known
 
@@ -99,7 +93,7 @@ class JobFeed(Feed[Event]):
             self._queue = event
         elif isinstance(event, NodesChanged):
             self.counts, self._cluster = event.counts, event.cluster
-            self.history.append([int(self._clock() * 1000), *counts_of(self).values()])
+            self.history.append([int(self._clock() * 1000), *(event.counts.of(state) for state in NodeState)])
         self.version += 1
 
     def looked(self) -> None:
@@ -191,87 +185,3 @@ class JobFeed(Feed[Event]):
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1
-
-
-def facts_of(feed: JobFeed) -> dict[str, Any]:
-    """What the head shows (`Facts` in frontend/job/messages.d.ts); empty while nothing is known."""
-    job = feed.job
-    if job is None:
-        return {}
-    failed = first_failure(job)
-    return {
-        **execution_of(job),
-        "name": job.id.name,
-        "experiment": job.id.experiment,
-        "cluster": job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1],
-        "toolkit": job.spec.toolkit.value,
-        "state": job.word,
-        "nodes": job.spec.node_count,
-        "processes": max(len(job.ranks), feed.processes, 1),
-        "errors": _errors(job),
-        "first_failure": failed and _failure(failed),
-        "problem": feed.problem,
-        "log_faults": feed.faults,
-        "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
-        "script": script_name(job),
-        "way_back": f"%batchai job show -n {job.id.name}",
-        "warm_up": feed.warm_up,
-        "unread": feed.unread and feed.unread._asdict(),
-        "has_ranks": feed.has_ranks,
-        "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
-    }
-
-
-def standing_of(feed: JobFeed) -> dict[str, Any]:
-    """How far the job is and what it does (`Standing` in frontend/job/messages.d.ts)."""
-    progress = feed.progress
-    return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
-
-
-def open_lines_of(feed: JobFeed) -> list[dict[str, Any]]:
-    """The lines without an end of stdout and stderr (`OpenLine` in frontend/job/messages.d.ts)."""
-    if MERGED not in feed.tails:
-        return []
-    return [
-        {"text": line[:MOST_OF_OPEN].decode("utf-8", "replace"), "is_error": file == ERR}
-        for file, line in feed.merged.open_lines
-    ]
-
-
-def progress_fields(progress: Progress) -> dict[str, Any]:
-    """How far a job is, as the page counts it (`Progress` in frontend/core/model.d.ts)."""
-    return {
-        "fraction": round(progress.fraction, 4),
-        "words": progress.words,
-        "ends": progress.ends and int(progress.ends * 1000),
-        "is_of_epoch": progress.is_of_epoch,
-    }
-
-
-def _errors(job: JobResource) -> list[dict[str, str]]:
-    """Why it failed; whoever cancelled it knows."""
-    errors = job.execution.errors if job.execution and not job.is_cancelled else ()
-    return [{"code": error.code, "message": error.message} for error in errors]
-
-
-def _failure(rank: RankExit) -> dict[str, Any]:
-    return {"rank": rank.rank, "node": rank.node, "exit_code": rank.exit_code, "meaning": rank.meaning}
-
-
-def execution_of(job: JobResource) -> dict[str, Any]:
-    """When a job was made, began and ended, and with which exit code, as the page counts it."""
-    execution = job.execution
-    ended = execution.ended if execution else None
-    return {
-        "created": milliseconds(job.provisioning.created),
-        "started": milliseconds(execution.started) if execution else None,
-        "ended": milliseconds(ended) if ended else None,
-        "exit_code": execution.exit_code if execution else None,
-    }
-
-
-def counts_of(feed: JobFeed) -> dict[str, int]:
-    """The node counts by state (`Counts` in frontend/core/model.d.ts)."""
-    if feed.counts is None:
-        return {}
-    return {state.value: feed.counts.of(state) for state in NodeState}

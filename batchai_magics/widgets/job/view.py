@@ -17,7 +17,8 @@ from batchai_magics.widgets.core.listening import Listening, main_loop
 from batchai_magics.widgets.core.pages import Pages
 from batchai_magics.widgets.job.answers import Answers, OpenJob, answer
 from batchai_magics.widgets.job.batch import Batch, Cursor
-from batchai_magics.widgets.job.feed import JobFeed, counts_of, facts_of
+from batchai_magics.widgets.job.facts import counts_of, facts_of
+from batchai_magics.widgets.job.feed import JobFeed
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job

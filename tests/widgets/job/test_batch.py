@@ -8,7 +8,8 @@ from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
-from batchai_magics.widgets.job.feed import JobFeed, facts_of
+from batchai_magics.widgets.job.facts import facts_of
+from batchai_magics.widgets.job.feed import JobFeed
 from tests.widgets.scripted import FAILURE, JOB, resource
 
 BIG = 400_000
