@@ -28,9 +28,11 @@ def copy_to(folder: Path) -> None:
 
 
 def put_job_module(folder: Path) -> None:
-    """Makes a folder for the module path of a job: what `import batchai_magics` gives its processes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copy(JOB_MODULE, folder / "batchai_magics.py")
+    """Makes a folder, its owner's alone, for a job's module path: what `import batchai_magics` gives it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    module = folder / "batchai_magics.py"
+    shutil.copyfile(JOB_MODULE, module)
+    module.chmod(0o600)
 
 
 def with_module_path(command: str, folder: Path) -> str:
