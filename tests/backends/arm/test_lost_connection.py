@@ -128,7 +128,7 @@ def test_a_wait_says_that_the_server_is_gone_and_that_it_is_back(site: Site, tmp
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    until(lambda: not job.state.is_final and job.show().execution)
+    until(lambda: any("started execution" in line for line in said))
     site.kill()
     until(lambda: any("cannot be reached" in line for line in said))
     site.start()
