@@ -77,24 +77,31 @@ def events(
     follower = Follower(backend, id, files, patterns or {})
     delays = _Delays(backend)
     while not stop.is_set():
-        try:
-            seen = follower.poll(wait_s=delays.wait_s)
-        except UnreachableError as error:
-            if not delays.is_met:
-                raise
-            if not delays.is_lost:
-                yield Unreached(id, error.message)
-            wait(delays.after_failure())
-            continue
-        if delays.is_lost:
-            yield Reached(id)
-        delays.is_met, delays.is_lost = True, False
+        seen = _looked(follower, delays)
         yield from seen
         if follower.is_over:
             return
+        if delays.is_lost:
+            wait(delays.after_failure())
+            continue
         delay_s = delays.after(is_news=bool(seen))
         if not follower.is_behind:
             wait(delay_s)
+
+
+def _looked(follower: Follower, delays: _Delays) -> list[Event]:
+    """What is new in one look, or that nobody answers any more, told once."""
+    try:
+        seen = follower.poll(wait_s=delays.wait_s)
+    except UnreachableError as error:
+        if not delays.is_met:
+            raise
+        news: list[Event] = [] if delays.is_lost else [Unreached(follower.id, error.message)]
+        delays.is_lost = True
+        return news
+    back: list[Event] = [Reached(follower.id)] if delays.is_lost else []
+    delays.is_met, delays.is_lost = True, False
+    return [*back, *seen]
 
 
 def endings(
