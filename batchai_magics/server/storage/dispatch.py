@@ -75,6 +75,7 @@ _BLOB: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "DELETE", "", ""): Action(blobs.delete, "d"),
 }
 _OUTPUT = Action(outputs.read, "r")
+_COPY = Action(copies.copy, "cw")
 # Of our own client, a file in pieces: the method, `comp`, the step.
 _UPLOAD: Mapping[tuple[str, str, str], Action] = {
     ("PUT", "", UploadStep.BEGIN.value): Action(own_uploads.begin, "w"),
@@ -112,20 +113,10 @@ class Counter:
 
     def _action(self, call: Call, resource: Resource) -> Action:
         if (resource.account, resource.share) == (OWN_ACCOUNT, OUTPUTS):
-            if call.method in ("GET", "HEAD") and resource.path:
-                return _OUTPUT
-            raise StorageRefusal(
-                403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file."
-            )
+            return _of_output(call, resource)
         restype, comp = call.query.get("restype", "").lower(), call.query.get("comp", "").lower()
-        # Our own client speaks to containers as it does to shares.
-        table = _BLOB if resource.service == "blob" and SERVICE not in call.headers else _FILE
         method = "GET" if call.method == "HEAD" and restype else call.method
-        action = table.get((resource.kind, method, restype, comp))
-        if (method, restype, comp) == ("PUT", "", "") and copies.SOURCE in call.headers and resource.path:
-            action = Action(copies.copy, "cw")
-        if resource.path and UPLOAD in call.headers:
-            action = _UPLOAD.get((method, comp, call.headers[UPLOAD]))
+        action = _found(call, resource, (method, restype, comp))
         if action is None:
             message = (
                 f"{call.method} of this resource with restype={restype} and comp={comp} is not offered here."
@@ -155,3 +146,22 @@ class Counter:
             raise StorageRefusal(
                 401, "NoAuthenticationInformation", "The request has no Authorization header."
             )
+
+
+def _of_output(call: Call, resource: Resource) -> Action:
+    """What jobs wrote can be read, and nothing else."""
+    if call.method in ("GET", "HEAD") and resource.path:
+        return _OUTPUT
+    raise StorageRefusal(403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file.")
+
+
+def _found(call: Call, resource: Resource, words: tuple[str, str, str]) -> Action | None:
+    """The action for a method, `restype` and `comp`; headers say of a file what else is meant."""
+    method, _, comp = words
+    if resource.path and UPLOAD in call.headers:
+        return _UPLOAD.get((method, comp, call.headers[UPLOAD]))
+    if resource.path and words == ("PUT", "", "") and copies.SOURCE in call.headers:
+        return _COPY
+    # Our own client speaks to containers as it does to shares.
+    table = _BLOB if resource.service == "blob" and SERVICE not in call.headers else _FILE
+    return table.get((resource.kind, *words))

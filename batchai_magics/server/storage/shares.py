@@ -98,12 +98,8 @@ def delete_folder(asked: Asked) -> Answer:
 def list_folder(asked: Asked) -> Answer:
     """One level of a folder."""
     asked.check_share()
-    prefix = asked.call.query.get("prefix", "")
-    there = asked.storage.list(asked.share, asked.path)
-    whole = [file for file in there if not is_part(file.path)]
-    known = [file for file in whole if asked.is_our_own or file.is_file or file.is_directory]
-    files = {file.path.rsplit("/", 1)[-1]: file for file in known}
-    page = page_of(asked.call, [name for name in files if name.startswith(prefix)])
+    files = _shown_in(asked)
+    page = page_of(asked.call, list(files))
     inner = [_entry(name, files[name], is_kind_wanted=asked.is_our_own) for name in page.items]
     attributes = {
         "ServiceEndpoint": f"{asked.call.origin}/",
@@ -111,6 +107,16 @@ def list_folder(asked: Asked) -> Answer:
         "DirectoryPath": asked.path,
     }
     return xml(asked.call, attributes, Entries("Entries", inner, page.next))
+
+
+def _shown_in(asked: Asked) -> dict[str, ShareFile]:
+    """What is shown of a folder, by name: what is whole and begins so; links and pipes to our own client."""
+    prefix = asked.call.query.get("prefix", "")
+    there = {file.path.rsplit("/", 1)[-1]: file for file in asked.storage.list(asked.share, asked.path)}
+    wanted = {name: file for name, file in there.items() if name.startswith(prefix) and not is_part(name)}
+    if asked.is_our_own:
+        return wanted
+    return {name: file for name, file in wanted.items() if file.is_file or file.is_directory}
 
 
 def _entry(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
