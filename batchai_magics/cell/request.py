@@ -106,15 +106,14 @@ def parse(
     asked = with_program(asked, target.job)
     with naming_files():
         source = _source(asked, body, target, folder=folder, account=account)
-    own = program() if asked.needs_program else {}
-    source = source.beside({**shipped(asked.uses, names), **own})
+    source = source.beside({**shipped(asked.uses, names), **(program() if asked.needs_program else {})})
     sent = bundle(target.experiment, target.job, source.files)
     fields = lay_over(source.description.body, asked, target.share_path)
     fields = with_mounts(fields, asked.mounts, account=account, workspace=target.workspace)
     fields = with_script_folder(fields, target.share_path, sent)
     cluster = cluster_id(asked.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
     spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
-    notes = (*source.description.notes, *(variable_notes(body, asked.uses, names) if asked.uses else ()))
+    notes = (*source.description.notes, *variable_notes(body, asked.uses, names))
     return _request(asked, target, spec, notes=notes, cluster=cluster, sent=sent)
 
 

@@ -100,9 +100,14 @@ def plain(value: Any) -> Any:
         return _plain_mapping(value)
     if isinstance(value, list):
         return [plain(item) for item in value]
-    for kind, tag in ((tuple, "$tuple"), ((set, frozenset), "$set")):
-        if isinstance(value, kind):
-            return {tag: [plain(item) for item in value]}
+    if isinstance(value, tuple):
+        return {"$tuple": [plain(item) for item in value]}
+    if isinstance(value, (set, frozenset)):
+        return {"$set": [plain(item) for item in value]}
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray)):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, (datetime.datetime, datetime.date)):

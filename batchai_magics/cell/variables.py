@@ -48,12 +48,12 @@ def listed(texts: Iterable[str]) -> tuple[str, ...]:
 
 def notes(body: str, names: Sequence[str], variables: Mapping[str, object]) -> Iterator[str]:
     """What does not fit together: a name that the script has no use for, or takes from the notebook."""
-    needed = needs(body)
+    needed = needs(body) if names else []
     for name in names:
         if name not in needed:
             yield f"--use {name}: the cell does not read it"
     missing = [name for name in needed if name not in names and _is_data(variables.get(name))]
-    if missing and names:
+    if missing:
         text = ", ".join(missing)
         yield f"the cell reads {text} of the notebook: --use {','.join(missing)} ships that too"
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from batchai_magics.backends.base import Backend, FileRef, Watcher
+from batchai_magics.backends.base import Backend, FileRef, Look, Watcher
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import UnreachableError
 from batchai_magics.follow.follower import (
@@ -127,13 +127,17 @@ def endings(
             wait(delays.after_failure())
             continue
         delays.is_met = True
-        over = [] if look is None else [id for id in left.values() if _has_ended(look.of(id))]
+        over = _over(look, left.values())
         for id in over:
             del left[id.key]
         yield over
         delay_s = delays.after(is_news=bool(over))
         if left:
             wait(delay_s)
+
+
+def _over(look: Look | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
+    return [] if look is None else [id for id in jobs if _has_ended(look.of(id))]
 
 
 def _has_ended(job: Resource | None) -> bool:

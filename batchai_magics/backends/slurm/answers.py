@@ -71,18 +71,20 @@ class Answers:
         lock = file.with_suffix(".lock")
         deadline = time.monotonic() + FIRST_S
         while not try_lock(lock):
-            found = _read(file)
-            if found and (before is None or found.tried > before.tried):
-                return found
+            if newer := _newer(file, before):
+                return newer
             if time.monotonic() > deadline:
                 raise ServiceError("Slurm does not answer", code="SlurmUnavailable", hint="Try again later.")
             time.sleep(PAUSE_S)
         try:
-            found = _read(file)  # another one may have been done just before
-            is_new = found is not None and (before is None or found.tried > before.tried)
-            return found if found and is_new else _renewed(file, ask, before)
+            return _newer(file, before) or _renewed(file, ask, before)  # another was done just before
         finally:
             lock.unlink(missing_ok=True)
+
+
+def _newer(file: Path, before: Answer | None) -> Answer | None:
+    answer = _read(file)
+    return answer if answer and (before is None or answer.tried > before.tried) else None
 
 
 def _renewed(file: Path, ask: Callable[[], Sequence[tuple[Any, ...]]], before: Answer | None) -> Answer:

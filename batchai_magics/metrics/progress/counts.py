@@ -52,11 +52,13 @@ def _of_pytorch(line: str, left_s: float | None) -> Sighting | None:
 
 def _of_words(line: str, left_s: float | None) -> Sighting | None:
     epoch, step = _EPOCH.search(line), _STEP.search(line)
-    counts = Count(epoch["done"], epoch["total"], "epoch") if epoch else None
-    within = Count(step["done"], step["total"], step["noun"].lower()) if step else None
-    counts = counts if counts and counts.fraction is not None else None
-    within = within if within and within.fraction is not None else None
+    counts = _possible(Count(epoch["done"], epoch["total"], "epoch")) if epoch else None
+    within = _possible(Count(step["done"], step["total"], step["noun"].lower())) if step else None
     if counts is None and within is None:
         return None
     is_bare = epoch is not None and _REST.match(line, epoch.end()) is not None
     return Sighting(counts, within, left_s, is_bare or within is not None)
+
+
+def _possible(count: Count) -> Count | None:
+    return None if count.fraction is None else count

@@ -106,9 +106,18 @@ class ProgressReader:
         if self._left_s is not None:
             return self._at + self._left_s
         newest = self._bar or self._epoch
-        is_of_all = self._epoch is None or self._epoch.epoch is None or self._bar is None
-        if is_of_all and newest and newest.left_s is not None:
+        if self._is_of_all and newest and newest.left_s is not None:
             return self._at + newest.left_s
+        return self._end_at_pace
+
+    @property
+    def _is_of_all(self) -> bool:
+        """Whether what was seen last tells of the whole run, and not of one of its epochs."""
+        return self._bar is None or self._epoch is None or self._epoch.epoch is None
+
+    @property
+    def _end_at_pace(self) -> float | None:
+        """When it will be done if it goes on as it did; None while it did not go on."""
         since, done = self._first or (self._at, self._fraction)
         if self._fraction - done < LEAST_SHARE and self.began is not None:
             since, done = self.began, 0.0

@@ -108,11 +108,16 @@ def _option(line: str, places: Sequence[tuple[int, int]], number: int, *, is_ste
     names = [name for name in _NAME.findall(between) if name.lower() not in _NO_NAMES]
     if not names or set("'{}") & set(line) or not line.isascii():
         return ""
-    pattern = _escaped(between.lstrip() if not is_step else between) + _VALUE
-    if is_step:
-        before = line[places[number - 2][1] if number > 1 else 0 : places[number - 1][0]]
-        pattern = _escaped(before.lstrip()) + r"(?P<step>\d+)" + pattern
-    return f"--metric '{names[-1].lower().replace('-', '_')}={pattern}'"
+    before = (
+        _step_pattern(line, places, number) + _escaped(between) if is_step else _escaped(between.lstrip())
+    )
+    return f"--metric '{names[-1].lower().replace('-', '_')}={before}{_VALUE}'"
+
+
+def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> str:
+    """What reads the number before that one as its step."""
+    left = places[number - 2][1] if number > 1 else 0
+    return _escaped(line[left : places[number - 1][0]].lstrip()) + r"(?P<step>\d+)"
 
 
 def _escaped(text: str) -> str:

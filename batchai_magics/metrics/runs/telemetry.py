@@ -156,18 +156,37 @@ def reason_for(means: Mapping[int, Means], rank: int) -> Reason | None:
     if own is None or not own.is_known:
         return None
     others = [mean for number, mean in means.items() if number != rank and mean.is_known]
-    cpu, faults, core_wait = own.cpu_percent, own.major_faults_per_s, own.core_wait_percent
-    if faults > max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
-        return Reason(Cause.MEMORY, f"memory: {faults:.0f} of its pages a second come from the disk")
-    if core_wait > max(_CROWDED, min(cpu, 1.5 * _typical([each.core_wait_percent for each in others]))):
-        return Reason(Cause.CORE, f"core: for {core_wait:.0f} % of its time it could run and has no core")
+    return _of_memory(own, others) or _of_cores(own, others) or _of_waiting(own, others) or _of_work(own)
+
+
+def _of_memory(own: Means, others: Sequence[Means]) -> Reason | None:
+    faults = own.major_faults_per_s
+    if faults <= max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
+        return None
+    return Reason(Cause.MEMORY, f"memory: {faults:.0f} of its pages a second come from the disk")
+
+
+def _of_cores(own: Means, others: Sequence[Means]) -> Reason | None:
+    core_wait = own.core_wait_percent
+    typical = _typical([each.core_wait_percent for each in others])
+    if core_wait <= max(_CROWDED, min(own.cpu_percent, 1.5 * typical)):
+        return None
+    return Reason(Cause.CORE, f"core: for {core_wait:.0f} % of its time it could run and has no core")
+
+
+def _of_waiting(own: Means, others: Sequence[Means]) -> Reason | None:
     typical = _typical([each.cpu_percent for each in others]) if others else 100.0
-    if cpu < max(_IDLE * typical, _IDLE_PERCENT):
-        beside = f", the others {typical:.0f} %" if others else ""
-        text = f"wait: it uses {cpu:.0f} % of a core{beside}"
-        gpu = "its GPU, " if own.has_gpu else ""
-        return Reason(Cause.WAIT, f"{text}; it waits for {gpu}data, the disk, the network or a lock")
-    return Reason(Cause.COMPUTE, f"compute: it uses {cpu:.0f} % of a core, and needs longer for its part")
+    if own.cpu_percent >= max(_IDLE * typical, _IDLE_PERCENT):
+        return None
+    beside = f", the others {typical:.0f} %" if others else ""
+    gpu = "its GPU, " if own.has_gpu else ""
+    text = f"wait: it uses {own.cpu_percent:.0f} % of a core{beside}"
+    return Reason(Cause.WAIT, f"{text}; it waits for {gpu}data, the disk, the network or a lock")
+
+
+def _of_work(own: Means) -> Reason:
+    text = f"compute: it uses {own.cpu_percent:.0f} % of a core, and needs longer for its part"
+    return Reason(Cause.COMPUTE, text)
 
 
 def _typical(values: Sequence[float]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from batchai_magics.cards.job import clean
 from batchai_magics.follow import QueueSeen
@@ -24,16 +24,22 @@ def waiting_words(job: JobResource, queue: QueueSeen | None, cluster: NodeStateC
     wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
     if job.waiting:
         return f"Waiting for {wanted}: {job.waiting}."
-    reasons = []
-    if queue and queue.on_nodes:
-        reasons.append(f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it")
-    if queue and queue.before:
-        reasons.append(f"{_names(queue.before)} {_verb(queue.before, 'is', 'are')} before it in the queue")
-    if cluster and cluster.of(NodeState.PREPARING):
-        reasons.append(f"{cluster.of(NodeState.PREPARING)} of its nodes are being prepared")
-    elif cluster and cluster.total < job.spec.node_count:
-        reasons.append(f"it has {cluster.total or 'none'}")
+    reasons = [*_of_queue(queue), *_of_cluster(cluster, job.spec.node_count)]
     return f"Waiting for {wanted}: {', '.join(reasons)}." if reasons else f"Waiting for {wanted} …"
+
+
+def _of_queue(queue: QueueSeen | None) -> Iterator[str]:
+    if queue and queue.on_nodes:
+        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it"
+    if queue and queue.before:
+        yield f"{_names(queue.before)} {_verb(queue.before, 'is', 'are')} before it in the queue"
+
+
+def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
+    if cluster and cluster.of(NodeState.PREPARING):
+        yield f"{cluster.of(NodeState.PREPARING)} of its nodes are being prepared"
+    elif cluster and cluster.total < wanted:
+        yield f"it has {cluster.total or 'none'}"
 
 
 def starting_words(tails: Mapping[str, Tail]) -> str:

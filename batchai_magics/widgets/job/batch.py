@@ -81,14 +81,19 @@ class Cursor:
         """Whether nothing is left to be sent."""
         return (
             self._is_greeted
-            and self._generation == feed.points.generation
-            and self._points == len(feed.points)
-            and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
             and self._told_complete == feed.is_over
+            and self._told_use == feed.use.version
+            and self._has_numbers(feed)
             and self._told_standing == standing_of(feed)
             and self._told_open == open_lines_of(feed)
-            and self._told_use == feed.use.version
             and all(not self._lacks(file, tail) for file, tail in feed.tails.items())
+        )
+
+    def _has_numbers(self, feed: JobFeed) -> bool:
+        return (
+            self._generation == feed.points.generation
+            and self._points == len(feed.points)
+            and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
         )
 
     def next_batch(self, feed: JobFeed, limit_bytes: int) -> Batch | None:

@@ -84,6 +84,10 @@ class JobFeed(Feed[Event]):
             self.points.add(event.records)
             self._find_warm_up()
             return
+        self._take_news(event)
+        self.version += 1
+
+    def _take_news(self, event: Event) -> None:
         if isinstance(event, LogFault):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
         elif isinstance(event, StateChanged):
@@ -94,7 +98,6 @@ class JobFeed(Feed[Event]):
         elif isinstance(event, NodesChanged):
             self.counts, self._cluster = event.counts, event.cluster
             self.history.append([int(self._clock() * 1000), *(event.counts.of(state) for state in NodeState)])
-        self.version += 1
 
     def looked(self) -> None:
         """All events of one look have been taken: stdout and stderr can be put in order."""
