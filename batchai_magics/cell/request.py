@@ -106,7 +106,7 @@ def parse(
     asked = with_program(asked, target.job)
     with naming_files():
         source = _source(asked, body, target, folder=folder, account=account)
-    source = source.beside({**shipped(asked.uses, names), **(program() if asked.needs_program else {})})
+    source = source.beside({**shipped(asked.uses, names), **_program_of(asked)})
     sent = bundle(target.experiment, target.job, source.files)
     fields = lay_over(source.description.body, asked, target.share_path)
     fields = with_mounts(fields, asked.mounts, account=account, workspace=target.workspace)
@@ -115,6 +115,10 @@ def parse(
     spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
     notes = (*source.description.notes, *variable_notes(body, asked.uses, names))
     return _request(asked, target, spec, notes=notes, cluster=cluster, sent=sent)
+
+
+def _program_of(asked: CellOptions) -> Mapping[str, bytes]:
+    return program() if asked.needs_program else {}
 
 
 def describe(request: CellRequest) -> str:

@@ -14,7 +14,7 @@ import pickle
 import sys
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,13 +98,16 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, Mapping):
         return _plain_mapping(value)
-    if isinstance(value, list):
-        return [plain(item) for item in value]
-    if isinstance(value, tuple):
-        return {"$tuple": [plain(item) for item in value]}
-    if isinstance(value, (set, frozenset)):
-        return {"$set": [plain(item) for item in value]}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return _plain_items(value)
     return _plain_scalar(value)
+
+
+def _plain_items(value: Collection[Any]) -> Any:
+    items = [plain(item) for item in value]
+    if isinstance(value, list):
+        return items
+    return {"$tuple" if isinstance(value, tuple) else "$set": items}
 
 
 def _plain_scalar(value: Any) -> Any:
@@ -124,17 +127,22 @@ def _plain_mapping(value: Mapping[Any, Any]) -> Any:
 def _plain_table(value: Any) -> Any:
     """The same for tables, series and arrays of the usual libraries, none of which is imported here."""
     kind = type(value)
-    if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame":
+    name = _name_in_pandas(kind)
+    if name == "DataFrame":
         columns = [_plain_column(value.iloc[:, place]) for place in range(value.shape[1])]
         index = _plain_column(value.index)
         return {"$frame": {"columns": plain(value.columns.tolist()), "index": index, "data": columns}}
-    if kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "Series":
+    if name == "Series":
         return {"$series": {"index": _plain_column(value.index), "data": _plain_column(value)}}
     if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor, maybe on a GPU
         value = value.detach().cpu()
     if hasattr(value, "__array__"):
         return _plain_array(value.__array__(), kind)
     raise TypeError(f"{_name(kind)} is no plain data")
+
+
+def _name_in_pandas(kind: type) -> str:
+    return kind.__name__ if kind.__module__.partition(".")[0] == "pandas" else ""
 
 
 def _plain_column(values: Any) -> Any:

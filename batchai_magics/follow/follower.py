@@ -137,10 +137,14 @@ class Follower:
         self.is_behind = False
         self._note(self._logs(0.0 if self._news or job.state.is_final else wait_s))
         if job.state.is_final and not self.is_behind:
-            self._note(self._changed())
-            self._note([] if self.is_behind else self._end(job))
+            self._note_end(job)
         news, self._news = self._news, []
         return news
+
+    def _note_end(self, job: JobResource) -> None:
+        """Its end, unless a log has changed meanwhile."""
+        self._note(self._changed())
+        self._note([] if self.is_behind else self._end(job))
 
     def _note(self, events: Iterable[Event]) -> None:
         """Keeps what is new until it is told: when a question fails, what others answered is not lost."""

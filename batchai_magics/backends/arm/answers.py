@@ -44,15 +44,17 @@ def object_of(text: str, url: str) -> Mapping[str, Any]:
 def refused(status: int, text: str, url: str) -> BatchAIError:
     """The error that an answer of Azure Resource Manager tells."""
     data = _parsed(text)
-    told = data.get("error") if isinstance(data, Mapping) else None
-    if not isinstance(told, Mapping):
+    error = data.get("error") if isinstance(data, Mapping) else None
+    if not isinstance(error, Mapping):
         return _stranger(url, f"it answers {status} {_short(text)}".rstrip())
-    own = dialect.from_wire(told)
-    if own is not None and status != 503:
-        return own
-    kind, code = _KINDS.get(status, ServiceError), str(told.get("code") or "")
-    message = str(told.get("message") or f"{url} answered {status}")
-    hint = _TOKEN_HINT if status == 401 else str(told.get(dialect.HINT) or "")
+    own = dialect.from_wire(error)
+    return own if own is not None and status != 503 else _plain_error(status, error, url)
+
+
+def _plain_error(status: int, error: Mapping[str, Any], url: str) -> ServiceError:
+    kind, code = _KINDS.get(status, ServiceError), str(error.get("code") or "")
+    message = str(error.get("message") or f"{url} answered {status}")
+    hint = _TOKEN_HINT if status == 401 else str(error.get(dialect.HINT) or "")
     return kind(message, code=code, hint=hint)
 
 

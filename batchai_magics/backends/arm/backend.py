@@ -125,8 +125,7 @@ class ArmBackend(BackendBase):
             return Look({})
         if not self._far.is_own:
             return plain_look(self, ids)
-        known = since.state if since else ""
-        wait = {PREFER: waiting(wait_s), SINCE: known} if wait_s and known else {PREFER: waiting(1)}
+        wait = _patience(since.state if since else "", wait_s)
         body = {"ids": [str(id) for id in ids]}
         path = paths.provider(self._connection.subscription, "batchaiLook")
         response = self._connection.send(Question("POST", path, body=body, headers=wait, is_asked_again=True))
@@ -183,3 +182,8 @@ class ArmBackend(BackendBase):
     def close(self) -> None:
         """Closes the connection; jobs run on."""
         self._connection.close()
+
+
+def _patience(known: str, wait_s: float) -> Mapping[str, str]:
+    """The headers that have our own server wait for something other than what is known."""
+    return {PREFER: waiting(wait_s), SINCE: known} if wait_s and known else {PREFER: waiting(1)}

@@ -108,9 +108,7 @@ class Runs:
         attempt, end = files.attempt, files.end
         begun = files.begun(attempt)
         if end:
-            is_well = end.outcome.is_success
-            state = ExecutionState.SUCCEEDED if is_well else ExecutionState.FAILED
-            return Standing(state, end.ended, begun, end)
+            return Standing(_state_of(end), end.ended, begun, end)
         stop, submission = files.stop(attempt), files.submission(attempt)
         if stop and (begun or stop.reason != REQUEUE):
             state = ExecutionState.QUEUED if stop.reason == REQUEUE else ExecutionState.TERMINATING
@@ -221,6 +219,10 @@ def _ending(job: Record, line: JobLine | None) -> Ending | None:
     if line is None:
         return None
     return ending_of(line.state) if line.comment == job.guid else Ending.GONE  # numbers are used again
+
+
+def _state_of(end: RunEnd) -> ExecutionState:
+    return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
 
 
 def _named(outcome: Outcome, files: RunFiles) -> Outcome:

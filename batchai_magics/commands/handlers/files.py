@@ -46,11 +46,8 @@ def _streaming(backend: Backend, file: FileRef) -> Parts:
     missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
     yield Said(_found_line(listed) if listed else missing)
     for part in _parts(backend, file):
-        if isinstance(part, LogFault):
-            yield Said(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
-            continue
-        if isinstance(part, Unreached | Reached):
-            yield connection(part)
+        if not isinstance(part, Chunk):
+            yield _remark(part, file)
             continue
         if not listed:
             listed = _find(backend, file) or OutputFile(file.path, FileKind.FILE, part.size)
@@ -60,6 +57,12 @@ def _streaming(backend: Backend, file: FileRef) -> Parts:
         yield Ended(0)
     else:
         yield from _never_came(backend, file)
+
+
+def _remark(part: LogFault | Unreached | Reached, file: FileRef) -> Said:
+    if isinstance(part, LogFault):
+        return Said(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
+    return connection(part)
 
 
 def _never_came(backend: Backend, file: FileRef) -> Parts:

@@ -42,11 +42,16 @@ def use(context: Context, arguments: Namespace) -> Choice:
         settings = choose(settings, arguments.backend)
     if arguments.endpoint:
         settings = with_own(settings, endpoint=arguments.endpoint)
-    if endpoint_of(settings) is not None and (arguments.backend or arguments.endpoint):
-        open_backend(settings).close()  # nothing is sent; it says what is missing, or wrong
+    if arguments.backend or arguments.endpoint:
+        _check_endpoint(settings)
     check_name(settings.experiment, Kind.EXPERIMENT)
     cluster_id(settings.cluster, workspace_id(settings))
     return Choice(settings)
+
+
+def _check_endpoint(settings: Settings) -> None:
+    if endpoint_of(settings) is not None:
+        open_backend(settings).close()  # nothing is sent; it says what is missing, or wrong
 
 
 def is_choosing(arguments: Namespace) -> bool:

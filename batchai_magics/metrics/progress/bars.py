@@ -54,10 +54,15 @@ def _read(parts: dict[str, str]) -> Sighting | None:
     if count.fraction is None:
         return None
     left_s = seconds(parts.get("left") or parts.get("rest"))
-    named = _EPOCH_OF.search(label)
-    epoch = Count(named["done"], named["total"], "epoch") if named else None
-    if epoch and epoch.fraction is not None:  # Lightning's label: the bar is of this epoch
+    epoch = _epoch_in(label)
+    if epoch:  # Lightning's label: the bar is of this epoch
         return Sighting(epoch, Count(done, total), left_s, True)
     if total and _EPOCH.fullmatch(label):  # the bar counts epochs
         return Sighting(Count(done, total, "epoch"), None, left_s)
     return Sighting(None, count, left_s)
+
+
+def _epoch_in(label: str) -> Count | None:
+    named = _EPOCH_OF.search(label)
+    epoch = Count(named["done"], named["total"], "epoch") if named else None
+    return epoch if epoch and epoch.fraction is not None else None

@@ -86,8 +86,13 @@ class ProgressReader:
         return bool(epoch or bar)
 
     @property
+    def _within(self) -> float | None:
+        """How much of its own count the newest bar has done."""
+        return self._bar.within.fraction if self._bar and self._bar.within else None
+
+    @property
     def _fraction(self) -> float:
-        within = (self._bar.within.fraction if self._bar and self._bar.within else None) or 0.0
+        within = self._within or 0.0
         if self._epoch is None or self._epoch.epoch is None:
             return within
         done, total = number(self._epoch.epoch.done), number(self._epoch.epoch.total)
@@ -134,7 +139,7 @@ class ProgressReader:
         return self._epoch_s * whole * (1 - self._fraction)
 
     def _note_pace(self) -> None:
-        within = self._bar.within.fraction if self._bar and self._bar.within else None
+        within = self._within
         if self._bar and self._bar.left_s is not None and within is not None and within < MOST_OF_EPOCH:
             self._epoch_s = self._bar.left_s / (1 - within)
         if self._first is None or self._fraction < self._first[1]:
@@ -149,9 +154,13 @@ def _newest_bar(text: bytes) -> tuple[int, Sighting | None]:
             continue
         shown = without_controls(line.decode("utf-8", "replace"))
         seen = bar_in(shown) or (count_in(shown) if is_whole else None)
-        if seen and seen.within and not (seen.epoch and seen.epoch.total):
+        if seen and _is_bar(seen):
             return len(text) - len(tail) + start, seen
     return -1, None
+
+
+def _is_bar(seen: Sighting) -> bool:
+    return seen.within is not None and not (seen.epoch and seen.epoch.total)
 
 
 def _newest_epoch(text: bytes) -> tuple[int, Sighting | None]:

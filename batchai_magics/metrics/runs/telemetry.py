@@ -152,10 +152,11 @@ def means_of(record: TelemetryRecord) -> dict[int, Means]:
 
 def reason_for(means: Mapping[int, Means], rank: int) -> Reason | None:
     """Why that rank is slower than the others; None where its use is not known."""
-    own = means.get(rank)
-    if own is None or not own.is_known:
+    known = {number: mean for number, mean in means.items() if mean.is_known}
+    own = known.pop(rank, None)
+    if own is None:
         return None
-    others = [mean for number, mean in means.items() if number != rank and mean.is_known]
+    others = list(known.values())
     return _of_memory(own, others) or _of_cores(own, others) or _of_waiting(own, others) or _of_work(own)
 
 

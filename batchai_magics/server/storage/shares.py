@@ -114,9 +114,12 @@ def _shown_in(asked: Asked) -> dict[str, ShareFile]:
     prefix = asked.call.query.get("prefix", "")
     there = {file.path.rsplit("/", 1)[-1]: file for file in asked.storage.list(asked.share, asked.path)}
     wanted = {name: file for name, file in there.items() if name.startswith(prefix) and not is_part(name)}
-    if asked.is_our_own:
-        return wanted
-    return {name: file for name, file in wanted.items() if file.is_file or file.is_directory}
+    return wanted if asked.is_our_own else {name: file for name, file in wanted.items() if _is_known(file)}
+
+
+def _is_known(file: ShareFile) -> bool:
+    """Whether it is of a kind that Azure Files has."""
+    return file.is_file or file.is_directory
 
 
 def _entry(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:

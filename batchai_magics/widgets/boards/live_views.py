@@ -64,16 +64,20 @@ class JobsView(BoardView):
 
     def more(self, limit_bytes: int) -> dict[str, Any] | None:
         """The images/sec of a few jobs that the page does not have."""
-        names = [job.id.name for job in self._jobs.jobs[:MOST_ROWS]]
-        versions = self._jobs.rate_versions
-        new = [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)][:RATES_AT_ONCE]
+        new = self._unsent()[:RATES_AT_ONCE]
         if not new:
             return None
-        self._sent.update({name: versions[name] for name in new})
-        told = self._jobs.progress
-        progress = {name: progress_fields(told[name]) for name in new if name in told}
+        self._sent.update({name: self._jobs.rate_versions[name] for name in new})
+        known = self._jobs.progress
+        progress = {name: progress_fields(known[name]) for name in new if name in known}
         rates = {name: self._jobs.rates.get(name, []) for name in new}
         return {"kind": "rates", "rates": rates, "progress": progress}
+
+    def _unsent(self) -> list[str]:
+        """The jobs of which the page does not have the newest."""
+        names = [job.id.name for job in self._jobs.jobs[:MOST_ROWS]]
+        versions = self._jobs.rate_versions
+        return [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)]
 
     def answer_open(self, content: dict[str, Any]) -> dict[str, Any]:
         """Makes the live view of the job `content["name"]`."""
