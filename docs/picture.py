@@ -28,7 +28,7 @@ def main() -> None:
         jupyter.chrome(chromium) as chrome,
     ):
         shutil.copy(NOTEBOOKS / "cnn_benchmark.py", server.root)
-        page = chrome.new_page(viewport={"width": 1200, "height": 1100}, device_scale_factor=1.5)
+        page = chrome.new_page(viewport={"width": 1200, "height": 1400}, device_scale_factor=1.5)
         lab = jupyter.Lab(page, server)
         lab.open("picture", "%load_ext batchai_magics", job_cell(), "job.wait();")
         lab.run(0)
