@@ -27,7 +27,7 @@ SlurmdUser={user}
 AuthType=auth/none
 CredType=cred/none
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -70,6 +70,8 @@ class RealSlurm:
     silence_s: int = 10  # after which a node that does not answer is down
     more: str = ""  # lines of its configuration
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    # The nodes have sockets there, whose paths must be short.
+    spool: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="spool-")))
 
     @property
     def conf(self) -> Path:
@@ -83,8 +85,8 @@ class RealSlurm:
 
     def start(self) -> None:
         """Starts all of it, and waits until every node is idle."""
-        for name in ("state", *(f"spool/node{number}" for number in self._numbers)):
-            (self.folder / name).mkdir(parents=True)
+        for folder in (self.folder / "state", *(self.spool / f"node{number}" for number in self._numbers)):
+            folder.mkdir()
         self._configure()
         self.start_controller()
         for number in self._numbers:
@@ -126,6 +128,7 @@ class RealSlurm:
             daemon.terminate()
         for daemon in self.daemons.values():
             daemon.wait()
+        shutil.rmtree(self.spool, ignore_errors=True)
 
     @property
     def _numbers(self) -> Sequence[int]:
@@ -144,6 +147,7 @@ class RealSlurm:
                 port=ports[0],
                 user=name,
                 folder=self.folder,
+                spool=self.spool,
                 silence_s=self.silence_s,
                 partition=PARTITION,
                 count=self.count,
