@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import selectors
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
-from batchai_magics.backends.base import CommandBytes, CommandEnd, CommandOutput
+from batchai_magics.backends.base import CommandEnd, CommandOutput
+from batchai_magics.backends.folders.command_output import output_of
 
-_PIECE_BYTES = 1 << 16
 ENDING_S = 10.0  # what a command gets to end when nobody reads it any more
 CODE_S = 10.0  # what a shared folder gets to show a file that a node has written
 _AGAIN_S = 0.02
@@ -38,31 +35,12 @@ def run(
     )
     with child:
         try:
-            yield from _output(child, tick_s or None)
+            yield from output_of(child.stdout, child.stderr, tick_s)
             code = child.wait() or _code_in(code_file)
         finally:
             _end(child)
             code_file.unlink(missing_ok=True)
     yield CommandEnd(code if code >= 0 else 128 - code)
-
-
-def _output(child: subprocess.Popen[bytes], tick_s: float | None) -> Iterator[CommandBytes]:
-    """What both streams give, until both are at their end."""
-    pipes: list[tuple[IO[bytes] | None, bool]] = [(child.stdout, False), (child.stderr, True)]
-    with selectors.DefaultSelector() as selector:
-        for pipe, is_error in pipes:
-            assert pipe, "both streams are pipes"
-            selector.register(pipe, selectors.EVENT_READ, is_error)
-        while selector.get_map():
-            ready = selector.select(tick_s)
-            if not ready:
-                yield CommandBytes(b"")
-            for key, _ in ready:
-                data = os.read(key.fd, _PIECE_BYTES)
-                if data:
-                    yield CommandBytes(data, key.data)
-                else:
-                    selector.unregister(key.fileobj)
 
 
 def _code_in(file: Path) -> int:

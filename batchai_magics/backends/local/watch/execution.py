@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import selectors
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
-from typing import IO
 
-from batchai_magics.backends.base import CommandBytes, CommandEnd, CommandOutput
+from batchai_magics.backends.base import CommandEnd, CommandOutput
+from batchai_magics.backends.folders.command_output import output_of
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached import clean_environment
 from batchai_magics.backends.node.strays import MARK
 from batchai_magics.backends.service import refusals
-
-_PIECE_BYTES = 1 << 16
 
 
 def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
@@ -31,7 +26,7 @@ def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0
     with contextlib.ExitStack() as left:
         try:  # from before the start: an interrupt may come at any moment
             child = left.enter_context(_started(layout, guid, node, command, mark))
-            yield from _output(child, tick_s or None)
+            yield from output_of(child.stdout, child.stderr, tick_s)
             code = child.wait()
             is_over = True
         finally:
@@ -60,25 +55,6 @@ def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> s
         )
     except FileNotFoundError:
         raise refusals.node_not_found(node) from None
-
-
-def _output(child: subprocess.Popen[bytes], tick_s: float | None) -> Iterator[CommandBytes]:
-    """What both streams give, until both are at their end."""
-    pipes: list[tuple[IO[bytes] | None, bool]] = [(child.stdout, False), (child.stderr, True)]
-    with selectors.DefaultSelector() as selector:
-        for pipe, is_error in pipes:
-            assert pipe, "both streams are pipes"
-            selector.register(pipe, selectors.EVENT_READ, is_error)
-        while selector.get_map():
-            ready = selector.select(tick_s)
-            if not ready:
-                yield CommandBytes(b"")
-            for key, _ in ready:
-                data = os.read(key.fd, _PIECE_BYTES)
-                if data:
-                    yield CommandBytes(data, key.data)
-                else:
-                    selector.unregister(key.fileobj)
 
 
 def _end(mark: str) -> None:
