@@ -9,13 +9,12 @@ from dataclasses import dataclass
 
 from batchai_magics.metrics.record import StepRecord
 
-STRAGGLER_LAG = 0.05
-"""A rank this much slower than the median one is a straggler."""
+PRECISION = 0.02
+"""An interval is so long that the rounding of printed rates changes its speed by less."""
 
 _MOST_INTERVALS = 100
 _LEAST_INTERVALS = 4
 _ROUNDING = 0.05  # rates are printed in tenths
-_PRECISION = 0.02  # an interval is so long that the printed tenths change its speed by less
 _SLOWNESS = 0.05  # a beginning nearer to the steady speed is no warm-up
 
 
@@ -58,7 +57,7 @@ def intervals(steps: Sequence[StepRecord]) -> list[Interval]:
     for record in ordered:
         ended = record.step / record.images_per_sec
         spent, error = ended - began, ended * _ROUNDING / record.images_per_sec
-        if record.step - first < least or spent <= 0 or blur + error > _PRECISION * spent:
+        if record.step - first < least or spent <= 0 or blur + error > PRECISION * spent:
             continue
         result.append(Interval(first, record.step, (record.step - first) / spent))
         first, began, blur = record.step, ended, error
@@ -215,13 +214,3 @@ def skew(rates: Sequence[float]) -> float | None:
     if len(rates) < 2 or not sum(rates):
         return None
     return (max(rates) - min(rates)) * len(rates) / sum(rates)
-
-
-def stragglers(rates: Mapping[int, float]) -> tuple[int, ...]:
-    """The ranks that are more than 5 % behind the median one, the slowest first."""
-    ordered = sorted(rates, key=lambda rank: rates[rank])
-    if len(ordered) < 2:
-        return ()
-    middle = len(ordered) // 2
-    median = (rates[ordered[middle]] + rates[ordered[~middle]]) / 2
-    return tuple(rank for rank in ordered if rates[rank] < (1 - STRAGGLER_LAG) * median)

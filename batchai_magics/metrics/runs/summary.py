@@ -20,8 +20,8 @@ from batchai_magics.metrics.runs.speeds import (
     rate_per_node,
     skew,
     speeds,
-    stragglers,
 )
+from batchai_magics.metrics.runs.stragglers import stragglers
 from batchai_magics.metrics.runs.wording import summary_html, summary_lines
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Summary:
     said at the end.
 
     `rates` is each rank's steady speed; where ranks are unknown they are numbered as they appear. `skew` is
-    the span of the rates over their mean; `stragglers` are the ranks more than 5 % behind the median one, the
-    slowest first, `straggler_reasons` why, where it is known what ranks use. With `is_rate_global` each rank
-    has told the speed of all: then none of these is known.
+    the span of the rates over their mean; `stragglers` are the ranks more than 5 % behind the median one, and
+    that not by chance, the slowest first, `straggler_reasons` why, where it is known what ranks use. With
+    `is_rate_global` each rank has told the speed of all: then none of these is known.
     Losses are the mean of the ranks at a step.
     """
 
@@ -140,6 +140,7 @@ def _summary(
         total_images_per_sec=_total(run),
         **_shared_out(run_speeds.together, ranks, header),
         **_by_rank(run_speeds, header, nodes, whole=_whole(run, run_speeds, header, nodes)),
+        stragglers=() if header.is_rate_global else stragglers(courses, run_speeds.rates, cut=cut),
         **_losses(list(losses.means().values())),
     )
 
@@ -173,7 +174,6 @@ class _Ranks(TypedDict):
     rates: Mapping[int, float]
     per_node: Mapping[str, float] | None
     skew: float | None
-    stragglers: tuple[int, ...]
 
 
 def _whole(
@@ -197,7 +197,6 @@ def _by_rank(
         "rates": rates,
         "per_node": rate_per_node(rates, nodes, whole=whole),
         "skew": skew(list(rates.values())),
-        "stragglers": stragglers(rates),
     }
 
 

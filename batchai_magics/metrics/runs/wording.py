@@ -84,7 +84,7 @@ def _stragglers(summary: Summary) -> str:
         f"rank {rank} ({'; '.join(filter(None, (f'{rates[rank]:,.1f}', reasons.get(rank))))})"
         for rank in summary.stragglers
     ]
-    return _some(named) or "none"
+    return _some(named) or "none significantly slow"
 
 
 def _loss(summary: Summary) -> str:

@@ -1,0 +1,151 @@
+"""Which ranks are slower than the others: by so much that it matters, and more clearly than by chance.
+
+The run is cut into stretches of steps. In each a rank is compared with the median of the others, so that
+what slows all of them down does not count; the ratios have to be below one by Yuen's test, the t test of a
+trimmed mean (Biometrika 61, 1974), with the level shared among the ranks (Bonferroni). Stretches that are
+alike because they are neighbours count as fewer. A disturbance that is as long as the log looks like a
+straggler: nothing in the log tells them apart.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, pairwise
+
+from batchai_magics.metrics.runs.speeds import PRECISION, Course
+
+STRAGGLER_LAG = 0.05
+"""A straggler is at least this much slower than the median rank."""
+
+CHANCE = 0.05
+"""How often a run without any straggler may have one by chance, at most."""
+
+_MOST_STRETCHES, _LEAST_STRETCHES = 20, 3
+_PARTS = (0, 0.5, 0.75)  # of the run, at which what is tried begins
+_TRIMMED, _MANY = 0.2, 10  # of many ratios, at each end: a few stretches that went wrong do not decide
+_MOST_ALIKE = 0.9
+
+
+def stragglers(
+    courses: Mapping[int, Course], rates: Mapping[int, float], *, cut: int | None
+) -> tuple[int, ...]:
+    """The ranks whose steady rate is 5 % behind the median one, and not by chance; the slowest first."""
+    ordered = sorted(rates, key=lambda rank: rates[rank])
+    if len(ordered) < 2:
+        return ()
+    slow = [rank for rank in ordered if rates[rank] < (1 - STRAGGLER_LAG) * _median(list(rates.values()))]
+    if not slow:
+        return ()
+    pace = _pace({rank: courses[rank] for rank in ordered}, cut or 0)
+    return tuple(rank for rank in slow if chance(pace[rank]) * len(ordered) < CHANCE)
+
+
+def chance(ratios: Sequence[float]) -> float:
+    """How likely it is that these logarithms of ratios are so far below zero by chance: 1 for too few.
+
+    All of them are tried, and those of the end: a rank may have become slow.
+    """
+    parts = [ratios[int(part * len(ratios)) :] for part in _PARTS]
+    return min(1.0, len(parts) * min(_yuen(part) for part in parts))
+
+
+def _pace(courses: Mapping[int, Course], cut: int) -> dict[int, list[float]]:
+    """For each stretch, the logarithm of each rank's speed over the median one of the others."""
+    edges = _edges(courses, cut)
+    spent = {rank: _spent(course, edges) for rank, course in courses.items()}
+    result: dict[int, list[float]] = {rank: [] for rank in courses}
+    for times in zip(*spent.values(), strict=True):
+        ordered = sorted(times)
+        for rank, time in zip(courses, times, strict=True):
+            place = bisect_left(ordered, time)
+            result[rank].append(math.log(_median_of_sorted(ordered[:place] + ordered[place + 1 :]) / time))
+    return result
+
+
+def _edges(courses: Mapping[int, Course], cut: int) -> list[int]:
+    """The steps between which ranks are compared: those of the rank of which least is known."""
+    known = [
+        [step for interval in course.intervals for step in (interval.first, interval.last) if step >= cut]
+        for course in courses.values()
+    ]
+    if not all(known):
+        return []
+    first, last = max(min(steps) for steps in known), min(max(steps) for steps in known)
+    within = [sorted({step for step in steps if first <= step <= last}) for steps in known]
+    edges = min(within, key=len)
+    width = math.ceil((len(edges) - 1) / _MOST_STRETCHES) or 1
+    return edges[::-1][::width][::-1]
+
+
+def _spent(course: Course, edges: Sequence[int]) -> list[float]:
+    """The time from edge to edge, in the time of a batch."""
+    steps = [course.intervals[0].first, *(interval.last for interval in course.intervals)]
+    taken = ((each.last - each.first) / each.images_per_sec for each in course.intervals)
+    times = list(accumulate(taken, initial=0.0))
+    at = [_between(steps, times, edge) for edge in edges]
+    return [later - earlier for earlier, later in pairwise(at)]
+
+
+def _between(steps: Sequence[int], times: Sequence[float], step: int) -> float:
+    """The time at a step, on the line between its neighbours."""
+    right = min(max(1, bisect_left(steps, step)), len(steps) - 1)
+    share = (step - steps[right - 1]) / (steps[right] - steps[right - 1])
+    return times[right - 1] + share * (times[right] - times[right - 1])
+
+
+def _yuen(values: Sequence[float]) -> float:
+    """The one-sided chance of Yuen's test that the trimmed mean is below zero; 1 for too few values.
+
+    Printed rates are rounded, so that values are known no better than that.
+    """
+    count = len(values)
+    if count < _LEAST_STRETCHES:
+        return 1.0
+    out = int(_TRIMMED * count) if count >= _MANY else 0
+    ordered = sorted(values)
+    kept = ordered[out : count - out]
+    winsorized = [kept[0]] * out + kept + [kept[-1]] * out
+    spread = max(_deviation(winsorized), PRECISION)
+    error = spread / ((1 - 2 * out / count) * math.sqrt(count / _repetition(values)))
+    return _upper_tail(-sum(kept) / len(kept) / error, len(kept) - 1)
+
+
+def _repetition(values: Sequence[float]) -> float:
+    """How many neighbours say what one independent value would, by their serial correlation."""
+    count = len(values)
+    mean = sum(values) / count
+    square = sum((value - mean) ** 2 for value in values)
+    shared = sum((left - mean) * (right - mean) for left, right in pairwise(values))
+    found = shared / square if square else 0.0
+    unbiased = (count * found + 1) / (count - 4) if count > 4 else 0.0  # Kendall (1954)
+    alike = min(_MOST_ALIKE, max(0.0, unbiased) + 1 / math.sqrt(count))
+    return (1 + alike) / (1 - alike)
+
+
+def _upper_tail(t: float, freedom: int) -> float:
+    """The chance of more than t by Student's distribution (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(freedom))
+    square, odd = math.cos(angle) ** 2, freedom % 2
+    terms = accumulate(
+        (square * (n - 1) / n for n in range(2 + odd, freedom - 1, 2)),
+        lambda product, factor: product * factor,
+        initial=math.cos(angle) if odd else 1.0,
+    )
+    inner = math.sin(angle) * sum(terms) if freedom > 1 else 0.0
+    return (1 - ((angle + inner) * 2 / math.pi if odd else inner)) / 2
+
+
+def _deviation(values: Sequence[float]) -> float:
+    mean = sum(values) / len(values)
+    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def _median(values: Sequence[float]) -> float:
+    return _median_of_sorted(sorted(values))
+
+
+def _median_of_sorted(values: Sequence[float]) -> float:
+    middle = len(values) // 2
+    return (values[middle] + values[~middle]) / 2

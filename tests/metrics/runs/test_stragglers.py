@@ -1,0 +1,120 @@
+"""Who is called a straggler: never by noise, whatever its kind, and soon where a rank is slow indeed."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.runs.speeds import Course, common_warm_up, speeds
+from batchai_magics.metrics.runs.stragglers import chance, stragglers
+
+
+def steady(rnd, spread=0.02):
+    """Steps that have nothing to do with each other."""
+    while True:
+        yield math.exp(rnd.gauss(0, spread))
+
+
+def drifting(rnd, spread=0.1, memory=0.9):
+    """Steps that are as slow as those before them, mostly."""
+    at = rnd.gauss(0, spread)
+    while True:
+        yield math.exp(at)
+        at = memory * at + rnd.gauss(0, spread * math.sqrt(1 - memory**2))
+
+
+def hiccups(rnd):
+    """Steps of which one in twenty takes far longer."""
+    while True:
+        yield 1 + rnd.random() / 20 + (rnd.paretovariate(1.2) if rnd.random() < 0.05 else 0)
+
+
+def printed(times, *, every, rank=0):
+    """The course of a rank whose steps take so long: every tenth tells the mean rate, in tenths."""
+    spent, lines = 0.0, []
+    for step, time in enumerate(times, 1):
+        spent += time
+        if step == 1 or step % every == 0:
+            lines.append(StepRecord(step, rank, round(100 * step / spent, 1), 0, 0, 1.0))
+    return Course.of(lines)
+
+
+def named(kind, seed, *, ranks=8, steps=200, every=10, slow=lambda step: 1.0):
+    """The stragglers of a run in which rank 0 takes `slow` times as long for a step."""
+    rnd = random.Random(seed)
+    together = [rnd.uniform(0.5, 2) for _ in range(steps)]  # what all ranks wait for
+    courses = {}
+    for rank in range(ranks):
+        own = zip(range(steps), kind(rnd), together, strict=False)
+        times = [time * all_of_them * (slow(step) if rank == 0 else 1) for step, time, all_of_them in own]
+        courses[rank] = printed(times, every=every, rank=rank)
+    cut = common_warm_up(courses)
+    rates = speeds(courses, cut, ranks=ranks, is_rate_global=False).rates
+    return stragglers(courses, rates, cut=cut)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 32])
+@pytest.mark.parametrize("kind", [steady, drifting, hiccups])
+def test_noise_of_any_kind_makes_a_straggler_in_a_run_of_twenty_at_most(kind, ranks):
+    false = [seed for seed in range(60) if named(kind, seed, ranks=ranks, steps=100)]
+    assert len(false) <= 3
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 32])
+@pytest.mark.parametrize("kind", [steady, drifting])
+def test_a_rank_that_is_much_slower_is_found_in_the_noise(kind, ranks):
+    found = [named(kind, seed, ranks=ranks, slow=lambda step: 1.6) for seed in range(20)]
+    assert found.count((0,)) >= 18
+
+
+def test_a_rank_that_becomes_slow_half_way_is_found():
+    assert named(steady, 1, slow=lambda step: 1.6 if step > 100 else 1) == (0,)
+
+
+@pytest.mark.parametrize("lag", [0.006, 0.03])
+def test_a_rank_that_is_slower_without_a_doubt_and_by_little_is_none(lag):
+    assert named(steady, 1, slow=lambda step: 1 / (1 - lag)) == ()
+
+
+def test_a_few_stretches_that_went_wrong_make_no_straggler():
+    assert named(steady, 1, slow=lambda step: 8 if 90 < step < 110 else 1) == ()
+
+
+def test_two_lines_are_too_few_and_six_are_enough():
+    slow = {"ranks": 4, "every": 10, "slow": lambda step: 1.6}
+    assert named(steady, 1, steps=10, **slow) == ()
+    assert named(steady, 1, steps=50, **slow) == (0,)
+
+
+def test_ranks_that_print_at_other_steps_are_compared_where_both_have_printed():
+    rnd = random.Random(1)
+    times = [next(steady(rnd)) for _ in range(200)]
+    courses = {0: printed([1.5 * each for each in times], every=7), 1: printed(times, every=10)}
+    courses[2] = printed(times[::-1], every=9)
+    rates = {rank: course.last.images_per_sec for rank, course in courses.items()}
+    assert stragglers(courses, rates, cut=None) == (0,)
+
+
+def test_a_rank_whose_speed_nobody_can_follow_is_none():
+    courses = {0: printed([3.0], every=1), 1: printed([1.0] * 100, every=10)}
+    assert stragglers(courses, {0: 30.0, 1: 100.0}, cut=None) == ()
+
+
+@pytest.mark.parametrize(("ratio", "count"), [(-0.05, 3), (-0.5, 2), (0.0, 20), (0.5, 20)])
+def test_what_is_too_little_may_be_chance(ratio, count):
+    assert chance([ratio] * count) > 0.01
+
+
+@given(st.lists(st.floats(-2, 2), min_size=3, max_size=40))
+def test_the_chance_of_ratios_and_of_their_opposites_is_one_together_at_least(ratios):
+    both = chance(ratios), chance([-ratio for ratio in ratios])
+    assert all(0 <= each <= 1 for each in both)
+    assert sum(both) >= 1 - 1e-9
+
+
+@given(st.lists(st.floats(-1, 1), min_size=5, max_size=40), st.floats(0.01, 1))
+def test_a_slower_rank_is_never_more_likely_by_chance(ratios, lag):
+    assert chance([ratio - lag for ratio in ratios]) <= chance(ratios) + 1e-9
