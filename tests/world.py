@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -108,3 +109,12 @@ def below(home: Path) -> list[psutil.Process]:
             if process.pid != psutil.Process().pid and any(str(home) + "/" in word + "/" for word in words):
                 found.append(process)
     return found
+
+
+def is_reading_logs(process: psutil.Process) -> bool:
+    """Whether a process reads a job's logs by now: it takes SIGTERM as a word, not as its end."""
+    with contextlib.suppress(psutil.Error, OSError):
+        if "stop_watching" in " ".join(process.cmdline()):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
+    return False

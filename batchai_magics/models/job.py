@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import SecretStr, ValidationInfo, model_validator
+from pydantic import AfterValidator, SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
-from batchai_magics.models.stop_conditions import Condition
+from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.storage import (
     EnvironmentVariable,
     KeyVaultSecretReference,
@@ -152,7 +152,9 @@ class JobSpec(WireModel):
     environment_variables: tuple[EnvironmentVariable, ...] | None = None
     secrets: tuple[SecretVariable, ...] | None = None
     constraints: JobConstraints = JobConstraints()
-    batchai_stop_if: tuple[Condition, ...] | None = None  # ours: what the job is to be stopped for
+    batchai_stop_if: tuple[Annotated[str, AfterValidator(checked)], ...] | None = (
+        None  # ours: what the job is to be stopped for
+    )
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
 
     @classmethod

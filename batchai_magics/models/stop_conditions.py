@@ -1,4 +1,7 @@
-"""When a job is to be stopped: `loss is nan`, `images/sec < 50 for 5m`."""
+"""When a job is to be stopped: `loss is nan`, `images/sec < 50 for 5m`.
+
+Of the standard library alone: nodes of a cluster read conditions too.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-from pydantic import AfterValidator
+from typing import Any
 
 from batchai_magics.errors import UsageError, quoted
 
@@ -131,9 +132,7 @@ def _guess(text: str) -> str:
     return ""
 
 
-def _checked(text: str) -> str:
+def checked(text: str) -> str:
+    """The text of a condition as it is; ValueError as for `stop_condition`."""
     stop_condition(text)
     return text
-
-
-Condition = Annotated[str, AfterValidator(_checked)]

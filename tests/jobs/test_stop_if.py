@@ -1,10 +1,7 @@
 """`--stop-if`, with real jobs."""
 
-import contextlib
-import signal
 from pathlib import Path
 
-import psutil
 import pytest
 
 from batchai_magics import cli
@@ -15,7 +12,7 @@ from batchai_magics.errors import JobFailedError, SpecError, UsageError
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
-from tests.world import World, below, until
+from tests.world import World, below, is_reading_logs, until
 
 pytestmark = pytest.mark.slow
 
@@ -73,22 +70,13 @@ def test_a_job_that_meets_none_ends_by_itself(world: World) -> None:
 
 def test_a_number_that_never_comes_is_told_of_at_the_end(world: World, tmp_path: Path) -> None:
     job = world.submit('r --stop-if "los is nan"', WAITS.format(file=tmp_path / "go"))
-    until(lambda: any(map(is_looking, below(world.home))))
+    until(lambda: any(map(is_reading_logs, below(world.home))))
     (tmp_path / "go").touch()
     job.wait(PATIENCE_S)
     text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'
     assert job.state is ExecutionState.SUCCEEDED
     assert text in job.log(file="execution.log")
     assert text in to_text(card_of(job))
-
-
-def is_looking(process: psutil.Process) -> bool:
-    """Whether a process reads a job's logs by now: it takes SIGTERM as a word, not as its end."""
-    with contextlib.suppress(psutil.Error, OSError):
-        if "stop_watching" in " ".join(process.cmdline()):
-            status = Path(f"/proc/{process.pid}/status").read_text()
-            return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
-    return False
 
 
 def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:

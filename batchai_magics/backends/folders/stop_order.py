@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from batchai_magics.backends.service import private_files
 
 
-@dataclass(frozen=True)
-class StopOrder:
+class StopOrder(NamedTuple):
     """What a job is to be stopped for, as its description says it, and the patterns of its metrics."""
 
     conditions: Sequence[str]
@@ -20,7 +19,7 @@ class StopOrder:
     def write(self, file: Path) -> None:
         """Writes it for the program that watches the job."""
         with open(file, "w", opener=private_files.opener) as stream:
-            json.dump(asdict(self), stream)
+            json.dump(self._asdict(), stream)
 
     @classmethod
     def read(cls, file: Path) -> StopOrder:

@@ -1,22 +1,30 @@
-"""Reads a running job's logs for what is to stop it."""
+"""Reads a running job's logs for what is to stop it.
+
+Of the standard library alone: on a cluster it runs on a node of the job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from batchai_magics.backends.base import Span
-from batchai_magics.backends.folders import outputs
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import records
+from batchai_magics.backends.node.records import WrittenBy
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.launch.plan import LogFile, Plan
-from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.runs.stopping import Stopping
 from batchai_magics.models.stop_conditions import stop_condition
 
 PIECE_BYTES = 1 << 20
+LOOK_S = 0.5  # between two looks at the logs
 
 
 class StopWatch:
@@ -37,6 +45,24 @@ class StopWatch:
             log.read(self._stopping, now_s)
         return self._stopping.reason(now_s)
 
+    def follow(self, over: threading.Event) -> str:
+        """Looks until the job is to be stopped, and gives why; empty when it was over before that."""
+        while True:
+            is_last = over.is_set()
+            reason = self.look(time.monotonic())
+            if reason or is_last:
+                return "" if is_last else reason
+            over.wait(LOOK_S)
+
+
+class _Piece(NamedTuple):
+    """Some new bytes of a log, and who wrote which of them."""
+
+    data: bytes
+    offset: int
+    spans: Sequence[WrittenBy]
+    times: Sequence[records.WrittenAt] = ()
+
 
 class _Log:
     """How far a log was read."""
@@ -48,14 +74,27 @@ class _Log:
     def read(self, stopping: Stopping, now_s: float) -> None:
         """Takes what is new; a log that was cut begins again."""
         while True:
-            chunk = outputs.read(Path(self._log.path), self._offset, PIECE_BYTES, is_complete=False)
-            if chunk.size < self._offset:
+            data, size = _read(Path(self._log.path), self._offset)
+            if size < self._offset:
                 self._parser, self._offset = Parser(self._patterns), 0
                 continue
-            if not chunk.data:
+            if not data:
                 return
-            if self._log.spans:
-                written = records.writers(Path(self._log.spans), chunk.offset, chunk.end)
-                chunk = replace(chunk, spans=tuple(Span(*record) for record in written))
-            self._offset = chunk.end
-            stopping.take(records_in(chunk, self._parser), now_s)
+            start, self._offset = self._offset, self._offset + len(data)
+            spans = records.writers(Path(self._log.spans), start, self._offset) if self._log.spans else ()
+            stopping.take(records_in(_Piece(data, start, spans), self._parser), now_s)
+
+
+def _read(file: Path, offset: int) -> tuple[bytes, int]:
+    """The next bytes of a file, opened afresh, and its size; OSError for anything but a regular file."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b"", 0
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "is no regular file", str(file))
+        return os.pread(descriptor, PIECE_BYTES, offset), found.st_size
+    finally:
+        os.close(descriptor)

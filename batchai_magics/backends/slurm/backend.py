@@ -46,6 +46,7 @@ CAPABILITIES = Capabilities(
     unmanaged_mounts=False,
     key_vault=False,
     logins=False,
+    stop_conditions=True,
     known_sizes=True,
     pace=Pace(look_s=0.5),  # each look reads some small files of each job: a file system that many share
 )

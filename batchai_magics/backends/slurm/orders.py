@@ -9,6 +9,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.programs import put_job_module
 from batchai_magics.backends.service import private_files
@@ -82,6 +83,8 @@ def write(layout: Layout, run: Run) -> None:
         mpi=run.mpi,
         programs=str(programs_folder),
     )
+    if run.spec.batchai_stop_if:
+        StopOrder(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
     private_files.write(files.order, order.to_json())
 
 

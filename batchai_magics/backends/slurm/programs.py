@@ -19,8 +19,20 @@ _FILES = (
     "backends/folders/layout.py",
     "backends/folders/run_end.py",
     "models/states.py",
+    # what reads logs for `--stop-if`
+    "backends/folders/stop_order.py",
+    "backends/folders/stop_watch.py",
+    "backends/service/log_records.py",
+    "errors.py",
+    "metrics/json_values.py",
+    "metrics/record.py",
+    "metrics/runs/other_programs.py",
+    "metrics/runs/stopping.py",
+    "metrics/runs/tidy.py",
+    "models/stop_conditions.py",
+    "options/expressions.py",
 )
-_FOLDERS = ("backends/node", "backends/slurm/node")
+_FOLDERS = ("backends/node", "backends/slurm/node", "metrics/formats", "metrics/reading")
 RUN_SCRIPT = f"{_ROOT}/backends/node/run_script.py"
 
 
@@ -33,6 +45,7 @@ def installed(home: Path) -> Path:
             target = part / _ROOT / name
             private_files.make_folder(target.parent)
             shutil.copyfile(_PACKAGE / name, target)
+        (part / _ROOT / "__init__.py").touch()  # else one that is installed there would come before it
         try:
             part.rename(folder)
         except OSError:  # another process was first

@@ -212,8 +212,12 @@ def srun_words(plan: Plan, mpi: str) -> list[str]:
 
 def rank_words(plan: Plan, root: Path, plan_file: str) -> list[str]:
     """The line that each task runs."""
-    programs = next(path for path in sys.path if path)  # where this very program was started from
-    return [plan.python, "-I", "-S", "-c", START.format(RANK), programs, str(root), plan_file]
+    return [plan.python, "-I", "-S", "-c", START.format(RANK), programs_folder(), str(root), plan_file]
+
+
+def programs_folder() -> str:
+    """Where this very program was started from."""
+    return next(path for path in sys.path if path)
 
 
 def is_over(plan: Plan, ends: Collection[ProcessExit]) -> bool:

@@ -29,6 +29,7 @@ from batchai_magics.backends.slurm.node.endings import Ending, outcome_of
 from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import Begun, RunFiles
 from batchai_magics.backends.slurm.node.run_rank import secrets_of
+from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
 LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
@@ -114,12 +115,15 @@ class JobRun:
             self._log.write(f"warning: {note}")
         count = len(self._plan.processes)
         self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
+        unchecked: list[str] = []
         with self._started(self._plan) as started:
-            interrupted = self._follow(started)
+            with watched(self._files, self._attempt, self._plan, warn=unchecked.append):
+                interrupted = self._follow(started)
             started.end(patience_s=PATIENCE_S if interrupted else float("inf"))
+            outcome = started.outcome()
             if interrupted:
-                return interrupted.with_ranks(started.ends, self._plan)
-            return started.outcome()
+                outcome = interrupted.with_ranks(started.ends, self._plan)
+        return outcome.warned("StopConditionNotChecked", *unchecked)
 
     @contextlib.contextmanager
     def _started(self, plan: Plan) -> Iterator[Crew]:

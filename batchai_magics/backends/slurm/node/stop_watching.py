@@ -1,0 +1,58 @@
+"""`--stop-if`: the program beside a job's own that reads its logs, and has it ended for what it finds.
+
+Started as `ROOT ATTEMPT` by the program that runs the job, of which it is a child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from batchai_magics.backends.node.stop_watcher import watching
+from batchai_magics.backends.slurm.node.crews import START, programs_folder
+from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
+from batchai_magics.launch.plan import Plan
+
+MODULE = "batchai_magics.backends.slurm.node.stop_watching"
+
+
+def watched(
+    files: RunFiles, attempt: int, plan: Plan, *, warn: Callable[[str], None]
+) -> AbstractContextManager[None]:
+    """Has the job watched, if it asks for that; warns of what could not be checked."""
+    if not files.layout.stop_if.exists():
+        return contextlib.nullcontext()
+    # With the packages of this Python: expressions of one's own need RE2.
+    start = [plan.python, "-I", "-c", START.format(MODULE), programs_folder()]
+    return watching([*start, str(files.root), str(attempt)], log=files.batch_log, warn=warn)
+
+
+def main() -> None:
+    """Looks until the job is to be stopped, or the program that runs it says that it has ended.
+
+    What could not be checked then goes to stdout.
+    """
+    from batchai_magics.backends.folders.stop_order import StopOrder
+    from batchai_magics.backends.folders.stop_watch import StopWatch
+
+    files, attempt = RunFiles(Path(sys.argv[1])), int(sys.argv[2])
+    watch = StopWatch(StopOrder.read(files.layout.stop_if), Plan.read(str(files.layout.plan)))
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    reason = watch.follow(over)
+    if not reason:
+        print(*watch.unseen, sep="\n", flush=True)
+        return
+    files.ask_to_stop(attempt, Stop(reason, time.time()))
+    os.kill(os.getppid(), signal.SIGTERM)  # the program that runs the job, which looks why
+
+
+if __name__ == "__main__":
+    main()

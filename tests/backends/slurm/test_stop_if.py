@@ -1,0 +1,49 @@
+"""`--stop-if` on a real Slurm: checked where the job runs, and recorded as its reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.models.states import ExecutionState
+from tests.contract.places import MOUNTED, Place
+from tests.world import below, is_reading_logs, until
+
+pytestmark = pytest.mark.slow
+DIVERGES = """echo "{\\"step\\": 3, \\"loss\\": NaN}"; exec sleep 1000"""
+
+
+def on_both_nodes(script: str) -> dict[str, object]:
+    """The fields of a job of four ranks on two nodes, each of which runs a shell script."""
+    command = {"commandLine": f"bash -c '{script}'", "processCount": 4}
+    return {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
+
+
+def test_the_rank_on_another_node_is_named(place: Place) -> None:
+    script = f"if [ $PMI_RANK = 3 ]; then {DIVERGES}; fi; exec sleep 1000"
+    job = place.run(**on_both_nodes(script), batchaiStopIf=["loss is nan"])
+    (error,) = job.execution.errors
+    assert error.code == "JobStopConditionMet"
+    assert error.message == 'stop-if "loss is nan": loss was nan at step 3 of rank 3'
+    assert error.message in place.log(job.id, f"execution-{job.ranks[0].node}.log").decode()
+
+
+def test_a_pattern_of_ones_own_counts(place: Place) -> None:
+    fields = {"batchaiStopIf": ["gap > 6"], "batchaiPatterns": {"gap": r"gap=(\d+)"}}
+    job = place.run("echo gap=7 >&2; exec sleep 1000", **fields)
+    (error,) = job.execution.errors
+    assert error.message == 'stop-if "gap > 6": gap was 7'
+
+
+def test_a_number_that_never_comes_is_told_of_at_the_end(place: Place, tmp_path: Path) -> None:
+    command = f"""echo '{{"step": 1, "loss": 2.0}}'; until [ -e {MOUNTED}/go ]; do sleep 0.05; done"""
+    id = place.start(command, batchaiStopIf=["los is nan"])
+    until(lambda: place.log(id))
+    until(lambda: any(map(is_reading_logs, below(tmp_path))))
+    place.backend.storage.upload(place.share, {"go": b""})
+    job = place.wait(id)
+    text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'
+    assert job.state is ExecutionState.SUCCEEDED
+    assert text in place.log(id, "execution.log").decode()
+    assert [error.code for error in job.execution.errors] == ["StopConditionNotChecked"]
