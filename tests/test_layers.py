@@ -7,7 +7,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
     "errors | models config options | launch cell metrics | backends.base | backends.service backends.node"
-    " | backends.folders | backends.* | follow | jobs | cards commands | widgets server | magics cli"
+    " | backends.folders | backends.machines | backends.* | follow | jobs | cards commands"
+    " | widgets server | magics cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 
@@ -19,11 +20,17 @@ HOMES = {
     "azure": {"backends.arm", "backends.azureml"},
     "starlette": {"server"},
     "uvicorn": {"server"},
-    "subprocess": {"backends.node", "backends.local", "backends.slurm"},
+    "subprocess": {"backends.node", "backends.machines", "backends.local", "backends.slurm"},
     "sqlite3": {"backends.local.state"},
     "psutil": {"backends.node", "backends.local", "backends.slurm"},
 }
-SHARED_BY_BACKENDS = {"backends.base", "backends.service", "backends.node", "backends.folders"}
+SHARED_BY_BACKENDS = {
+    "backends.base",
+    "backends.service",
+    "backends.node",
+    "backends.folders",
+    "backends.machines",
+}
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
 LATE = {"batchai_magics.models.plain_yaml"}  # so are these: they may import heavy ones as they load
 

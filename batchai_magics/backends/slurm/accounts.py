@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import secrets
 import shutil
 import uuid
@@ -42,7 +41,7 @@ class Rows:
         part = file.with_name(f"{uuid.uuid4().hex}.part")
         private_files.write(part, json.dumps(row))
         try:
-            os.link(part, file)
+            file.hardlink_to(part)
         except FileExistsError:
             return
         finally:

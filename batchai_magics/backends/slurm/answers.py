@@ -6,7 +6,6 @@ The longer nothing changes, the more rarely it is asked.
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -55,7 +54,7 @@ class Answers:
         return [NodeLine(*line) for line in self._latest("nodes", self._slurm.nodes, since).lines]
 
     def _latest(self, name: str, ask: Callable[[], Sequence[tuple[Any, ...]]], since: float) -> Answer:
-        file = self._folder / f"{name}-{os.getuid()}.json"
+        file = self._folder / f"{name}-{self._slurm.machine.user}.json"
         with self._lock:
             found = _read(file)
             if found and _age_s(found) < found.age_allowed_s(self._look_s):

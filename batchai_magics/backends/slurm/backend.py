@@ -22,6 +22,7 @@ from batchai_magics.backends.base import (
 from batchai_magics.backends.folders import entries, mounts, outputs, private
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.logs import Logs
+from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.slurm import creation, deletion, records, showing
 from batchai_magics.backends.slurm.accounts import SlurmGroups
@@ -62,15 +63,16 @@ class SlurmBackend(BackendBase):
     groups: Groups
 
     def __init__(self, settings: SlurmSettings) -> None:
-        layout = Layout(Path(settings.home).expanduser().absolute())
+        machine = Here()
+        layout = Layout(machine.folder(settings.home))
         private.make_home(layout.home)
-        slurm = Slurm(settings.conf)
+        slurm = Slurm(machine, settings.conf)
         answers = Answers(slurm, layout.home / "asked", settings.look_s)
         found = Records(layout.home / "resources")
         runs = Runs(layout, slurm, answers, settings)
         clusters = Clusters(layout, found, runs, answers, settings)
         users = Users(layout, clusters)
-        self._home = Home(settings, layout, found, runs, clusters, SlurmGroups(layout))
+        self._home = Home(machine, settings, layout, found, runs, clusters, SlurmGroups(layout))
         self.storage = _storage(layout, "shares", "share", users)
         self.containers = _storage(layout, "containers", "container", users)
         self.accounts = GuardedAccounts(layout, self._home.groups, users=users)
@@ -175,7 +177,8 @@ class SlurmBackend(BackendBase):
         """The folder of one of a job's output directories."""
         segment = output_segment(record.resource_id, record.guid)
         if directory_id.lower() == STDOUTERR:
-            return Path(record.more["output_root"]) / segment / STDOUTERR
+            root: str = record.more["output_root"]
+            return self._home.layout.home / root / segment / STDOUTERR
         cluster = showing.cluster_spec(record.more["cluster_spec"])
         spec = showing.job_spec(record.spec)
         return mounts.output_folder(self._home.layout, spec, cluster, directory_id, segment)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from batchai_magics.backends.base import Spec, WorkspaceSpec
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.machines.machine import Machine
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import descriptions, private_files, quotas, refusals
 from batchai_magics.backends.slurm import orders, showing, understand
@@ -37,6 +37,7 @@ _CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
 class Home:
     """A home and all that works on it."""
 
+    machine: Machine
     settings: SlurmSettings
     layout: Layout
     records: Records
@@ -47,7 +48,7 @@ class Home:
     @property
     def python(self) -> str:
         """The interpreter that runs on nodes."""
-        return self.settings.python or sys.executable
+        return self.settings.python or self.machine.python
 
 
 def create(home: Home, id: ResourceId, spec: Spec) -> None:
@@ -112,7 +113,7 @@ def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
 
 
 def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
-    engine = _engine(home.settings, spec)
+    engine = _engine(home, spec)
     record = _record(id, spec)
     if _is_there(home, id, record):
         return
@@ -173,6 +174,7 @@ def _run(home: Home, record: Record, cluster: Record, spec: JobSpec, engine: tup
         core_count=cluster.more["core_count"],
         output_root=mounts.output_root(home.layout, spec, cluster_spec, record.guid),
         engine=engine,
+        environ=home.machine.environ,
         python=home.python,
         mpi=home.settings.mpi,
         disk_grace_s=home.settings.disk_grace_s,
@@ -227,7 +229,7 @@ def _check_quota(home: Home, spec: ClusterSpec, count: int, *, except_for: str =
     quotas.check(quotas.Nodes(spec.vm_size, count), others, home.settings.core_quota)
 
 
-def _engine(settings: SlurmSettings, spec: JobSpec) -> tuple[str, ...]:
+def _engine(home: Home, spec: JobSpec) -> tuple[str, ...]:
     """The command that runs the job's containers; none for a job without, or where there is none."""
     if not spec.container_settings:
         return ()
@@ -237,9 +239,9 @@ def _engine(settings: SlurmSettings, spec: JobSpec) -> tuple[str, ...]:
             code="NotSupported",
             hint="Sign in where the image is pulled; nothing was written.",
         )
-    if settings.container_command:
-        return containers.engine(settings.container_command)
-    return ("apptainer",) if shutil.which("apptainer") else ()
+    if home.settings.container_command:
+        return containers.engine(home.settings.container_command)
+    return ("apptainer",) if home.machine.has("apptainer") else ()
 
 
 def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import CommandOutput, ResourceGroup, Usage
 from batchai_magics.backends.folders import telemetry
+from batchai_magics.backends.machines.machine import Line
 from batchai_magics.backends.service import private_files, quotas, refusals
 from batchai_magics.backends.slurm import commands, creation, deletion, programs, say, talk
 from batchai_magics.backends.slurm.accounts import SlurmAccounts
@@ -35,12 +36,13 @@ class NodeCommands:
         folder = home.layout.node(guid, node_id)
         private_files.make_folder(folder)
         code_file = folder / f"command-{uuid.uuid4().hex}"
-        line = f"export AZ_BATCHAI_MOUNT_ROOT={shlex.quote(str(home.layout.mounts(guid)))}; {command}"
-        words = say.Command(self._place(guid, node_id), line, code_file).words(
+        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={shlex.quote(str(home.layout.mounts(guid)))}; {command}"
+        words = say.Command(self._place(guid, node_id), in_shell, code_file).words(
             python=home.python, programs=programs.installed(home.layout.home)
         )
-        env = talk.environment(home.python, home.settings.conf)
-        return commands.run(words, env=env, folder=folder, code_file=code_file, tick_s=tick_s)
+        env = talk.environment(home.machine, home.python, home.settings.conf)
+        line = Line(words, env, str(folder))
+        return commands.run(home.machine, line, code_file=code_file, tick_s=tick_s)
 
     def _place(self, cluster_guid: str, node: str) -> list[str]:
         """The options of srun by which a command gets to a node of a cluster."""

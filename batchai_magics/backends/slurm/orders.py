@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Run:
     core_count: int  # of a node
     output_root: Path
     engine: tuple[str, ...]
+    environ: Mapping[str, str]  # of whoever submits it
     python: str
     mpi: str
     disk_grace_s: float
@@ -68,7 +69,7 @@ def write(layout: Layout, run: Run) -> None:
     mounts.link(layout, job.mounts, run.spec.mount_volumes)
     nodes = [_node_share(layout, run, index) for index in range(run.spec.node_count)]
     site = _site(run, files, programs_folder)
-    plan = _on_slurm(launch.plan(run.spec, nodes, site), run)
+    plan = _on_slurm(layout, launch.plan(run.spec, nodes, site), run)
     if job.unmounted in (run.output_root, *run.output_root.parents):
         prefix = run.spec.std_out_err_path_prefix
         note = f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job"
@@ -99,7 +100,7 @@ def script(layout: Layout, guid: str, attempt: int, *, python: str) -> Path:
     """Writes the batch script of an attempt."""
     files = RunFiles(layout.job(guid).root)
     order = Order.read(files.order)
-    text = say.batch_script(files.root, attempt, python=python, programs=Path(order.programs))
+    text = say.batch_script(files.root, attempt, python=python, programs=layout.home / order.programs)
     private_files.write(files.script, text)
     return files.script
 
@@ -136,29 +137,29 @@ def _site(run: Run, files: RunFiles, programs_folder: Path) -> JobSite:
         ),
         hidden=str(job.hidden),
         telemetry=str(job.telemetry),
-        threads={name: os.environ[name] for name in THREADS if os.environ.get(name)},
+        threads={name: run.environ[name] for name in THREADS if run.environ.get(name)},
         disk_grace_s=run.disk_grace_s,
-        module_path=":".join(filter(None, [os.environ.get("PYTHONPATH"), str(job.python)])),
+        module_path=":".join(filter(None, [run.environ.get("PYTHONPATH"), str(job.python)])),
     )
 
 
-def _on_slurm(plan: Plan, run: Run) -> Plan:
+def _on_slurm(layout: Layout, plan: Plan, run: Run) -> Plan:
     """The plan as Slurm's nodes carry it out: which GPUs are a job's is Slurm's to say."""
     nodes = tuple(
         node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
         for node in plan.nodes
     )
-    processes = tuple(_with_own_logs(plan, process) for process in plan.processes)
+    processes = tuple(_with_own_logs(layout, plan, process) for process in plan.processes)
     engine = plan.containers._replace(engine=run.engine)
     return containers.noted(plan._replace(nodes=nodes, processes=processes, containers=engine))
 
 
-def _with_own_logs(plan: Plan, process: Process) -> Process:
+def _with_own_logs(layout: Layout, plan: Plan, process: Process) -> Process:
     """The process with files of its own that are there; a lone one's are links to those of the job."""
     if not process.own:
         return process
     for log, target in zip(process.own, plan.output, strict=True):
-        path = Path(log.path)
+        path = layout.home / log.path
         if len(plan.processes) > 1:
             path.touch(mode=private_files.FILE)
         elif not path.is_symlink():

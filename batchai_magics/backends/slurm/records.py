@@ -78,7 +78,7 @@ class Records:
         part = file.with_name(f"{uuid.uuid4().hex}.part")
         try:
             private_files.write(part, json.dumps(asdict(record)))
-            os.link(part, file)
+            file.hardlink_to(part)
         except FileExistsError:
             return _read(file)
         except OSError as error:
@@ -196,7 +196,7 @@ def try_lock(file: Path) -> bool:
     part = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
     try:
         private_files.write(part, f"{socket.gethostname()} {os.getpid()}\n")
-        os.link(part, file)
+        file.hardlink_to(part)
     except FileExistsError:
         _break_if_old(file, part)
         return False

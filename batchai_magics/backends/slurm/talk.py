@@ -1,13 +1,12 @@
-"""Slurm's commands, run on this machine: what is said, and what Slurm answers."""
+"""Slurm's commands, run on a machine that has them: what is said, and what Slurm answers."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
+from batchai_magics.backends.machines.machine import Line, Machine
 from batchai_magics.backends.slurm import say, understand
 from batchai_magics.backends.slurm.understand import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError
@@ -32,19 +31,20 @@ PASSED_ON_PREFIXES += ("LMOD_", "FI_", "MPIR_", "MPICH_", "UCX_", "NCCL_", "OMPI
 
 
 class Slurm:
-    """The Slurm of this machine, or the one that another configuration file names."""
+    """The Slurm of a machine, or the one that another configuration file there names."""
 
-    def __init__(self, conf: str = "") -> None:
-        self.conf = conf
+    def __init__(self, machine: Machine, conf: str = "") -> None:
+        self.machine, self.conf = machine, conf
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Hands a batch script to Slurm; gives the job's number."""
-        answer = self._run(say.submission(script, options), env=environment(python))
+        words = say.submission(script, options)
+        answer = self._run(words, env=environment(self.machine, python), answer_file=f"{script}.answer")
         return understand.job_number(answer)
 
     def jobs(self) -> dict[str, JobLine]:
         """This user's jobs by number: those that wait or run, and those that ended a moment ago."""
-        return understand.jobs(self._run(say.own_jobs(os.getuid())))
+        return understand.jobs(self._run(say.own_jobs(self.machine.user)))
 
     def nodes(self) -> list[NodeLine]:
         """The nodes of all partitions, a line for each node and partition."""
@@ -68,42 +68,42 @@ class Slurm:
         self._run(say.holding(number, is_held=is_held), may_fail=True)
 
     def _run(
-        self, words: Sequence[str], *, env: Mapping[str, str] | None = None, may_fail: bool = False
+        self,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        answer_file: str = "",
+        may_fail: bool = False,
     ) -> str:
-        program = shutil.which(words[0])
-        if not program:
-            hint = "Use the backend on a login node, or load the module that brings Slurm's commands."
-            raise CapabilityError(f"there is no {words[0]} on this machine", code="NoSlurm", hint=hint)
         own = {"SLURM_CONF": self.conf} if self.conf else {}
-        given = {**(os.environ if env is None else env), **own}
+        line = Line(words, {**(self.machine.environ if env is None else env), **own})
+        file = PurePosixPath(answer_file) if answer_file else None
         try:
-            done = subprocess.run(
-                [program, *words[1:]],
-                env=given,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PATIENCE_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
+            done = self.machine.run(line, timeout_s=PATIENCE_S, answer_file=file)
+        except FileNotFoundError:
+            hint = "Use the backend on a login node, or load the module that brings Slurm's commands."
+            text = f"there is no {words[0]} on {self.machine.name}"
+            raise CapabilityError(text, code="NoSlurm", hint=hint) from None
+        except TimeoutError:
             hint = "Slurm's controller is busy, or down: try again later."
             raise ServiceError(
                 f"{words[0]} did not answer within {PATIENCE_S:g} s", code="SlurmUnavailable", hint=hint
             ) from None
-        if done.returncode and not may_fail:
-            raise understand.refusal(words[0], done.stderr.decode(errors="replace"))
-        return done.stdout.decode(errors="replace")
+        if done.code and not may_fail:
+            raise understand.refusal(words[0], done.err.decode(errors="replace"))
+        return done.out.decode(errors="replace")
 
 
-def environment(python: str, conf: str = "") -> dict[str, str]:
+def environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:
     """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
+    environ = machine.environ
     env = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in environ.items()
         if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
     }
-    if conf := conf or os.environ.get("SLURM_CONF", ""):
+    if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
-    env["PATH"] = os.pathsep.join([str(Path(python).parent), env.get("PATH", os.defpath)])
+    env["PATH"] = ":".join([str(PurePosixPath(python).parent), env.get("PATH", os.defpath)])
     env["PYTHONUNBUFFERED"] = "1"
     return env

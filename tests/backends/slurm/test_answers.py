@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.slurm.answers import Answer, Answers
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine
@@ -22,7 +23,7 @@ class Counted(Slurm):
     """A Slurm with one job, that counts how often it is asked, and may be down."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Here())
         self.count, self.is_down = 0, False
 
     def jobs(self) -> dict[str, JobLine]:

@@ -7,7 +7,6 @@ A run has attempts, each a job of Slurm; the latest is the one that has been sub
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -164,7 +163,7 @@ def _link(file: Path, value: Any) -> bool:
 
 def _is_linked(part: Path, file: Path) -> bool:
     try:
-        os.link(part, file)
+        file.hardlink_to(part)
     except FileExistsError:
         return False
     return True
