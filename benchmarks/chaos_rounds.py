@@ -35,7 +35,6 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
-from batchai_magics.errors import StorageError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.job import JobSpec
@@ -60,7 +59,6 @@ class Place:
         self.settings = Settings(cluster_nodes=NODES)
         self.backend = LocalBackend(LocalSettings(home=self.home, disk_grace_s=1.0))
         self.gone: set[str] = set()  # deleted by the harm itself
-        self.refused = 0  # changes for which a full disk had no room
         ensure_defaults(self.backend, self.settings)
 
     def id(self, name: str) -> ResourceId:
@@ -128,26 +126,23 @@ def pipe(place: Place, names: list[str]) -> None:
 
 
 def fill(place: Place, names: list[str]) -> None:
-    """Not a byte is left; one job is cancelled and one deleted all the same.
-
-    Where a supervisor has used the reserve up before, that is refused for want of room, and works with room.
-    """
+    """Not a byte is left, half the time without the reserve; one job is cancelled and one deleted."""
     ballast = place.folder / "ballast"
-    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(1 << 14))
-    cancel, delete = place.backend.terminate, place.backend.delete
-    for change, name in ((cancel, names[0]), (delete, names[1])):
-        try:
-            change(place.id(name))
-        except StorageError as error:
-            if error.code != "DiskFull":
-                raise
-            place.refused += 1
-            ballast.unlink(missing_ok=True)
-            change(place.id(name))
+    take_all(ballast)
+    if place.dice.random() < 0.5:
+        place.backend.store.reserve.drop()
+        take_all(ballast)
+    place.backend.terminate(place.id(names[0]))
+    place.backend.delete(place.id(names[1]))
     place.gone.add(names[1])
     ballast.unlink(missing_ok=True)
+
+
+def take_all(ballast: Path) -> None:
+    """Fills the disk."""
+    with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 14))
 
 
 Harm = Callable[[Place, list[str]], None]
@@ -213,7 +208,6 @@ def play(rounds: int, seed: int, folder: Path, harms: list[Harm]) -> tuple[Ends,
         if number % 50 == 49:
             print(f"{number + 1} rounds, {len(faults)} promises broken", *faults, sep="\n", file=sys.stderr)
     faulthandler.cancel_dump_traceback_later()
-    ends.counts["fill: refused at first"] = place.refused
     left = wait_until_gone(place.home)
     place.backend.close()
     return ends, faults + ([f"{left} processes left"] if left else [])

@@ -141,7 +141,7 @@ class LocalBackend(BackendBase):
         with self.store.read() as db:
             resources.get(db, job)
         stopping.wake(self.store, stopping.ask(self.store, [job.key]))
-        self._upkeep.settle_if_room()
+        self._upkeep.settle_if_room(is_due=True)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""

@@ -45,7 +45,7 @@ class Cleaning:
             workspaces = [row.id for row in resources.workspaces(db)]
         for workspace in workspaces:  # clusters first let go of what they have mounted
             deletion.delete(self._upkeep, workspace)
-        self._upkeep.store.use_reserve()
+        self._upkeep.store.reserve.drop()
         self._upkeep.store.close()
         for path in chain.from_iterable(self._parts().values()):
             _remove(path)

@@ -22,12 +22,12 @@ def delete(upkeep: Upkeep, id: ResourceId) -> None:
         inner = resources.inside(db, id)
     ending = [item for item in inner if item.kind is Kind.JOB]
     stopping.wake(store, stopping.ask(store, [job.key for job in ending]))
-    stopping.wait_for_end(store, ending, settle=upkeep.settle)
+    stopping.wait_for_end(store, ending, settle=upkeep.settle_if_room)
     job_guids, cluster_guids = store.insist(lambda db: forget(db, inner))
     unmanaged.remove_jobs(layout, job_guids)
     for guid in cluster_guids:
         unmanaged.remove_cluster(layout, guid)
-    upkeep.settle_if_room()
+    upkeep.settle_if_room(is_due=True)
 
 
 def forget(db: Database, ids: Sequence[ResourceId]) -> tuple[list[str], list[str]]:

@@ -20,6 +20,7 @@ Mark = tuple[float, ...]  # what a file is known by: another one, made later, ha
 BUSY_S = 30.0
 PAUSE_S = 0.02  # between two tries to be alone
 _WAL = "-wal"
+LOG_BYTES = 9 << 19  # SQLite starts its log anew after 4 MB: with these it seldom needs another block
 _TRIES = 5  # at a copy of what is being written
 
 
@@ -56,6 +57,22 @@ class DatabaseFile:
     def is_there(self) -> bool:
         """Whether the file at its path is still the one that was opened, as it was if this is a copy."""
         return _mark(self.path, self.is_copy) == self._mark
+
+    def keep_room(self) -> None:
+        """In a transaction, keeps room on the disk for the log of this one and later ones, if there is."""
+        log = self.path.with_name(self.path.name + _WAL)
+        with contextlib.suppress(OSError, AttributeError):  # a disk without room, or macOS
+            if log.stat().st_size < LOG_BYTES:
+                _allocate(log)
+
+
+def _allocate(log: Path) -> None:
+    """Only in a transaction: then nobody else writes to the log, and what is beyond its end is nothing."""
+    descriptor = os.open(log, os.O_WRONLY)
+    try:
+        os.posix_fallocate(descriptor, 0, LOG_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def _connected(path: Path, *, may_make: bool) -> sqlite3.Connection:

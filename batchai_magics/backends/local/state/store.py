@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -19,13 +18,12 @@ from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints
 from batchai_magics.backends.local.state.complaints import DISK_FULL, translated
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.local.state.reserve import Reserve
 from batchai_magics.errors import StorageError
 
 T = TypeVar("T")
 
 Database = sqlite3.Connection  # what reads and changes rows, open, or in a transaction
-RESERVE_BYTES = 1 << 20  # room in which the outcome of a job is written when the disk is full
 LOCKED_S = 1.0  # a transaction of another process that lasts longer may never end by itself
 
 
@@ -38,7 +36,7 @@ class Store:
 
     def __init__(self, path: Path, *, may_make: bool = True) -> None:
         self._path = path
-        self._reserve = path.with_name("reserve")
+        self.reserve = Reserve(path.with_name("reserve"))
         self._lock = threading.RLock()
         self._may_make = may_make
         self._is_lost = False
@@ -61,6 +59,7 @@ class Store:
             self._begin(connection)
             try:
                 yield connection
+                file.keep_room()
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -69,15 +68,12 @@ class Store:
 
     def insist(self, change: Callable[[Database], T]) -> T:
         """What a transaction gives that ends or frees something: on a full disk it has the reserve."""
-        try:
+
+        def changed() -> T:
             with self.write() as db:
                 return change(db)
-        except StorageError as error:
-            if error.code != DISK_FULL:
-                raise
-        self.use_reserve()
-        with self.write() as db:
-            return change(db)
+
+        return self._with_reserve(changed)
 
     @property
     def is_read_only(self) -> bool:
@@ -90,16 +86,9 @@ class Store:
         private.make_home(self._path.parent)
         self._is_lost = False
         try:
-            if not self._reserve.exists() or self._reserve.stat().st_size < RESERVE_BYTES:
-                with open(self._reserve, "wb", opener=private_files.opener) as file:
-                    file.write(bytes(RESERVE_BYTES))
+            self.reserve.make()
         except OSError as error:
             raise complaints.no_room(self._path.parent, error) from error
-
-    def use_reserve(self) -> None:
-        """Gives the reserve away, so that a full disk takes a last few words."""
-        with contextlib.suppress(OSError):
-            self._reserve.unlink()
 
     def close(self) -> None:
         """Lets go of the file; the next use opens it again."""
@@ -135,11 +124,30 @@ class Store:
         if self._is_lost and not self._path.exists():
             raise complaints.missing(self._path)
         self._is_lost = False
-        self._file = DatabaseFile(self._path, may_make=self._may_make)
+        self._file = self._with_reserve(self._opened)
         return self._file
 
     def _lost(self) -> StorageError:
         self._is_lost = not self._path.exists()
+    def _opened(self) -> DatabaseFile:
+        with translated(self._path):
+            return DatabaseFile(self._path, may_make=self._may_make)
+
+    def _with_reserve(self, do: Callable[[], T]) -> T:
+        """What it gives: while the disk is full, it has one slice of the reserve after the other."""
+        has_given = False
+        while True:
+            try:
+                done = do()
+                break
+            except StorageError as error:
+                if error.code != DISK_FULL or not self.reserve.give():
+                    raise
+                has_given = True
+        if has_given:
+            self.reserve.refill()
+        return done
+
         return complaints.missing(self._path) if self._is_lost else complaints.replaced(self._path)
 
 

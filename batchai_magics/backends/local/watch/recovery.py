@@ -8,7 +8,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.state.jobs import JobRow
-from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node import registry
@@ -45,15 +45,18 @@ def _is_watched(job: JobRow) -> bool:
 def _settle(store: Store, layout: Layout, job: JobRow) -> None:
     process.kill(lambda: process.marked(job.guid))
     registry.forget(layout.job(job.guid).registry)
-    with store.write() as db:
-        now = jobs.find_open(db, guid=job.guid)
-        if now is None or now.supervisor != job.supervisor or _is_watched(now):
-            return  # it ended, or somebody else took it, while we looked
-        end = RunEnd.read(layout.job(job.guid).end)
-        if end and now.state is not ExecutionState.QUEUED:  # told to its folder, and not to the store
-            record(db, job.key, job.guid, end.outcome, ended=end.ended)
-        else:
-            record(db, job.key, job.guid, _outcome(layout, now))
+    store.insist(lambda db: _end(db, layout, job))
+
+
+def _end(db: Database, layout: Layout, job: JobRow) -> None:
+    now = jobs.find_open(db, guid=job.guid)
+    if now is None or now.supervisor != job.supervisor or _is_watched(now):
+        return  # it ended, or somebody else took it, while we looked
+    end = RunEnd.read(layout.job(job.guid).end)
+    if end and now.state is not ExecutionState.QUEUED:  # told to its folder, and not to the store
+        record(db, job.key, job.guid, end.outcome, ended=end.ended)
+    else:
+        record(db, job.key, job.guid, _outcome(layout, now))
 
 
 def _outcome(layout: Layout, job: JobRow) -> Outcome:

@@ -39,12 +39,13 @@ class Upkeep:
             if self.store.is_read_only:
                 return
             self._settled_s = time.monotonic()
+            self.store.reserve.refill()
             self._started += keep_up(self.store, self.layout, is_due=is_due, secrets=secrets)
 
-    def settle_if_room(self) -> None:
-        """The same after something was ended: that others cannot start on a full disk is no fault of it."""
+    def settle_if_room(self, *, is_due: bool = False) -> None:
+        """The same while something is ended: that others cannot start on a full disk is no fault of it."""
         try:
-            self.settle(is_due=True)
+            self.settle(is_due=is_due)
         except StorageError as error:
             if error.code != DISK_FULL:
                 raise

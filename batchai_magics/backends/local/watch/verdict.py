@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs, nodes
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import assignment, process
-from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.backends.node.outcome import Outcome, is_of_a_full_disk
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
@@ -84,12 +84,12 @@ class Verdicts:
     def _leave_word(self, outcome: Outcome, ended: float) -> None:
         if outcome.is_requeued:
             return
-        try:
-            RunEnd(outcome, ended).write(self._job.end)
-        except OSError:
-            self._store.use_reserve()
-            with contextlib.suppress(OSError):  # the store is asked all the same
-                RunEnd(outcome, ended).write(self._job.end)
+        while True:
+            try:
+                return RunEnd(outcome, ended).write(self._job.end)
+            except OSError as error:
+                if not is_of_a_full_disk(error) or not self._store.reserve.give():
+                    return  # the store is asked all the same
 
     def _is_recorded(self, outcome: Outcome, ended: float, *, is_heir: bool) -> bool:
         try:
@@ -98,6 +98,7 @@ class Verdicts:
             )
         except StorageError:
             return False
+        self._store.reserve.refill()
         return True
 
     def _handed_over(

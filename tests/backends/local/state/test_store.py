@@ -16,9 +16,10 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.folders import private
-from batchai_magics.backends.local.state import complaints
+from batchai_magics.backends.local.state import complaints, database_file
 from batchai_magics.backends.local.state import store as store_module
-from batchai_magics.backends.local.state.store import RESERVE_BYTES, Store
+from batchai_magics.backends.local.state.reserve import RESERVE_BYTES, SLICE_BYTES
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
@@ -129,16 +130,26 @@ def test_nobody_else_may_look_into_the_home(store: Store, tmp_path: Path) -> Non
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
 
 
-def test_room_is_set_aside_once_and_given_away_when_it_is_needed(store: Store, tmp_path: Path) -> None:
+def test_room_is_set_aside_once_and_given_away_slice_by_slice(store: Store, tmp_path: Path) -> None:
     reserve = tmp_path / "home" / "reserve"
     store.make_reserve()
     assert reserve.stat().st_size == RESERVE_BYTES
     before = reserve.stat().st_mtime_ns
     store.make_reserve()
     assert reserve.stat().st_mtime_ns == before
-    store.use_reserve()
-    store.use_reserve()
-    assert not reserve.exists()
+    given = [reserve.stat().st_size for _ in range(RESERVE_BYTES // SLICE_BYTES) if store.reserve.give()]
+    assert given == list(range(RESERVE_BYTES - SLICE_BYTES, -1, -SLICE_BYTES))
+    assert not store.reserve.give()
+    store.reserve.refill()
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+
+def test_a_reserve_that_was_never_made_or_is_dropped_is_not_filled(store: Store, tmp_path: Path) -> None:
+    store.make_reserve()
+    store.reserve.drop()
+    store.reserve.refill()
+    assert not (tmp_path / "home" / "reserve").exists()
+    assert (store.reserve.size_bytes, store.reserve.give()) == (0, False)
 
 
 def test_a_reserve_that_was_cut_short_is_made_whole(store: Store, tmp_path: Path) -> None:
@@ -304,19 +315,42 @@ def test_the_copy_of_what_is_read_only_goes_when_it_is_closed(
     assert not list((tmp_path / "copies").iterdir())
 
 
-def test_what_ends_something_has_the_reserve_of_a_full_disk(store: Store, path: Path) -> None:
+def test_what_ends_something_has_the_reserve_of_a_full_disk_until_it_is_used_up(store: Store) -> None:
     store.make_reserve()
-    tried: list[bool] = []
+    tried: list[int] = []
 
     def change(db: sqlite3.Connection) -> str:
-        tried.append(path.with_name("reserve").exists())
-        if tried[-1]:
+        tried.append(store.reserve.size_bytes)
+        if tried[-1] > RESERVE_BYTES - 3 * SLICE_BYTES:
             raise sqlite3.OperationalError("database or disk is full")
         db.execute(GROUP, ("g",))
         return "done"
 
     assert store.insist(change) == "done"
-    assert (tried, count(store)) == ([True, False], 1)
+    assert (len(tried), count(store)) == (4, 1)
+    assert store.reserve.size_bytes == RESERVE_BYTES  # there is room again
+
+
+def test_what_never_finds_room_is_refused_when_the_reserve_is_used_up(store: Store) -> None:
+    store.make_reserve()
+
+    def change(db: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(StorageError, match="full"):
+        store.insist(change)
+    assert store.reserve.size_bytes == 0
+
+
+def test_the_first_change_keeps_room_for_later_ones(store: Store, path: Path) -> None:
+    count(store)
+    written(store)
+    log = path.with_name("state.db-wal").stat()
+    assert log.st_blocks * 512 >= log.st_size == database_file.LOG_BYTES
+    for number in range(30):  # SQLite has begun its log anew
+        written(store, f"{number:0100000}")
+    assert path.with_name("state.db-wal").stat().st_size == database_file.LOG_BYTES
+    assert count(Store(path)) == 31
 
 
 def test_a_disk_with_room_keeps_the_reserve(store: Store, path: Path) -> None:

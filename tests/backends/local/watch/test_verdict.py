@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import sys
 import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.local.state.reserve import RESERVE_BYTES
 from batchai_magics.backends.local.watch import process, recovery, verdict
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
@@ -182,10 +184,10 @@ def test_a_node_that_was_leaving_is_gone_with_its_job(still: Still) -> None:
 def test_a_full_disk_takes_the_outcome_from_the_reserve(still: Still, monkeypatch) -> None:
     _, verdicts = started(still)
     still.store.make_reserve()
-    write, reserve = still.store.write, still.layout.home / "reserve"
+    write, reserve = still.store.write, still.store.reserve
 
     def full():
-        if reserve.exists():
+        if reserve.size_bytes == RESERVE_BYTES:
             raise StorageError("full", code="DiskFull")
         return write()
 
@@ -254,11 +256,11 @@ def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
 ) -> None:
     job, verdicts = started(still)
     still.store.make_reserve()
-    write, reserve = RunEnd.write, still.layout.home / "reserve"
+    write, reserve = RunEnd.write, still.store.reserve
 
     def full(end: RunEnd, file) -> None:
-        if reserve.exists():
-            raise OSError("no space")
+        if reserve.size_bytes == RESERVE_BYTES:
+            raise OSError(errno.ENOSPC, "no space")
         write(end, file)
 
     monkeypatch.setattr(RunEnd, "write", full)

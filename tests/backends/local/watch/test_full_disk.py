@@ -1,0 +1,99 @@
+"""On a disk without a free byte jobs are cancelled and deleted, also when the reserve is used up."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.state.reserve import RESERVE_BYTES
+from batchai_magics.models.ids import Kind
+from tests.backends.local.namespace import scene, tell
+from tests.world import World, below, until
+
+pytestmark = pytest.mark.slow
+
+SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
+ENDED = [["a", "JobTerminated"], ["c", "JobTerminated"]]
+
+
+def small_disk(home: Path) -> World:
+    """A world on a file system of 12 MB."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(home)], check=True)
+    return World(home / "state")
+
+
+def fill(home: Path) -> None:
+    with (home / "ballast").open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+def four_jobs(world: World) -> None:
+    """Two that run, and two that wait for nodes."""
+    running = [world.submit(name, SLEEP) for name in "ab"]
+    until(lambda: all(job.log() == "up\n" for job in running))
+    for name in "cd":
+        world.submit(f"{name} --nodes 2", SLEEP)
+
+
+def ends(world: World) -> list[tuple[str, str]]:
+    jobs = world.backend.list(world.experiment, Kind.JOB)
+    return [(job.id.name, job.execution.errors[0].code) for job in jobs]
+
+
+def used_up_under_an_open_store(home: Path) -> None:
+    """The reserve was used, and what it gave is full as well: nothing needs a new block."""
+    world = small_disk(home)
+    four_jobs(world)
+    fill(home)
+    (world.home / "reserve").unlink()
+    fill(home)
+    for name, change in zip("cdba", ("terminate", "delete", "delete", "terminate"), strict=True):
+        getattr(world.backend, change)(world.job_id(name))
+    until(lambda: all(job.state.is_final for job in world.backend.list(world.experiment, Kind.JOB)))
+    tell(ends(world))
+    (home / "ballast").unlink()
+    tell(world.run("after", "print('room again')").log())
+    tell((world.home / "reserve").stat().st_size)
+    world.close()
+
+
+def used_by_a_supervisor_that_is_gone(home: Path) -> None:
+    """A supervisor used the reserve, others ate what it gave, and nobody has the database open."""
+    world = small_disk(home)
+    job = world.submit("a", SLEEP)
+    until(lambda: job.log() == "up\n")
+    for name in "cde":
+        world.submit(f"{name} --nodes 2", SLEEP)
+    fill(home)
+    world.backend.store.reserve.give()
+    fill(home)
+    world.supervisor(job).kill()
+    world.backend.store.close()
+    until(lambda: not below(world.home))
+    fill(home)
+    for name, change in zip("cda", ("terminate", "delete", "terminate"), strict=True):
+        argv = ["-m", "batchai_magics.cli", "job", change, "-n", name, "--yes"]
+        env = {"BATCHAI_HOME": str(world.home), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([sys.executable, *argv], env=env, capture_output=True, text=True)
+        tell([done.returncode, done.stderr])
+    (home / "ballast").unlink()
+    world.backend.delete(world.job_id("e"))
+    tell(ends(world)[1:])
+    tell((world.home / "reserve").stat().st_size)
+    world.close()
+
+
+def test_jobs_end_on_a_full_disk_whose_reserve_is_used_up(tmp_path: Path) -> None:
+    assert scene(used_up_under_an_open_store, tmp_path) == [ENDED, "room again\n", RESERVE_BYTES]
+
+
+def test_a_command_of_its_own_ends_jobs_on_a_full_disk_after_a_supervisor_used_the_reserve(
+    tmp_path: Path,
+) -> None:
+    told = scene(used_by_a_supervisor_that_is_gone, tmp_path)
+    assert told == [[0, ""]] * 3 + [ENDED[1:], RESERVE_BYTES]
