@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _STDERR = 2
 def program() -> NoReturn:
     """The process `batchai`: runs its command line and ends with its exit code."""
     signal.signal(signal.SIGINT, _stop)
+    warnings.formatwarning = lambda message, *_: f"WARNING: {message}\n"
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and done; the interpreter only tidies up
     sys.exit(code)

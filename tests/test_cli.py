@@ -46,6 +46,16 @@ def shell(*words, **settings):
     )
 
 
+@pytest.mark.slow
+def test_a_warning_is_one_plain_line(home, tmp_path):
+    shell("job", "create", "-n", "j", "-f", write_job(tmp_path, "true"))
+    shell("job", "wait", "-n", "j")
+    for file in home.glob("state.db*"):
+        file.unlink()
+    text = "was lost: it was made again with 1 jobs, as far as their folders tell"
+    assert shell("job", "list").stderr == f"WARNING: {home / 'state.db'} {text}\n"
+
+
 def test_help_goes_to_stdout(capsys):
     assert main(["job", "-h"]) == 0
     assert "list " in capsys.readouterr().out

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterator
+import time
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from batchai_magics.backends.local.state.lock_holder import Holder, writer_of
@@ -15,6 +17,7 @@ DISK_FULL = "DiskFull"  # the code of the error that says so
 DAMAGED = "StoreDamaged"
 MISSING = "StoreMissing"
 READ_ONLY = "StoreReadOnly"
+SAID_S = 2.0  # after which who waits is told for whom, if that process is stopped
 _LOCKED = "database is locked"
 FULL_BYTES = 1 << 20  # with less room than this, an error of writing is one of room
 _FREE_SPACE = "Free some space and try again; what was saved before is intact."
@@ -58,11 +61,44 @@ def locked(path: Path, holder: Holder | None) -> StorageError:
     if holder is None:
         text, hint = "another process has it locked", f"`fuser -v {path}` names who has it open."
     else:
-        text = f"{holder} has it locked" + (" and is stopped" if holder.is_stopped else "")
-        what = f"Let it go on with `kill -CONT {holder.pid}`" if holder.is_stopped else "Wait for it"
-        hint = f"{what}, or end it with `kill -KILL {holder.pid}`: what it has not finished is undone."
+        text, hint = _held(holder), _way_out(holder)
     hint = f"{hint} Then try again: nothing was written."
     return StorageError(f"{path} cannot be changed: {text}", code="StoreUnavailable", hint=hint)
+
+
+class Wait:
+    """For a lock of the file at `path`: who is stopped while it has it is named soon, in one warning."""
+
+    def __init__(self, path: Path, seconds: float, holder: Callable[[Path], Holder | None]) -> None:
+        self._path, self._holder = path, holder
+        self._said_s = time.monotonic() + SAID_S
+        self._deadline_s = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was long enough."""
+        return time.monotonic() >= self._deadline_s
+
+    def tell(self) -> None:
+        """Says once who is stopped, after a few seconds; who only takes long is not named before the end."""
+        now = time.monotonic()
+        if now < self._said_s:
+            return
+        holder = self._holder(self._path)
+        if holder and holder.is_stopped:
+            self._said_s = float("inf")
+            more = f"waiting for up to {round(self._deadline_s - now)} s more"
+            text = f"{self._path} cannot be changed yet: {_held(holder)}; {more}. {_way_out(holder)}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _held(holder: Holder) -> str:
+    return f"{holder} has it locked" + (" and is stopped" if holder.is_stopped else "")
+
+
+def _way_out(holder: Holder) -> str:
+    what = f"Let it go on with `kill -CONT {holder.pid}`" if holder.is_stopped else "Wait for it"
+    return f"{what}, or end it with `kill -KILL {holder.pid}`: what it has not finished is undone."
 
 
 def missing(path: Path) -> StorageError:

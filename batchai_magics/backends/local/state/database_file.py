@@ -101,13 +101,14 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, folder: Path) -> None:
-    deadline = time.monotonic() + BUSY_S
+    wait = complaints.Wait(folder, BUSY_S, maker_in)
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= deadline:
+            if wait.is_over:
                 raise complaints.locked(folder, maker_in(folder)) from None
+        wait.tell()
         time.sleep(PAUSE_S)
 
 

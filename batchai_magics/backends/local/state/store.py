@@ -18,6 +18,7 @@ from batchai_magics.backends.folders import private
 from batchai_magics.backends.local.state import complaints
 from batchai_magics.backends.local.state.complaints import DISK_FULL, translated
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
+from batchai_magics.backends.local.state.lock_holder import writer_of
 from batchai_magics.backends.local.state.reserve import Reserve
 from batchai_magics.errors import StorageError
 
@@ -58,8 +59,8 @@ class Store:
             connection = file.connection
             self._begin(connection)
             try:
-                yield connection
                 file.keep_room()
+                yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -99,16 +100,17 @@ class Store:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; while another one lasts for long, `unlock` may do something about it."""
-        deadline = time.monotonic() + BUSY_S
+        wait = complaints.Wait(self._path, BUSY_S, writer_of)
         with _busy_timeout(connection, min(LOCKED_S, BUSY_S)):
             while True:
                 try:
                     connection.execute("BEGIN IMMEDIATE")
                     return
                 except sqlite3.OperationalError as error:
-                    if not complaints.is_lock(error) or time.monotonic() >= deadline:
+                    if not complaints.is_lock(error) or wait.is_over:
                         raise
                 self.unlock(connection)
+                wait.tell()
 
     def unlock(self, db: Database) -> None:
         """Does what helps another process to end its transaction; this class only waits for it."""
@@ -127,8 +129,6 @@ class Store:
         self._file = self._with_reserve(self._opened)
         return self._file
 
-    def _lost(self) -> StorageError:
-        self._is_lost = not self._path.exists()
     def _opened(self) -> DatabaseFile:
         with translated(self._path):
             return DatabaseFile(self._path, may_make=self._may_make)
@@ -148,6 +148,8 @@ class Store:
             self.reserve.refill()
         return done
 
+    def _lost(self) -> StorageError:
+        self._is_lost = not self._path.exists()
         return complaints.missing(self._path) if self._is_lost else complaints.replaced(self._path)
 
 

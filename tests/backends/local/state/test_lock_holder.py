@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -16,6 +17,7 @@ from batchai_magics.backends.local.state import database_file, lock_holder
 from batchai_magics.backends.local.state import store as module
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = [
@@ -58,10 +60,15 @@ def start(database: Path) -> Iterator[Start]:
         child.communicate()
 
 
+def write(database: Path) -> None:
+    with Store(database).write() as db:
+        db.execute(GROUP)
+
+
 def refusal(database: Path) -> StorageError:
     """What a process is told that wants to write now."""
-    with pytest.raises(StorageError) as caught, Store(database).write() as db:
-        db.execute(GROUP)
+    with pytest.raises(StorageError) as caught:
+        write(database)
     return caught.value
 
 
@@ -128,3 +135,26 @@ def test_this_process_is_not_named(database: Path) -> None:
     with Store(database).write():
         assert lock_holder.writer_of(database) is None
         assert str(os.getpid()) not in refusal(database).message
+
+
+@pytest.mark.parametrize("hold", [WRITE, MAKE])
+def test_a_stopped_process_is_named_soon_and_waited_for(
+    database: Path, start: Start, monkeypatch: pytest.MonkeyPatch, hold: str
+) -> None:
+    child = start(hold)
+    stop(child)
+    monkeypatch.setattr(module, "BUSY_S", PATIENCE_S)
+    monkeypatch.setattr(database_file, "BUSY_S", PATIENCE_S)
+    said: list[str] = []
+    monkeypatch.setattr("warnings.warn", lambda text, *_, **__: said.append(text))
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(write, database)
+        until(lambda: said)
+        assert not waiting.done()
+        child.send_signal(signal.SIGCONT)
+        child.communicate()
+        waiting.result(PATIENCE_S)
+    assert len(said) == 1
+    assert f"process {child.pid} (" in said[0]
+    assert "has it locked and is stopped; waiting for up to" in said[0]
+    assert f"`kill -CONT {child.pid}`" in said[0]
