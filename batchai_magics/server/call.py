@@ -114,6 +114,7 @@ class Route:
     method: str
     path: str
     handler: Handler
+    takes_files: bool = False  # its body may be as large as a range of a file
 
 
 def digest_of(data: Any) -> str:

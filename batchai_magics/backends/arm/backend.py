@@ -13,6 +13,7 @@ from batchai_magics.backends.arm.logs import Logs
 from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.storage.backend import ArmStorage
 from batchai_magics.backends.arm.storage.clients import StorageClients
+from batchai_magics.backends.arm.storage.packed import PackedFiles
 from batchai_magics.backends.base import (
     CONTAINERS,
     NODE_COMMANDS,
@@ -56,8 +57,10 @@ class ArmBackend(BackendBase):
         self.accounts = facets.Accounts(self._connection, self.groups)
         self.usages = facets.Usages(self._connection)
         clients = StorageClients(self._connection, self._far, self.accounts, settings.resource_group)
-        self.storage = ArmStorage(clients, self._far)
-        self._containers = ArmStorage(clients, self._far, noun="container")
+        self.storage, self._containers = (
+            ArmStorage(clients, self._far, PackedFiles(self._connection, service), noun)
+            for noun, service in (("share", "file"), ("container", "blob"))
+        )
 
     @property
     def capabilities(self) -> Capabilities:

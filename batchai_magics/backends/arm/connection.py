@@ -61,6 +61,7 @@ class Connection:
             params=question.params,
             headers=dict(question.headers),
             json=question.body,
+            content=question.content,
         )
         with self.translated():
             tries = {"retry_total": 0} if question.is_asked_again else {}

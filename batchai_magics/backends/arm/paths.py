@@ -25,6 +25,7 @@ class Question:
     body: Mapping[str, Any] | None = field(default=None, repr=False)  # it may hold secrets
     headers: Mapping[str, str] = field(default_factory=dict)
     version: str = API_VERSION
+    content: bytes | None = field(default=None, repr=False)  # in place of `body`
     is_asked_again: bool = False  # by who follows something: no need to try twice at once
 
     @property

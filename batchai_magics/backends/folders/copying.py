@@ -7,7 +7,8 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -80,6 +81,22 @@ def group_up(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile]]:
             modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
             files.append(ShareFile(route.copy.there, FileKind.FILE, found.st_size, modified))
     return files
+
+
+def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
+    """Writes files that are small, by way of a folder of parts. None gets its place before all are safe."""
+    private_files.make_folder(parts)
+    written = {target: parts / uuid.uuid4().hex for target in contents}
+    try:
+        for target, part in written.items():
+            with open(part, "wb", opener=private_files.opener) as file:
+                file.write(contents[target])
+        _make_safe(list(written.values()))
+        for target, part in written.items():
+            move(part, target)
+    finally:
+        for part in written.values():
+            part.unlink(missing_ok=True)
 
 
 def all_down(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -47,9 +46,8 @@ class FolderStorage:
         """Writes files; each appears whole or not at all."""
         folder = self._folder(share)
         contents = {inside(folder, path): content for path, content in files.items()}
-        for file, content in contents.items():
-            with _translated(share):
-                _write(self._parts(share) / uuid.uuid4().hex, file, content)
+        with _translated(share):
+            copying.write_group(self._parts(share), contents)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """One level of a folder, sorted by name."""
@@ -228,18 +226,6 @@ def _sha256(file: BinaryIO) -> str:
     while data := file.read(1 << 20):
         digest.update(data)
     return digest.hexdigest()
-
-
-def _write(part: Path, target: Path, content: bytes) -> None:
-    private_files.make_folder(part.parent)
-    try:
-        with open(part, "wb", opener=private_files.opener) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        copying.move(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from batchai_magics.models.ids import Kind
 from batchai_magics.server.batchai import clusters, jobs, links, own, resources, usages, workspaces
 from batchai_magics.server.call import Route
+from batchai_magics.server.storage import packs
 
 _PROVIDER = "/subscriptions/{subscription}/providers/Microsoft.BatchAI"
 _IN_GROUP = "/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.BatchAI"
@@ -48,6 +49,8 @@ ROUTES = (
     Route("POST", f"{_JOBS}/{{name}}/listRemoteLoginInformation", clusters.nodes(Kind.JOB)),
     Route("GET", "/providers/Microsoft.BatchAI/batchaiOffer", own.offer),
     Route("POST", f"{_PROVIDER}/batchaiLook", own.look),
+    Route("POST", f"{_PROVIDER}/batchaiStoreFiles", packs.store, takes_files=True),
+    Route("POST", f"{_PROVIDER}/batchaiFetchFiles", packs.fetch),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRead", own.read),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTail", own.tail),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTelemetry", own.telemetry),

@@ -22,7 +22,7 @@ from batchai_magics.server.arm.accounts import RESERVED
 from batchai_magics.server.arm.routes import ROUTES as ARM_ROUTES
 from batchai_magics.server.arm.tokens import managed_identity
 from batchai_magics.server.batchai.routes import ROUTES as BATCHAI_ROUTES
-from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.call import Answer, Call, Route
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.http.endpoint import Desk, defect, endpoint, refused
 from batchai_magics.server.http.limits import Limits
@@ -108,8 +108,9 @@ class App:
         app.router.redirect_slashes = False
         return app
 
-    def _entered(self, route: Any) -> Callable[[Request], Awaitable[Response]]:
-        respond = endpoint(versioned(route), self._desk)
+    def _entered(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
+        most_bytes = self.limits.range_bytes if route.takes_files else self.limits.body_bytes
+        respond = endpoint(versioned(route), self._desk, most_bytes)
 
         async def enter(request: Request) -> Response:
             try:

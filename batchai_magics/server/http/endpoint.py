@@ -35,13 +35,13 @@ class Desk:
     waiting: Waiting
 
 
-def endpoint(handler: Handler, desk: Desk) -> Endpoint:
-    """The handler as Starlette calls it."""
+def endpoint(handler: Handler, desk: Desk, most_bytes: int) -> Endpoint:
+    """The handler as Starlette calls it, for bodies that are not larger."""
     threads, limits = desk.threads, desk.limits
 
     async def respond(request: Request) -> Response:
         try:
-            call = await call_of(request, limits, most_bytes=limits.body_bytes)
+            call = await call_of(request, limits, most_bytes=most_bytes)
         except BatchAIError as error:
             return response_of(refused(error), threads)
 

@@ -17,6 +17,8 @@ from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.sas import Resource
 from batchai_magics.server.storage.uploads import Uploads
 
+WRITTEN = "x-ms-file-last-write-time"
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -67,7 +69,7 @@ def stamps(file: ShareFile) -> Mapping[str, str]:
     return {
         "ETag": f'"0x{tag}"',
         "Last-Modified": http_date(modified),
-        "x-ms-file-last-write-time": written_at(modified),
+        WRITTEN: written_at(modified),
     }
 
 

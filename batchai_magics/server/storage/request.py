@@ -49,10 +49,10 @@ def resource_of(call: Call, host: str) -> Resource:
     path = unquote(call.path).lstrip("/")
     if match:
         share, _, rest = path.partition("/")
-        return Resource(match["account"].lower(), match["service"].lower(), share, _checked(rest))
+        return Resource(match["account"].lower(), match["service"].lower(), share, checked_path(rest))
     account, _, rest = path.partition("/")
     share, _, inner = rest.partition("/")
-    return Resource(account, _service_of(call), share, _checked(inner))
+    return Resource(account, _service_of(call), share, checked_path(inner))
 
 
 def path_of_url(url: str, target: Resource) -> str:
@@ -68,7 +68,7 @@ def place_of_url(url: str, service: str) -> Resource:
     path = unquote(parts.path).lstrip("/")
     account, share_path = (match["account"].lower(), path) if match else path.partition("/")[::2]
     share, _, inner = share_path.partition("/")
-    return Resource(account, service, share, _checked(inner))
+    return Resource(account, service, share, checked_path(inner))
 
 
 def is_host(host: str) -> bool:
@@ -86,6 +86,14 @@ def span_of(call: Call) -> Span | None:
     if last and int(last) < start:
         return None
     return Span(start, int(last) + 1 if last else None)
+
+
+def checked_path(path: str) -> str:
+    """A path on a share; StorageError for one that leads out of it, or that no file can have."""
+    is_name = "\0" not in path and "\\" not in path and _is_text(path)
+    if ".." in path.split("/") or not is_name:
+        raise StorageError(f"{path!r} leads out of the share")
+    return path.strip("/")
 
 
 def header_number(call: Call, name: str, *, most: int) -> int:
@@ -109,7 +117,10 @@ def _is_of(call: Call, signs: _Signs) -> bool:
     return signs.header in call.headers or any(says_so)
 
 
-def _checked(path: str) -> str:
-    if ".." in path.split("/") or "\0" in path or "\\" in path:
-        raise StorageError(f"{path!r} leads out of the share")
-    return path.strip("/")
+def _is_text(path: str) -> bool:
+    """Whether it can be written down: JSON may hold halves of signs."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

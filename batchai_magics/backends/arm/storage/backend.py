@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.arm.far_side import FarSide
 from batchai_magics.backends.arm.storage import transfers
-from batchai_magics.backends.arm.storage.clients import StorageClients, translated
-from batchai_magics.backends.arm.storage.entries import check_file, checked, listed, shown
+from batchai_magics.backends.arm.storage.clients import Headers, StorageClients, translated
+from batchai_magics.backends.arm.storage.entries import (
+    NO_SHARE,
+    check_file,
+    checked,
+    listed,
+    said_of,
+    shown,
+    unless_there,
+)
+from batchai_magics.backends.arm.storage.packed import PackedFiles
 from batchai_magics.backends.arm.storage.uploads import OwnUploads, PlainUploads, Uploads, is_part
 from batchai_magics.backends.base import Copy, FileKind, PlainTransfers, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES
@@ -23,20 +32,18 @@ if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient
 
 _RANGE_BYTES = 4 << 20  # the most that one request writes
-_EXISTS = ("ShareAlreadyExists", "ContainerAlreadyExists", "ResourceAlreadyExists")
-_NO_SHARE = ("ShareNotFound", "ContainerNotFound")
 
 
 class ArmStorage(PlainTransfers):
     """The shares of all accounts; with the noun `container`, our own server's containers."""
 
-    def __init__(self, clients: StorageClients, far: FarSide, noun: str = "share") -> None:
-        self._clients, self._far, self._noun = clients, far, noun
+    def __init__(self, clients: StorageClients, far: FarSide, packed: PackedFiles, noun: str) -> None:
+        self._clients, self._far, self._packed, self._noun = clients, far, packed, noun
         self._service = "blob" if noun == "container" else "file"
 
     def make(self, share: str) -> None:
         """Makes a share unless it is there."""
-        with self._unless_there(), self._share(share) as client:
+        with unless_there(), self._share(share) as client:
             client.create_share()
 
     def shares(self) -> Sequence[str]:
@@ -77,12 +84,12 @@ class ArmStorage(PlainTransfers):
     def show(self, share: str, path: str) -> ShareFile:
         """A file or folder as it is now."""
         place = checked(path)
-        with self._said_of(share, path):
+        with said_of(share, path, self._noun):
             try:
                 with self.file(share, place) as client:
                     return shown(place, client.get_file_properties(), FileKind.FILE)
             except (NotFoundError, ConflictError) as error:  # it may be a folder, of Azure's own
-                if self._far.is_own or (isinstance(error, NotFoundError) and error.code in _NO_SHARE):
+                if self._far.is_own or (isinstance(error, NotFoundError) and error.code in NO_SHARE):
                     raise
             with self._share(share) as shares:
                 folder = shares.get_directory_client(place).get_directory_properties()
@@ -121,18 +128,15 @@ class ArmStorage(PlainTransfers):
 
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file as it lies there; empty where the service cannot tell."""
-        told: dict[str, str] = {}
-        with self._said_of(share, path), self.file(share, path) as client:
-            properties = client.get_file_properties(
-                headers={WANT_DIGEST: "1"},
-                raw_response_hook=lambda response: told.update(response.http_response.headers),
-            )
+        told = Headers()
+        with said_of(share, path, self._noun), self.file(share, path) as client:
+            properties = client.get_file_properties(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep)
             check_file(shown(path, properties, FileKind.FILE))
-        return {name.lower(): value for name, value in told.items()}.get(DIGEST, "")
+        return told.get(DIGEST)
 
     def make_folder(self, share: str, path: str) -> None:
         """Makes a folder unless it is there."""
-        with self._unless_there(), self._share(share) as client:
+        with unless_there(), self._share(share) as client:
             client.get_directory_client(checked(path)).create_directory()
 
     def make_parents(self, share: str, path: str) -> None:
@@ -179,13 +183,10 @@ class ArmStorage(PlainTransfers):
 
     def whole(self, share: str, path: str) -> tuple[bytes, str]:
         """A file's content, and its digest where the service tells it, in one request."""
-        told: dict[str, str] = {}
+        told = Headers()
         with self.file(share, path) as client:
-            data = client.download_file(
-                headers={WANT_DIGEST: "1"},
-                raw_response_hook=lambda response: told.update(response.http_response.headers),
-            ).readall()
-        return bytes(data), {name.lower(): value for name, value in told.items()}.get(DIGEST, "")
+            data = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep).readall()
+        return bytes(data), told.get(DIGEST)
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files, several at once; each appears when all of it is there and its digest is right."""
@@ -207,6 +208,11 @@ class ArmStorage(PlainTransfers):
         """Puts the uploaded file in its place if its digest is right."""
         self._uploads.finish(share, checked(path), sha256)
 
+    @property
+    def packed(self) -> PackedFiles | None:
+        """Many small files in one request, where the far side is our own server."""
+        return self._packed if self._far.is_own else None
+
     @contextlib.contextmanager
     def file(self, share: str, path: str) -> Iterator[ShareFileClient]:
         """The client of a file; what it raises becomes an error of ours."""
@@ -227,26 +233,6 @@ class ArmStorage(PlainTransfers):
             if error.code == "AuthenticationFailed":
                 self._clients.forget()
             raise
-
-    @contextlib.contextmanager
-    def _unless_there(self) -> Iterator[None]:
-        try:
-            yield
-        except ConflictError as error:
-            if error.code not in _EXISTS:
-                raise
-
-    @contextlib.contextmanager
-    def _said_of(self, share: str, path: str) -> Iterator[None]:
-        """Puts into words what a header alone says."""
-        try:
-            yield
-        except NotFoundError as error:
-            if error.code in _NO_SHARE:
-                raise refusals.share_not_found(share, self._noun) from error
-            if error.code == "FileNotFound":
-                raise
-            raise refusals.not_on_share(share, path) from error
 
     def _upload(self, share: str, path: str, content: bytes) -> None:
         with self.file(share, path) as client:

@@ -87,6 +87,21 @@ class StorageClients:
         return self._accounts.keys(name)[0]
 
 
+class Headers:
+    """The headers of an answer, of which clients tell a part alone; `keep` is their `raw_response_hook`."""
+
+    def __init__(self) -> None:
+        self._told: Mapping[str, str] = {}
+
+    def keep(self, response: Any) -> None:
+        """Keeps the headers of an answer."""
+        self._told = {name.lower(): value for name, value in response.http_response.headers.items()}
+
+    def get(self, name: str, default: str = "") -> str:
+        """What the answer says under a name in small letters."""
+        return self._told.get(name, default)
+
+
 def file_client(endpoint: Endpoint, address: SplitResult) -> ShareFileClient:
     """The client of one file, by an address with a signature: `…/account/share/path`, or by its host."""
     from azure.core.credentials import AzureSasCredential

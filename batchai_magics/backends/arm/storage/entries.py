@@ -1,15 +1,20 @@
-"""What lies on a share, as its service tells it. Pure."""
+"""What lies on a share, as its service tells it, and what its errors mean. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
 from batchai_magics.backends.base import FileKind, ShareFile
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.backends.service import refusals
+from batchai_magics.errors import ConflictError, NotFoundError, StorageError
 from batchai_magics.models.times import parse_time
+
+NO_SHARE = ("ShareNotFound", "ContainerNotFound")
+_EXISTS = ("ShareAlreadyExists", "ContainerAlreadyExists", "ResourceAlreadyExists")
 
 
 def checked(path: str) -> str:
@@ -45,6 +50,29 @@ def check_file(file: ShareFile) -> None:
     if not file.is_file:
         name = file.path.rpartition("/")[2]
         raise NotFoundError(f"{name} is {file.kind.words}, not a file", code="FileNotFound")
+
+
+@contextlib.contextmanager
+def unless_there() -> Iterator[None]:
+    """Lets it pass that what is made is there."""
+    try:
+        yield
+    except ConflictError as error:
+        if error.code not in _EXISTS:
+            raise
+
+
+@contextlib.contextmanager
+def said_of(share: str, path: str, noun: str) -> Iterator[None]:
+    """Puts into words what a header alone says of a path on a share; `noun` is what a share is called."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.code in NO_SHARE:
+            raise refusals.share_not_found(share, noun) from error
+        if error.code == "FileNotFound":
+            raise
+        raise refusals.not_on_share(share, path) from error
 
 
 def _size(item: Any) -> int:

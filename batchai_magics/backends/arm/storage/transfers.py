@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import queue
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from batchai_magics.backends.base import Copy, PlainTransfers, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES, Unfinished, naming, spoiled
+from batchai_magics.backends.service.dialect import packs
+from batchai_magics.backends.service.dialect.packs import Packed
 
 if TYPE_CHECKING:
     from batchai_magics.backends.arm.storage.backend import ArmStorage
@@ -24,13 +26,29 @@ Counts = queue.SimpleQueue["int | None"]  # None: a task is over
 
 def send(storage: ArmStorage, share: str, copies: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     """Uploads files; each appears on the share when all of it is there and its digest is right."""
-    return (yield from together([partial(_sent, storage, share, copy) for copy in copies]))
+    sent = yield from together([partial(_sent, storage, share, group) for group in _groups(storage, copies)])
+    return [file for group in sent for file in group]
 
 
 def fetch(storage: ArmStorage, share: str, copies: Sequence[Copy]) -> Steps[None]:
     """Downloads files; each appears when all of it is there and its digest is right."""
     unfinished = Unfinished()
-    yield from together([partial(_fetched, storage, share, copy, unfinished) for copy in copies])
+    groups = _groups(storage, copies)
+    yield from together([partial(_fetched, storage, share, group, unfinished) for group in groups])
+
+
+def _groups(storage: ArmStorage, copies: Sequence[Copy]) -> Iterator[list[Copy]]:
+    """The files in their order: neighbours that are small together, where the far side takes them so."""
+    group: list[Copy] = []
+    room = 0
+    for copy in copies:
+        if group and (copy.size_bytes > room or len(group) == packs.MOST_FILES):
+            yield group
+            group = []
+        room = (room if group else packs.MOST_BYTES if storage.packed else 0) - copy.size_bytes
+        group.append(copy)
+    if group:
+        yield group
 
 
 def together(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
@@ -82,28 +100,64 @@ def _results(futures: Sequence[Future[T | None]]) -> list[T]:
     return [result for future in futures if (result := future.result()) is not None]
 
 
-def _sent(storage: ArmStorage, share: str, copy: Copy) -> Steps[ShareFile]:
+def _sent(storage: ArmStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
+    if storage.packed and len(group) > 1:
+        files = {copy.there: _content(copy) for copy in group}
+        if sum(map(len, files.values())) <= packs.MOST_BYTES:  # else one has grown
+            sent = storage.packed.store(share, files)
+            yield sum(copy.size_bytes for copy in group)
+            return sent
+    sent_alone = []
+    for copy in group:
+        sent_alone.append((yield from _sent_alone(storage, share, copy)))
+    return sent_alone
+
+
+def _sent_alone(storage: ArmStorage, share: str, copy: Copy) -> Steps[ShareFile]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
         (file,) = yield from PlainTransfers.send(storage, share, [copy])
         return file
-    with naming(copy, "read"):
-        data = copy.here.read_bytes()
+    data = _content(copy)
     sent = storage.put_whole(share, copy.there, data)
     yield len(data)
     return sent
 
 
-def _fetched(storage: ArmStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
+def _content(copy: Copy) -> bytes:
+    with naming(copy, "read"):
+        return copy.here.read_bytes()
+
+
+def _fetched(storage: ArmStorage, share: str, group: Sequence[Copy], unfinished: Unfinished) -> Steps[None]:
+    found: Mapping[str, Packed] = {}
+    if storage.packed and len(group) > 1:
+        found = storage.packed.fetch(share, [copy.there for copy in group])
+    for copy in group:
+        file = found.get(copy.there)
+        if file is None:
+            yield from _fetched_alone(storage, share, copy, unfinished)
+        elif not file.is_right:
+            raise spoiled(copy, is_changed=False)
+        else:
+            yield _kept(copy, file.data, unfinished)
+
+
+def _fetched_alone(storage: ArmStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
         yield from PlainTransfers.fetch(storage, share, [copy])
         return
     data, digest = storage.whole(share, copy.there)
     if digest not in ("", hashlib.sha256(data).hexdigest()):
         raise spoiled(copy, is_changed=False)
+    yield _kept(copy, data, unfinished)
+
+
+def _kept(copy: Copy, data: bytes, unfinished: Unfinished) -> int:
+    """Puts a whole file in its place; gives how many bytes it has."""
     with naming(copy, "written"):
-        part = Unfinished.name(copy.here, digest)
+        part = Unfinished.name(copy.here, copy.there)
         part.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(data)
         part.replace(copy.here)
         unfinished.drop(copy.here)
-    yield len(data)
+    return len(data)

@@ -6,6 +6,7 @@ import hashlib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
+from batchai_magics.backends.arm.storage.clients import Headers
 from batchai_magics.backends.base import FileKind, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
@@ -44,15 +45,14 @@ class OwnUploads:
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts, or goes on: gives the offset to send from."""
-        told: dict[str, str] = {}
+        told = Headers()
         with self._storage.file(share, path) as client:
             client.create_file(
                 size_bytes,
                 headers={UPLOAD: UploadStep.BEGIN.value},
-                raw_response_hook=lambda response: told.update(response.http_response.headers),
+                raw_response_hook=told.keep,
             )
-        known = {name.lower(): value for name, value in told.items()}
-        return int(known.get(RECEIVED, "0"))
+        return int(told.get(RECEIVED, "0"))
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
         """The next piece."""
@@ -68,17 +68,17 @@ class OwnUploads:
     def whole(self, share: str, path: str, data: bytes) -> ShareFile:
         """Puts a file that is one piece in its place, in one request."""
         headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(data).hexdigest()}
-        told: dict[str, str] = {}
+        told = Headers()
         with self._storage.file(share, path) as client:
             client.upload_range(
                 data,
                 0,
                 len(data),
                 headers=headers,
-                raw_response_hook=lambda response: told.update(response.http_response.headers),
+                raw_response_hook=told.keep,
             )
-        written = {name.lower(): value for name, value in told.items()}["x-ms-file-last-write-time"]
-        return ShareFile(path, FileKind.FILE, len(data), parse_time(written))
+        written = parse_time(told.get("x-ms-file-last-write-time"))
+        return ShareFile(path, FileKind.FILE, len(data), written)
 
 
 class PlainUploads:

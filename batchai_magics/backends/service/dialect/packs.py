@@ -1,0 +1,50 @@
+"""Several small files in one body, both ways: of each a line of JSON, then its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+MOST_FILES, MOST_BYTES = 500, 2 << 20  # of the content; with its lines a pack stays below 4 MiB
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A file of a pack; `is_right`: its bytes have the digest that was sent with them."""
+
+    path: str
+    data: bytes
+    is_right: bool
+
+
+def to_bytes(files: Mapping[str, bytes]) -> bytes:
+    """The body that holds these files, by their paths."""
+    return b"".join(piece for path, data in files.items() for piece in (_line(path, data), data))
+
+
+def from_bytes(body: bytes) -> Iterator[Packed]:
+    """Reads what `to_bytes` gives; ValueError for what is no such thing."""
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start)
+        path, size, digest = _told(body[start:end] if end >= 0 else b"")
+        start = end + 1 + size
+        data = body[end + 1 : start]
+        if len(data) != size:
+            raise ValueError(f"{path} has {len(data)} bytes of {size}")
+        yield Packed(path, data, hashlib.sha256(data).hexdigest() == digest)
+
+
+def _line(path: str, data: bytes) -> bytes:
+    told = [path, len(data), hashlib.sha256(data).hexdigest()]
+    return json.dumps(told, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
+
+
+def _told(line: bytes) -> tuple[str, int, str]:
+    match json.loads(line.decode(errors="surrogatepass")):
+        case [str(path), int(size), str(digest)] if size >= 0:
+            return path, size, digest
+        case _:
+            raise ValueError("a file of a pack has a path, a size and a digest")

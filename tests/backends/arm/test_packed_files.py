@@ -1,0 +1,130 @@
+"""Many small files go in few requests, each whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.base import Copy
+from batchai_magics.backends.service.dialect import packs
+from batchai_magics.errors import NotFoundError, ServiceError
+from tests.server.running import SUBSCRIPTION, Running, connected
+
+pytestmark = pytest.mark.slow
+PROVIDER = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI"
+FILES = {f"in/ä {number}'": b"x" * number for number in range(700)}
+
+
+@pytest.fixture
+def client(server: Running) -> Iterator[ArmBackend]:
+    with contextlib.closing(connected(server.url)) as backend:
+        backend.storage.make("packed")
+        yield backend
+        backend.storage.remove("packed")
+
+
+def copies(folder: Path, files: dict[str, bytes]) -> list[Copy]:
+    """Files of this machine that have these contents."""
+    for path, data in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return [Copy(folder / path, path, len(data)) for path, data in files.items()]
+
+
+def requests_so_far(server: Running) -> float:
+    counts = re.findall(r"^batchai_requests_total\{.*\} (\S+)", server.ask("GET", "/metrics").text, re.M)
+    return sum(map(float, counts))
+
+
+def stored(server: Running, body: bytes, share: str = "packed") -> tuple[int, dict]:
+    answer = server.ask("POST", f"{PROVIDER}/batchaiStoreFiles", data=body, params={"share": share})
+    return answer.status_code, answer.json()
+
+
+def test_hundreds_of_files_go_up_and_come_down_in_few_requests(
+    server: Running, client: ArmBackend, tmp_path: Path
+) -> None:
+    before = requests_so_far(server)
+    assert sum(client.storage.send("packed", copies(tmp_path / "up", FILES))) == sum(map(len, FILES.values()))
+    back = [Copy(tmp_path / "down" / path, path, len(data)) for path, data in FILES.items()]
+    assert sum(client.storage.fetch("packed", back)) == sum(map(len, FILES.values()))
+    assert {copy.there: copy.here.read_bytes() for copy in back} == FILES
+    assert sorted(path.name for path in (tmp_path / "down" / "in").iterdir()) == sorted(
+        path.removeprefix("in/") for path in FILES
+    )
+    assert requests_so_far(server) - before < 20
+
+
+def test_a_file_that_is_not_there_is_named_and_the_others_come(client: ArmBackend, tmp_path: Path) -> None:
+    client.storage.upload("packed", {"a": b"a", "b": b"b"})
+    wanted = [Copy(tmp_path / name, name, 1) for name in ("a", "b", "none")]
+    with pytest.raises(NotFoundError, match="none"):
+        list(client.storage.fetch("packed", wanted))
+    assert [(tmp_path / name).read_bytes() for name in "ab"] == [b"a", b"b"]
+
+
+def test_a_file_that_has_grown_meanwhile_comes_whole(client: ArmBackend, tmp_path: Path) -> None:
+    grown = b"x" * (packs.MOST_BYTES + 1)
+    client.storage.upload("packed", {"a": b"a", "log": grown})
+    list(client.storage.fetch("packed", [Copy(tmp_path / name, name, 1) for name in ("log", "a")]))
+    assert [(tmp_path / name).read_bytes() for name in ("log", "a")] == [grown, b"a"]
+
+
+def test_files_that_have_grown_since_they_were_listed_arrive_whole(
+    server: Running, client: ArmBackend, tmp_path: Path
+) -> None:
+    grown = b"x" * (packs.MOST_BYTES + 1)
+    listed = copies(tmp_path, {"log": b"x", "a": b"a"})
+    (tmp_path / "log").write_bytes(grown)
+    list(client.storage.send("packed", listed))
+    assert server.world.backend.storage.download("packed", "log") == grown
+
+
+def test_of_a_pack_with_a_damaged_file_nothing_is_on_the_share(server: Running, client: ArmBackend) -> None:
+    body = packs.to_bytes({"good": b"text", "bad": b"text"})
+    status, told = stored(server, body[:-4] + b"tex_")
+    assert (status, "'bad' was damaged" in told["error"]["message"]) == (400, True)
+    assert client.storage.list("packed") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"x",
+        b"\n",
+        b"[" * 100_000 + b"\n",
+        b'["a", 9, ""]\nshort',
+        b'["a", -1, ""]\n',
+    ],
+)
+def test_what_is_no_pack_is_refused(server: Running, client: ArmBackend, body: bytes) -> None:
+    status, told = stored(server, body)
+    assert (status, told["error"]["code"]) == (400, "InvalidRequestContent")
+
+
+@pytest.mark.parametrize("path", ["../x", "a\0b", "a\\b", "/../x", "\ud800"])
+def test_no_pack_leads_out_of_its_share(server: Running, client: ArmBackend, path: str) -> None:
+    status, _ = stored(server, packs.to_bytes({path: b"x"}))
+    wanted = server.ask(
+        "POST", f"{PROVIDER}/batchaiFetchFiles", json={"paths": [path]}, params={"share": "packed"}
+    )
+    assert (status, wanted.status_code) == (400, 400)
+
+
+def test_a_share_that_is_not_there_is_named(client: ArmBackend, tmp_path: Path) -> None:
+    for move in (client.storage.send, client.storage.fetch):
+        with pytest.raises(NotFoundError, match="nothere"):
+            list(move("nothere", copies(tmp_path, {"a": b"a", "b": b"b"})))
+
+
+def test_a_folder_stands_in_the_way_of_no_other_file(client: ArmBackend, tmp_path: Path) -> None:
+    client.storage.make_folder("packed", "taken")
+    with pytest.raises(ServiceError, match="Is a directory"):
+        list(client.storage.send("packed", copies(tmp_path, {"taken": b"x", "free": b"x"})))
+    list(client.storage.send("packed", copies(tmp_path, {"free": b"x", "other": b"y"})))
+    assert [file.path for file in client.storage.list("packed")] == ["free", "other", "taken"]
