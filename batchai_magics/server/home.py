@@ -59,6 +59,11 @@ class Home:
         return self.folder / "uploads"
 
     @property
+    def metadata(self) -> Path:
+        """Metadata of shares, folders and files."""
+        return self.folder / "metadata.jsonl"
+
+    @property
     def access_log(self) -> Path:
         """Who did what, and when."""
         return self.folder / "access.log"

@@ -18,6 +18,7 @@ from batchai_magics.server.http.metrics import Metrics
 from batchai_magics.server.operations import Operations
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.keys import Keys
+from batchai_magics.server.storage.metadata import Metadata
 from batchai_magics.server.storage.part_files import PartFiles
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -35,6 +36,7 @@ def open_service(backend: Backend, settings: Settings, home: Home) -> Service:
         operations=operations,
         owners=Owners(home.owners),
         keys=Keys(home.keys, backend),
+        metadata=Metadata(home.metadata),
     )
 
 

@@ -10,6 +10,7 @@ from batchai_magics.server.call import Call
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.operations import Operations
 from batchai_magics.server.storage.keys import Keys
+from batchai_magics.server.storage.metadata import Metadata
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Service:
     operations: Operations
     owners: Owners
     keys: Keys
+    metadata: Metadata
 
     def check_subscription(self, call: Call) -> None:
         """Raises the gateway's words for a subscription that is not this one."""

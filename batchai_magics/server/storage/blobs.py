@@ -51,9 +51,7 @@ def put_block_list(asked: Asked) -> Answer:
     if not set(ids) <= set(blocks):
         raise StorageRefusal(400, "InvalidBlockList", "The specified block list is invalid.")
     _make(asked, (piece for id in ids for piece in _read(asked, blocks[id])))
-    asked.uploads.drop_blocks(asked.resource)
-    for block in blocks.values():
-        asked.uploads.discard(asked.storage, asked.share, block)
+    asked.uploads.drop_blocks(asked.storage, asked.resource, asked.share)
     return Answer(201, headers=_stamps(asked))
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from urllib.parse import unquote, urlsplit
 
 from batchai_magics.server.call import Answer
+from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import share_of
@@ -33,6 +34,8 @@ def copy(asked: Asked) -> Answer:
             offset += len(piece)
         asked.storage.rename(asked.share, part, asked.path)
     asked.uploads.parts.end(part)
+    kept = asked.service.metadata
+    kept.keep(asked.resource.key, metadata.said(asked.call) or kept.of(source.key))
     shown = replace(asked.storage.show(asked.share, asked.path), path=asked.path)
     told = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
     return Answer(202, headers={**stamps(shown), **told})

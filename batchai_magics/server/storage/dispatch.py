@@ -42,10 +42,14 @@ _FILE: Mapping[tuple[str, str, str, str], Action] = {
     ("c", "PUT", "share", ""): Action(shares.create_share, "cw"),
     ("c", "GET", "share", ""): Action(shares.show_share, "r"),
     ("c", "DELETE", "share", ""): Action(shares.delete_share, "d"),
+    ("c", "PUT", "share", "metadata"): Action(shares.keep_metadata, "w"),
+    ("c", "GET", "share", "metadata"): Action(shares.show_share, "r"),
     ("c", "GET", "directory", ""): Action(shares.show_folder, "r"),
     ("c", "GET", "directory", "list"): Action(shares.list_folder, "l"),
     ("o", "PUT", "directory", ""): Action(shares.create_folder, "cw"),
     ("o", "GET", "directory", ""): Action(shares.show_folder, "r"),
+    ("o", "PUT", "directory", "metadata"): Action(shares.keep_metadata, "w"),
+    ("o", "GET", "directory", "metadata"): Action(shares.show_folder, "r"),
     ("o", "DELETE", "directory", ""): Action(shares.delete_folder, "d"),
     ("o", "GET", "directory", "list"): Action(shares.list_folder, "l"),
     ("o", "PUT", "directory", "rename"): Action(files.rename, "w"),
@@ -54,6 +58,8 @@ _FILE: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "PUT", "", "range"): Action(files.put_range, "w"),
     ("o", "PUT", "", "properties"): Action(files.set_properties, "w"),
     ("o", "PUT", "", "metadata"): Action(files.set_metadata, "w"),
+    ("o", "GET", "", "metadata"): Action(files.properties, "r"),
+    ("o", "HEAD", "", "metadata"): Action(files.properties, "r"),
     ("o", "GET", "", "rangelist"): Action(files.ranges, "r"),
     ("o", "GET", "", ""): Action(files.read, "r"),
     ("o", "HEAD", "", ""): Action(files.properties, "r"),
@@ -74,6 +80,7 @@ _BLOB: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "HEAD", "", ""): Action(blobs.properties, "r"),
     ("o", "DELETE", "", ""): Action(blobs.delete, "d"),
 }
+_LISTING = "l"
 _OUTPUT = Action(outputs.read, "r")
 _COPY = Action(copies.copy, "cw")
 # Of our own client, a file in pieces: the method, `comp`, the step.
@@ -97,7 +104,10 @@ class Counter:
         resource = self._settled(call, resource)
         action = self._action(call, resource)
         self._check(call, resource, action, caller)
-        return action.handler(Asked(self.service, call, resource, self.uploads))
+        asked = Asked(self.service, call, resource, self.uploads)
+        if action.permissions == _LISTING:
+            self.uploads.drop_stale(asked.storage, resource.service)
+        return action.handler(asked)
 
     def _settled(self, call: Call, resource: Resource) -> Resource:
         """The resource with its service, where the request did not say it: that which has such a name."""

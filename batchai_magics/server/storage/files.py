@@ -13,6 +13,7 @@ from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.server.call import Answer
+from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.content import content, wanted
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -28,7 +29,10 @@ def create(asked: Asked) -> Answer:
     size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
     asked.check_share()
     _check_no_folder(asked)
-    asked.uploads.begin(asked.storage, asked.resource, asked.share, size)
+    kept = metadata.said(asked.call)
+    is_whole = asked.uploads.begin(asked.storage, asked.resource, asked.share, size, kept)
+    if is_whole:
+        asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(201, headers=stamps(_shown(asked)))
 
 
@@ -45,8 +49,12 @@ def put_range(asked: Asked) -> Answer:
     else:
         check_body(asked, span.end - span.start)
         _write(asked, span.start, asked.call.body)
-    headers = {"x-ms-request-server-encrypted": "true", "Content-MD5": _md5(asked.call.body)}
-    asked.uploads.wrote(asked.storage, asked.resource, asked.share, (span.start, span.end))
+    headers = {"x-ms-request-server-encrypted": "true"}
+    if "content-md5" in asked.call.headers:
+        headers["Content-MD5"] = _md5(asked.call.body)
+    whole = asked.uploads.wrote(asked.storage, asked.resource, asked.share, (span.start, span.end))
+    if whole:
+        asked.service.metadata.keep(asked.resource.key, whole.metadata)
     return Answer(201, headers={**stamps(_shown(asked)), **headers})
 
 
@@ -63,8 +71,13 @@ def set_properties(asked: Asked) -> Answer:
 
 
 def set_metadata(asked: Asked) -> Answer:
-    """Nothing: no metadata are kept here."""
-    return Answer(200, headers=stamps(_shown(asked)))
+    """Gives a file other metadata."""
+    kept, shown, upload = metadata.said(asked.call), _shown(asked), asked.uploads.of(asked.resource)
+    if upload:
+        upload.metadata = kept
+    else:
+        asked.service.metadata.keep(asked.resource.key, kept)
+    return Answer(200, headers=stamps(shown))
 
 
 def properties(asked: Asked) -> Answer:
@@ -72,7 +85,7 @@ def properties(asked: Asked) -> Answer:
     file = _shown(asked)
     size = {"Content-Length": str(file.size_bytes)}
     if not asked.is_our_own:
-        return Answer(200, headers={**_headers(file), **size}, body=b"")
+        return Answer(200, headers={**_headers(file), **_told(asked), **size}, body=b"")
     digest = {}
     if WANT_DIGEST in asked.call.headers and file.is_file:
         digest[DIGEST] = asked.storage.digest(asked.share, asked.path)
@@ -100,7 +113,7 @@ def read(asked: Asked) -> Answer:
             yield data
             start += len(data)
 
-    headers, span = {**_headers(source), **digest}, wanted(asked.call, source.size_bytes)
+    headers, span = {**_headers(source), **_told(asked), **digest}, wanted(asked.call, source.size_bytes)
     return content(headers, source.size_bytes, span, pieces)
 
 
@@ -121,6 +134,7 @@ def delete(asked: Asked) -> Answer:
     if not asked.is_our_own and _shown(asked).is_directory:
         raise _mismatch()
     asked.storage.delete(asked.share, asked.path)
+    asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
 
 
@@ -131,7 +145,11 @@ def rename(asked: Asked) -> Answer:
     asked.check_share()
     shown = asked.storage.show(asked.share, path)
     _check_target(asked, shown)
+    kept = metadata.said(asked.call)
     asked.storage.rename(asked.share, path, asked.path)
+    asked.service.metadata.move(replace(asked.resource, path=path).key, asked.resource.key)
+    if kept:
+        asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(200, headers=stamps(_shown(asked)))
 
 
@@ -184,6 +202,12 @@ def _shown(asked: Asked) -> ShareFile:
         return ShareFile(asked.path, FileKind.FILE, upload.size_bytes, datetime.now(timezone.utc))
     asked.check_share()
     return replace(asked.storage.show(asked.share, asked.path), path=asked.path)
+
+
+def _told(asked: Asked) -> dict[str, str]:
+    """The metadata of a file, as whoever sends it sees them."""
+    upload = asked.uploads.of(asked.resource)
+    return metadata.headers(upload.metadata if upload else asked.service.metadata.of(asked.resource.key))
 
 
 def _headers(file: ShareFile) -> dict[str, str]:

@@ -22,6 +22,12 @@ def share_of(resource: Resource) -> str:
     return resource.share if own else f"{resource.account}/{resource.share}"
 
 
+def resource_at(service: str, share: str, path: str) -> Resource:
+    """What lies at a path on a share or container, by what backends call it."""
+    account, _, name = share.rpartition("/")
+    return Resource(account or OWN_ACCOUNT, service, name, path)
+
+
 class Keys:
     """Two keys for each account: those of the backend, and for the account that needs none, our own."""
 

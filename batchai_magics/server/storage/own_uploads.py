@@ -39,6 +39,7 @@ def finish(asked: Asked) -> Answer:
     """Puts such a file in its place, if its digest is what the client says."""
     asked.check_share()
     asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
+    asked.service.metadata.keep(asked.resource.key, {})
     return Answer(200, headers=stamps(asked.storage.show(asked.share, asked.path)))
 
 
@@ -52,6 +53,7 @@ def put_whole(asked: Asked) -> Answer:
     if hashlib.sha256(body).hexdigest() != asked.call.headers.get(DIGEST):
         raise refusals.damaged_upload(asked.share, asked.path)
     asked.storage.upload(asked.share, {asked.path: body})
+    asked.service.metadata.keep(asked.resource.key, {})
     headers = {"x-ms-request-server-encrypted": "true"}
     return Answer(201, headers={**stamps(asked.storage.show(asked.share, asked.path)), **headers})
 

@@ -9,6 +9,7 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.server.call import Answer, Call, invalid_content
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.context import WRITTEN, stamps
+from batchai_magics.server.storage.keys import resource_at
 from batchai_magics.server.storage.request import checked_path
 
 
@@ -26,6 +27,8 @@ def store(service: Service, call: Call) -> Answer:
     storage = _storage(service, call, share)
     contents = {checked_path(file.path): file.data for file in files}
     storage.upload(share, contents)
+    for path in contents:
+        service.metadata.keep(resource_at(_service(call), share, path).key, {})
     shown = [storage.show(share, path) for path in contents]
     return Answer(data={"value": [stamps(file)[WRITTEN] for file in shown]})
 
@@ -53,8 +56,12 @@ def fetch(service: Service, call: Call) -> Answer:
 
 def _storage(service: Service, call: Call, share: str) -> Storage:
     """The backend's shares, or its containers; raises for a share that is not there."""
-    is_blob = call.query.get("service") == "blob"
+    is_blob = _service(call) == "blob"
     storage: Storage = (CONTAINERS if is_blob else STORAGE).of(service.backend)
     if share not in storage.shares():
         raise refusals.share_not_found(share, "container" if is_blob else "share")
     return storage
+
+
+def _service(call: Call) -> str:
+    return "blob" if call.query.get("service") == "blob" else "file"

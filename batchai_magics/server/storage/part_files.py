@@ -6,13 +6,15 @@ import contextlib
 import json
 import os
 import re
+import time
 import uuid
 from pathlib import Path, PurePosixPath
 
-from batchai_magics.backends.base import CONTAINERS, STORAGE, Backend
+from batchai_magics.backends.base import CONTAINERS, STORAGE, Backend, Storage
 from batchai_magics.backends.service.private_files import write
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, NotFoundError
 
+STALE_S = 24 * 3600.0  # since its last bytes came: nobody sends the rest any more
 _PREFIX = ".part-"
 _NAME = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{32}}")
 
@@ -42,14 +44,15 @@ class PartFiles:
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def sweep(self, backend: Backend) -> None:
-        """Deletes what a server that is gone has begun: whoever sent it begins anew."""
+        """Deletes what a server that is gone has begun, and what has not grown for a day."""
         for note in self._folder.glob("*.json") if self._folder.exists() else ():
             with contextlib.suppress(BatchAIError, ValueError, KeyError):  # its share may be gone
                 told = json.loads(note.read_text(encoding="utf-8"))
-                if _is_running(int(told["pid"])):
+                storage: Storage = (CONTAINERS if told["service"] == "blob" else STORAGE).of(backend)
+                share, part = told["share"], told["path"]
+                if _is_running(int(told["pid"])) and not _is_stale(storage, share, part):
                     continue
-                facet = CONTAINERS if told["service"] == "blob" else STORAGE
-                facet.of(backend).delete(told["share"], told["path"])
+                storage.delete(share, part)
             note.unlink(missing_ok=True)
 
 
@@ -60,3 +63,12 @@ def _is_running(pid: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_stale(storage: Storage, share: str, part: str) -> bool:
+    """Whether nobody sends the rest any more: another process may have the number of the one that began."""
+    try:
+        modified = storage.show(share, part).modified
+    except NotFoundError:  # it is about to be made
+        return False
+    return modified is not None and modified.timestamp() < time.time() - STALE_S

@@ -34,6 +34,11 @@ class Resource:
     path: str = ""
 
     @property
+    def key(self) -> str:
+        """The whole of it in one line: what is inside begins with it and a `/`."""
+        return "/".join(filter(None, (self.service, self.account, self.share, self.path)))
+
+    @property
     def kind(self) -> str:
         """As account signatures tell them apart: service, container, object."""
         return "o" if self.path else "c" if self.share else "s"

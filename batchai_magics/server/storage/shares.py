@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from xml.sax.saxutils import escape
 
@@ -11,9 +12,10 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.models.ids import check_share_name
 from batchai_magics.server.call import Answer
+from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.keys import resource_at
 from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
 from batchai_magics.server.storage.part_files import is_part
 
@@ -26,21 +28,33 @@ def create_share(asked: Asked) -> Answer:
     check_share_name(asked.share)
     if asked.share in asked.storage.shares():
         raise StorageRefusal(409, "ShareAlreadyExists", "The specified share already exists.")
+    kept = metadata.said(asked.call)
     asked.storage.make(asked.share)
+    asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(201, headers=share_stamps(asked))
 
 
 def show_share(asked: Asked) -> Answer:
     """What there is to say of a share."""
     asked.check_share()
-    return Answer(200, body=b"", headers={**share_stamps(asked), "x-ms-share-quota": str(_SHARE_QUOTA_GB)})
+    quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)}
+    return Answer(200, body=b"", headers={**share_stamps(asked), **_told(asked), **quota})
 
 
 def delete_share(asked: Asked) -> Answer:
     """Deletes a share with all on it."""
     asked.check_share()
     asked.storage.remove(asked.share)
+    asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
+
+
+def keep_metadata(asked: Asked) -> Answer:
+    """Gives a share or a folder other metadata."""
+    kept = metadata.said(asked.call)
+    shown = show_folder(asked)
+    asked.service.metadata.keep(asked.resource.key, kept)
+    return Answer(200, body=b"", headers={name: shown.headers[name] for name in ("ETag", "Last-Modified")})
 
 
 def list_shares(asked: Asked) -> Answer:
@@ -49,7 +63,8 @@ def list_shares(asked: Asked) -> Answer:
     now = share_stamps(asked)
     inner = [
         f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
-        f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties></Share>"
+        f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties>"
+        f"{_metadata_element(asked, name)}</Share>"
         for name in page.items
     ]
     return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, Entries("Shares", inner, page.next))
@@ -58,17 +73,20 @@ def list_shares(asked: Asked) -> Answer:
 def names_in(asked: Asked) -> list[str]:
     """The names of the account's shares or containers that begin as the request wants."""
     prefix = asked.call.query.get("prefix", "")
-    ours = [_split(share) for share in asked.storage.shares()]
-    return [name for owner, name in ours if owner == asked.resource.account and name.startswith(prefix)]
+    ours = [resource_at(asked.resource.service, share, "") for share in asked.storage.shares()]
+    theirs = [found.share for found in ours if found.account == asked.resource.account]
+    return [name for name in theirs if name.startswith(prefix)]
 
 
 def create_folder(asked: Asked) -> Answer:
     """Makes a folder in one that is there."""
     asked.check_share()
+    kept = metadata.said(asked.call)
     try:
         asked.storage.show(asked.share, asked.path)
     except NotFoundError:
         asked.storage.make_folder(asked.share, asked.path)
+        asked.service.metadata.keep(asked.resource.key, kept)
         return Answer(201, headers=stamps(asked.storage.show(asked.share, asked.path)))
     raise StorageRefusal(409, "ResourceAlreadyExists", "The specified resource already exists.")
 
@@ -77,11 +95,11 @@ def show_folder(asked: Asked) -> Answer:
     """What there is to say of a folder; the share's root is one."""
     asked.check_share()
     if not asked.path:
-        return Answer(200, body=b"", headers=share_stamps(asked))
+        return Answer(200, body=b"", headers={**share_stamps(asked), **_told(asked)})
     folder = asked.storage.show(asked.share, asked.path)
     if not folder.is_directory:
         raise StorageRefusal(404, "ResourceNotFound", "The specified resource does not exist.")
-    return Answer(200, body=b"", headers=stamps(folder))
+    return Answer(200, body=b"", headers={**stamps(folder), **_told(asked)})
 
 
 def delete_folder(asked: Asked) -> Answer:
@@ -92,6 +110,7 @@ def delete_folder(asked: Asked) -> Answer:
     if asked.storage.list(asked.share, asked.path):
         raise StorageRefusal(409, "DirectoryNotEmpty", "The specified directory is not empty.")
     asked.storage.delete(asked.share, asked.path)
+    asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
 
 
@@ -140,6 +159,13 @@ def share_stamps(asked: Asked) -> Mapping[str, str]:
     return stamps(ShareFile(asked.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
 
 
-def _split(share: str) -> tuple[str, str]:
-    account, _, name = share.rpartition("/")
-    return account or OWN_ACCOUNT, name
+def _told(asked: Asked) -> dict[str, str]:
+    return metadata.headers(asked.service.metadata.of(asked.resource.key))
+
+
+def _metadata_element(asked: Asked, name: str) -> str:
+    """The metadata of a listed share, where the request wants them."""
+    if "metadata" not in asked.call.query.get("include", "").split(","):
+        return ""
+    kept = asked.service.metadata.of(replace(asked.resource, share=name).key)
+    return f"<Metadata>{''.join(f'<{each}>{escape(kept[each])}</{each}>' for each in kept)}</Metadata>"

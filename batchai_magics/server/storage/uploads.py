@@ -9,16 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Storage
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.storage.keys import share_of
-from batchai_magics.server.storage.part_files import PartFiles
+from batchai_magics.server.storage.part_files import STALE_S, PartFiles
 from batchai_magics.server.storage.sas import Resource
-
-STALE_S = 24 * 3600.0  # since its last bytes came: nobody sends the rest any more
 
 
 @dataclass
@@ -28,6 +26,7 @@ class Upload:
     part: str
     size_bytes: int
     moved: float  # when bytes came last
+    metadata: Mapping[str, str] = field(default_factory=dict)
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, start: int, end: int) -> bool:
@@ -42,6 +41,14 @@ class Upload:
         return merged == [(0, self.size_bytes)]
 
 
+@dataclass
+class Blocks:
+    """The blocks of a blob that is to come: where each is kept, by its id."""
+
+    parts: dict[str, str]
+    moved: float  # when one came last
+
+
 class Uploads:
     """The files on their way to a storage. They are not there any more when the server has ended."""
 
@@ -49,20 +56,28 @@ class Uploads:
         self.parts, self._clock = parts, clock
         self._lock = threading.Lock()
         self._open: dict[Resource, Upload] = {}
-        self._blocks: dict[Resource, dict[str, str]] = {}
+        self._blocks: dict[Resource, Blocks] = {}
 
-    def begin(self, storage: Storage, resource: Resource, share: str, size_bytes: int) -> None:
-        """Begins a file of that size; one that is there stays until this one is whole."""
+    def begin(
+        self,
+        storage: Storage,
+        resource: Resource,
+        share: str,
+        size_bytes: int,
+        metadata: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Begins a file of that size; one that is there stays until this one is whole. True: it is."""
         self.drop(storage, resource, share)
-        self._drop_stale(storage, resource.service)
+        self.drop_stale(storage, resource.service)
         with self.made(storage, resource, share) as part:
             storage.resize(share, part, size_bytes)
             if size_bytes == 0:
                 storage.rename(share, part, resource.path)
                 self.parts.end(part)
-                return
+                return True
         with self._lock:
-            self._open[resource] = Upload(part, size_bytes, self._clock())
+            self._open[resource] = Upload(part, size_bytes, self._clock(), metadata or {})
+        return False
 
     @contextlib.contextmanager
     def made(self, storage: Storage, resource: Resource, share: str) -> Iterator[str]:
@@ -85,36 +100,40 @@ class Uploads:
         with self._lock:
             return self._open.get(resource)
 
-    def wrote(self, storage: Storage, resource: Resource, share: str, span: tuple[int, int]) -> None:
-        """Notes that bytes have come; puts the file in its place when they were the last."""
+    def wrote(self, storage: Storage, resource: Resource, share: str, span: tuple[int, int]) -> Upload | None:
+        """Notes that bytes have come; puts the file in its place when they were the last, and gives it."""
         with self._lock:
             upload = self._open.get(resource)
             if upload is None:
-                return
+                return None
             upload.moved = self._clock()
             if not upload.add(*span):
-                return
+                return None
             del self._open[resource]
             storage.rename(share, upload.part, resource.path)
         self.parts.end(upload.part)
+        return upload
 
     def keep_block(self, resource: Resource, id: str, part: str) -> str | None:
         """Notes where a block of a blob is; gives the place of the one that had its id."""
         with self._lock:
-            blocks = self._blocks.setdefault(resource, {})
-            old = blocks.get(id)
-            blocks[id] = part
+            kept = self._blocks.setdefault(resource, Blocks({}, 0.0))
+            old = kept.parts.get(id)
+            kept.parts[id], kept.moved = part, self._clock()
         return old
 
     def blocks(self, resource: Resource) -> dict[str, str]:
         """Where the blocks of a blob are, by their ids."""
         with self._lock:
-            return dict(self._blocks.get(resource, {}))
+            kept = self._blocks.get(resource)
+            return dict(kept.parts) if kept else {}
 
-    def drop_blocks(self, resource: Resource) -> None:
-        """Forgets the blocks of a blob that is made."""
+    def drop_blocks(self, storage: Storage, resource: Resource, share: str) -> None:
+        """Deletes the blocks of a blob that is made, or will never be."""
         with self._lock:
-            self._blocks.pop(resource, None)
+            kept = self._blocks.pop(resource, None)
+        for part in kept.parts.values() if kept else ():
+            self.discard(storage, share, part)
 
     def drop(self, storage: Storage, resource: Resource, share: str) -> bool:
         """Gives a file up that was on its way; False when there was none."""
@@ -124,11 +143,13 @@ class Uploads:
             self.discard(storage, share, upload.part)
         return upload is not None
 
-    def _drop_stale(self, storage: Storage, service: str) -> None:
+    def drop_stale(self, storage: Storage, service: str) -> None:
         """Gives up what nobody has gone on with for a day."""
         before = self._clock() - STALE_S
         with self._lock:
-            stale = [resource for resource, upload in self._open.items() if upload.moved < before]
-        for resource in (found for found in stale if found.service == service):
-            with contextlib.suppress(BatchAIError):  # another one gave it up, or its share is gone
-                self.drop(storage, resource, share_of(resource))
+            files = [found for found, upload in self._open.items() if upload.moved < before]
+            blobs = [found for found, blocks in self._blocks.items() if blocks.moved < before]
+        for stale, drop in ((files, self.drop), (blobs, self.drop_blocks)):
+            for resource in (found for found in stale if found.service == service):
+                with contextlib.suppress(BatchAIError):  # another one gave it up, or its share is gone
+                    drop(storage, resource, share_of(resource))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 from azure.storage.fileshare import ShareServiceClient
 
-from batchai_magics.server.storage.part_files import PartFiles, is_part
-from batchai_magics.server.storage.sas import Resource
-from batchai_magics.server.storage.uploads import STALE_S, Uploads
+from batchai_magics.server.call import Call
+from batchai_magics.server.storage import dispatch
+from batchai_magics.server.storage.part_files import STALE_S, PartFiles, is_part
+from batchai_magics.server.storage.sas import Caller, Resource
+from batchai_magics.server.storage.uploads import Uploads
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import GROUP, Running
@@ -60,6 +64,53 @@ def test_what_nobody_goes_on_with_for_a_day_is_given_up(server: Running, tmp_pat
     uploads.begin(storage, second, "stale", 9)
     assert (uploads.of(first), bool(uploads.of(second))) == (None, True)
     assert len(storage.list("stale")) == len(files_in(tmp_path)) == 1
+
+
+def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
+    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, now = server.world.backend.storage, [0.0]
+    storage.make("listed")
+    uploads = Uploads(PartFiles(tmp_path), clock=lambda: now[0])
+    uploads.begin(storage, Resource("local", "file", "listed", "a"), "listed", 9)
+    monkeypatch.setattr(dispatch.Counter, "_check", lambda *_: None)
+    counter, share = dispatch.Counter(server.service, uploads), Resource("local", "file", "listed")
+    listing = Call("GET", "/local/listed", {"restype": "directory", "comp": "list"})
+    for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
+        now[0] = seconds
+        assert counter.answer(listing, share, Caller(datetime.now(timezone.utc))).status == 200
+        assert len(files_in(tmp_path)) == len(storage.list("listed")) == left
+
+
+def test_blocks_of_a_blob_that_nobody_finishes_are_given_up_too(server: Running, tmp_path: Path) -> None:
+    storage, now = server.world.backend.containers, [0.0]
+    storage.make("blocks")
+    uploads, blob = (
+        Uploads(PartFiles(tmp_path), clock=lambda: now[0]),
+        Resource("local", "blob", "blocks", "a"),
+    )
+    with uploads.made(storage, blob, "blocks") as part:
+        storage.resize("blocks", part, 9)
+    uploads.keep_block(blob, "AAAA", part)
+    for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
+        now[0] = seconds
+        uploads.drop_stale(storage, "blob")
+        assert len(uploads.blocks(blob)) == len(files_in(tmp_path)) == len(storage.list("blocks")) == left
+
+
+@pytest.mark.parametrize(("age_s", "left"), [(STALE_S - 3600, 1), (STALE_S + 3600, 0)])
+def test_a_server_that_starts_gives_up_what_has_not_grown_for_a_day(
+    server: Running, tmp_path: Path, age_s: float, left: int
+) -> None:
+    storage, parts = server.world.backend.storage, PartFiles(tmp_path)
+    storage.make("aged")
+    part = parts.begin("file", "aged", "a")  # by this process, which goes on: another one may have its number
+    storage.resize("aged", part, 9)
+    file = next(server.world.home.rglob(part))
+    os.utime(file, (time.time() - age_s,) * 2)
+    parts.sweep(server.world.backend)
+    assert len(storage.list("aged")) == len(files_in(tmp_path)) == left
+    storage.remove("aged")
 
 
 @pytest.mark.parametrize(
