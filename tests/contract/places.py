@@ -35,8 +35,8 @@ USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 MOUNTED = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 HOLD = "echo up; exec sleep 1000"
 NOT_SLURMS = frozenset(
-    {"preemption", "setup_logs", "new_nodes", "strict_order"}
-)  # nodes and queue are its own
+    {"preemption", "early_setup", "new_nodes", "strict_order"}
+)  # nodes and queue are its own: it sets a node up for the first job that gets it
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ def setup(command: str, **fields: object) -> dict[str, object]:
     return {"setupTask": {"commandLine": command, "stdOutErrPathPrefix": MOUNTED, **fields}}
 
 
-@pytest.mark.needs("setup_tasks")
+@pytest.mark.needs("early_setup")
 def test_a_setup_task_runs_on_every_node_before_it_takes_jobs(place: Place) -> None:
     task = setup(
         f"until [ -e {MOUNTED}/go ]; do sleep 0.02; done; echo set up by $WHO; touch {MOUNTED}/ready",
@@ -263,7 +263,7 @@ def test_a_setup_task_runs_on_every_node_before_it_takes_jobs(place: Place) -> N
     assert {f.size_bytes for f in files if f.name.startswith("stdout")} == {len("set up by me\n")}
 
 
-@pytest.mark.needs("setup_tasks")
+@pytest.mark.needs("early_setup")
 def test_a_failed_setup_task_makes_the_node_unusable_with_the_reason(place: Place) -> None:
     cluster = place.make_cluster(nodeSetup=setup("echo broken >&2; exit 4"))
     until(lambda: place.backend.show(cluster.id).node_states.unusable_node_count == 1)

@@ -30,6 +30,8 @@ from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.creation import Home
 from batchai_magics.backends.slurm.facets import Groups, NodeCommands, Telemetry, Usages
+from batchai_magics.backends.slurm.preparing import setups
+from batchai_magics.backends.slurm.preparing.setups import SetupLogs
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -41,9 +43,7 @@ from batchai_magics.models.resources import Node, Resource
 
 CAPABILITIES = Capabilities(
     name="slurm",
-    setup_tasks=False,
     auto_scale=False,
-    file_servers=False,
     unmanaged_mounts=False,
     key_vault=False,
     logins=False,
@@ -51,6 +51,13 @@ CAPABILITIES = Capabilities(
     known_sizes=True,
     pace=Pace(look_s=0.5),  # each look reads some small files of each job: a file system that many share
 )
+
+
+_SHOWN: Mapping[Kind, Callable[[Record], Resource]] = {
+    Kind.WORKSPACE: showing.workspace,
+    Kind.EXPERIMENT: showing.experiment,
+    Kind.FILE_SERVER: showing.file_server,
+}
 
 
 class SlurmBackend(BackendBase):
@@ -80,6 +87,7 @@ class SlurmBackend(BackendBase):
         self.node_commands = NodeCommands(self._home)
         self.telemetry = Telemetry(self._home)
         self.usages = Usages(self._home)
+        self.setup_logs = SetupLogs(layout, found)
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
@@ -129,7 +137,7 @@ class SlurmBackend(BackendBase):
         record = self._home.records.get(id)
         if id.kind is Kind.JOB:
             return showing.nodes(record.resource_id, self._home.runs.settle(record))
-        return [node for node, _ in self._home.clusters.nodes(record)]
+        return [node for node, _ in self._nodes_of(record)]
 
     def files(
         self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
@@ -164,11 +172,13 @@ class SlurmBackend(BackendBase):
         if kind is Kind.JOB:
             return showing.job(record, self._home.runs.settle(record))
         if kind is Kind.CLUSTER:
-            return showing.cluster(record, self._home.clusters.nodes(record))
-        show: Callable[[Record], Resource] = (
-            showing.experiment if kind is Kind.EXPERIMENT else showing.workspace
-        )
-        return show(record)
+            return showing.cluster(record, self._nodes_of(record))
+        return _SHOWN[kind](record)
+
+    def _nodes_of(self, cluster: Record) -> Sequence[tuple[Node, str]]:
+        """The nodes of a cluster, each with why it cannot be used, if it cannot."""
+        problems = setups.problems(self._home.layout, cluster)
+        return setups.marked(self._home.clusters.nodes(cluster), problems)
 
     def _logs(self, record: Record, folder: Path, *, is_open: bool) -> Logs:
         return Logs(folder, self._home.layout.job(record.guid), is_open)

@@ -20,6 +20,7 @@ from batchai_magics.backends.slurm import orders, showing, understand
 from batchai_magics.backends.slurm.accounts import SlurmGroups
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.preparing import file_servers, setups
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -104,10 +105,13 @@ def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
     if _is_there(home, id, record):
         return
     home.records.get(id.parent)
+    volumes = spec.node_setup.mount_volumes if spec.node_setup else None
+    file_servers.check(home.records, volumes)
+    setups.check(home.layout, spec)
     _check_quota(home, spec, spec.target_node_count)
     record = _changed(record, record.spec, home.clusters.foundation(spec, count=spec.target_node_count))
-    volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     mounts.link(home.layout, home.layout.mounts(record.guid), volumes)
+    setups.begin(home.layout, record.guid, spec)
     if not _is_new(home, id, record):
         shutil.rmtree(home.layout.cluster(record.guid), ignore_errors=True)
 
@@ -118,6 +122,7 @@ def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
     if _is_there(home, id, record):
         return
     home.records.get(id.parent)
+    file_servers.check(home.records, spec.mount_volumes)
     cluster = home.records.get(ResourceId.parse(spec.cluster.id))
     if cluster.more["target"] and spec.node_count > cluster.more["target"]:
         raise refusals.too_many_nodes(spec.node_count, cluster.resource_id, cluster.more["target"])
@@ -170,7 +175,7 @@ def _run(home: Home, record: Record, cluster: Record, spec: JobSpec, engine: tup
         guid=record.guid,
         spec=spec,
         cluster_guid=cluster.guid,
-        vm_size=cluster_spec.vm_size,
+        cluster=cluster_spec,
         core_count=cluster.more["core_count"],
         output_root=mounts.output_root(home.layout, spec, cluster_spec, record.guid),
         engine=engine,

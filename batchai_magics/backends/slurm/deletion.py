@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.slurm.creation import Home
+from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.models.ids import Kind, ResourceId
 
@@ -31,6 +32,7 @@ def _forget(home: Home, record: Record) -> None:
     id = record.resource_id
     if id.kind is Kind.CLUSTER:
         _end_jobs_on(home, record)
+        setups.secrets_file(home.layout, record.guid).unlink(missing_ok=True)
     home.records.delete(id)
     if id.kind is Kind.JOB:
         home.clusters.leave(record.more["cluster_guid"], record)

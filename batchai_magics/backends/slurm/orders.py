@@ -17,11 +17,13 @@ from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.slurm import programs, say
 from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
 from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
+from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobPriority, JobSpec
 from batchai_magics.models.times import duration
@@ -39,7 +41,7 @@ class Run:
     guid: str
     spec: JobSpec
     cluster_guid: str
-    vm_size: str
+    cluster: ClusterSpec
     core_count: int  # of a node
     output_root: Path
     engine: tuple[str, ...]
@@ -75,6 +77,10 @@ def write(layout: Layout, run: Run) -> None:
         note = f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job"
         plan = plan._replace(notes=(*plan.notes, note))
     prepared = launch.preparation(run.spec, plan, site)
+    names = [node.id for node in nodes]
+    setup = setups.plan(
+        layout, run.cluster_guid, run.cluster, names, python=run.python, exits=files.setup_exits
+    )
     folders = (layout.home,)
     order = Order(
         plan=containers.boxed(plan, folders).to_json(),
@@ -83,6 +89,10 @@ def write(layout: Layout, run: Run) -> None:
         port_count=port_count(run.spec),
         mpi=run.mpi,
         programs=str(programs_folder),
+        setup=setup.to_json() if setup else "",
+        setups=str(setups.folder(layout, run.cluster_guid)),
+        setup_secrets=str(setups.secrets_file(layout, run.cluster_guid)),
+        is_setup_elevated=setups.is_elevated(run.cluster),
     )
     if run.spec.batchai_stop_if:
         StopOrder(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
@@ -109,7 +119,7 @@ def _node_share(layout: Layout, run: Run, index: int) -> NodeShare:
     name = node_stand_in(run.guid, index)
     return NodeShare(
         id=name,
-        gpu_count=lookup(run.vm_size).gpus,
+        gpu_count=lookup(run.cluster.vm_size).gpus,
         mount_root=str(layout.mounts(run.cluster_guid)),
         job_mount_root=str(layout.job(run.guid).mounts),
         temp=str(layout.node(run.cluster_guid, name) / "jobs" / run.guid),

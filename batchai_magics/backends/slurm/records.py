@@ -117,7 +117,10 @@ class Records:
 
     def inside(self, id: ResourceId) -> list[Record]:
         """A resource and all inside it, the innermost first."""
-        kinds = {Kind.WORKSPACE: (Kind.EXPERIMENT, Kind.CLUSTER), Kind.EXPERIMENT: (Kind.JOB,)}
+        kinds = {
+            Kind.WORKSPACE: (Kind.EXPERIMENT, Kind.CLUSTER, Kind.FILE_SERVER),
+            Kind.EXPERIMENT: (Kind.JOB,),
+        }
         inner = [record for kind in kinds.get(id.kind, ()) for record in self.children(id, kind)]
         return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
 

@@ -7,11 +7,13 @@ from datetime import datetime, timezone
 from functools import lru_cache
 
 from batchai_magics.backends.service.descriptions import output_segment, with_image
+from batchai_magics.backends.slurm.node.node_setups import FAILED, SETUP
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import Standing
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
@@ -35,6 +37,11 @@ def workspace(record: Record) -> Workspace:
 def experiment(record: Record) -> Experiment:
     """An experiment as it stands."""
     return Experiment(record.resource_id, _provisioning(record))
+
+
+def file_server(record: Record) -> FileServer:
+    """A file server as it stands: a folder that all nodes share, so it has no address."""
+    return FileServer(record.resource_id, FileServerSpec.from_stored(record.spec), _provisioning(record))
 
 
 def cluster(record: Record, found: Sequence[tuple[Node, str]]) -> Cluster:
@@ -102,9 +109,8 @@ def _provisioning(record: Record) -> Provisioning:
 
 
 def _node_error(node: Node, reason: str) -> ErrorDetail:
-    return ErrorDetail(
-        code="NodeUnusable", message=reason, details=(NameValue(name="NodeId", value=node.id),)
-    )
+    code = FAILED if reason.startswith(SETUP) else "NodeUnusable"
+    return ErrorDetail(code=code, message=reason, details=(NameValue(name="NodeId", value=node.id),))
 
 
 def _execution(standing: Standing) -> ExecutionInfo | None:

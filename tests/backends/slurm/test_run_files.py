@@ -57,8 +57,8 @@ def test_an_order_is_filled_in_with_the_nodes_and_ports_that_there_are() -> None
     plan = Plan(guid, nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
     order = Order(plan.to_json(), "", 3, 1, "pmi2", "/p")
     names = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
-    filled, preparation = order.filled_in(guid, names, [f"{name}.net" for name in names])
+    filled, *others = order.filled_in(guid, names, [f"{name}.net" for name in names])
     assert [node.id for node in filled.nodes] == ["a", "b", "c"]
     assert [node.folder for node in filled.nodes] == ["/h/a", "/h/b", "/h/c"]
     host, _, number = filled.processes[0].command.partition(":")
-    assert (host, 1024 <= int(number) < 65536, preparation) == ("connect c.net", True, None)
+    assert (host, 1024 <= int(number) < 65536, others) == ("connect c.net", True, [None, None])

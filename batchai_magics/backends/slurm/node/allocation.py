@@ -22,9 +22,13 @@ def addresses(names: Sequence[str]) -> list[str]:
     """Where those nodes reach each other: a lone one on loopback alone."""
     if len(names) == 1:
         return ["127.0.0.1"]
-    answer = _scontrol("show", "node", ",".join(names), "--oneliner")
-    found = dict(re.findall(r"NodeName=(\S+).*?NodeAddr=(\S+)", answer))
+    found = _of_nodes(names, "NodeAddr")
     return [found.get(name, name) for name in names]
+
+
+def boot_times(names: Sequence[str]) -> dict[str, str]:
+    """When those nodes were last started, as Slurm writes it, by name; those of which it tells."""
+    return _of_nodes(names, "BootTime")
 
 
 def own_ending() -> Ending | None:
@@ -32,6 +36,11 @@ def own_ending() -> Ending | None:
     answer = _scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner")
     state = re.search(r"JobState=(\S+)", answer)
     return ending_of(state[1]) if state else None
+
+
+def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
+    answer = _scontrol("show", "node", ",".join(names), "--oneliner")
+    return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", answer))
 
 
 def _scontrol(*words: str) -> str:

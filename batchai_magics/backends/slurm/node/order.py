@@ -18,8 +18,19 @@ from batchai_magics.launch.plan import Plan
 _FIRST_PORT = 7_700_000_000  # no port has such a number, and no node such a name
 
 
+class Plans(NamedTuple):
+    """What an order's nodes run, with their names in it."""
+
+    processes: Plan
+    preparation: Plan | None
+    setup: Plan | None
+
+
 class Order(NamedTuple):
-    """The plans of a job's processes and of its preparation (empty without one), and how ranks meet."""
+    """The plans of a job's processes, of its preparation and of its cluster's setup task, and how ranks meet.
+
+    A plan is empty where there is nothing of the kind.
+    """
 
     plan: str
     preparation: str
@@ -27,6 +38,10 @@ class Order(NamedTuple):
     port_count: int
     mpi: str  # what srun's option of that name is given
     programs: str  # the folder of the programs
+    setup: str = ""
+    setups: str = ""  # the folder that tells on which nodes the setup task has been run
+    setup_secrets: str = ""  # the file of its secrets, which may not be there
+    is_setup_elevated: bool = False
 
     def to_json(self) -> str:
         """The order as it is written to a file."""
@@ -37,17 +52,14 @@ class Order(NamedTuple):
         """The order in a file."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 
-    def filled_in(
-        self, guid: str, nodes: Sequence[str], addresses: Sequence[str]
-    ) -> tuple[Plan, Plan | None]:
-        """The plans for these nodes: of the processes, and of the preparation where there is one."""
+    def filled_in(self, guid: str, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
+        """The plans for these nodes."""
         names = {node_stand_in(guid, index): name for index, name in enumerate(nodes)}
         names |= {address_stand_in(guid, index): address for index, address in enumerate(addresses)}
         ports = zip(port_stand_ins(self.port_count), _free_ports(self.port_count), strict=True)
         names |= {str(stand_in): str(port) for stand_in, port in ports}
-        plan, preparation = (_plan(text, names) if text else None for text in (self.plan, self.preparation))
-        assert plan, "every job has processes"
-        return plan, preparation
+        others = (_plan(text, names) if text else None for text in (self.preparation, self.setup))
+        return Plans(_plan(self.plan, names), *others)
 
 
 def node_stand_in(guid: str, index: int) -> str:

@@ -83,6 +83,11 @@ class RunFiles:
         return self.root / "cut-off"
 
     @property
+    def setup_exits(self) -> Path:
+        """One small file for every node on which the run has had its cluster's setup task run."""
+        return self.root / "setup-exits"
+
+    @property
     def attempt(self) -> int:
         """The number of the latest attempt, from 1; 0 before the first submission."""
         number = 0

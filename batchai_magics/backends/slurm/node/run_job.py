@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import select
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node import elevation, requirements
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.log_seals import LogSeal, seal_record
@@ -26,9 +27,10 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
 from batchai_magics.backends.slurm.node.crews import ENDING_S, PATIENCE_S, Crew, crew
 from batchai_magics.backends.slurm.node.endings import Ending, outcome_of
+from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import Begun, RunFiles
-from batchai_magics.backends.slurm.node.run_rank import secrets_of
+from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
@@ -58,10 +60,10 @@ class JobRun:
         self._order = Order.read(files.order)
         self._nodes = allocation.nodes()
         guid = files.root.name
-        self._plan, self._preparation = self._order.filled_in(
+        self._plan, self._preparation, self._setup = self._order.filled_in(
             guid, self._nodes, allocation.addresses(self._nodes)
         )
-        self._env = {**os.environ, **secrets_of(files)}
+        self._env = {**os.environ, **read_secrets(files.secrets)}
         self._deadline = time.monotonic() + self._plan.limits.wall_s
         self._next_look = 0.0
 
@@ -73,7 +75,7 @@ class JobRun:
         self._log = ExecutionLog(self._plan.execution_logs)
         record = seal_record(self._files.layout.seals)
         try:
-            outcome = self._interruption(set()) or requirements.directories(self._plan)
+            outcome = self._interruption(set()) or self._set_up() or requirements.directories(self._plan)
             outcome = outcome or self._prepare() or self._run_processes()
         finally:
             ending.kill()
@@ -87,15 +89,46 @@ class JobRun:
         return Begun(os.environ["SLURM_JOB_ID"], tuple(self._nodes), time.time(), restarts)
 
     def _make_folders(self) -> None:
-        for stale in (Path(self._plan.exits), self._files.layout.preparation_exits, self._files.cut_off):
+        job = self._files.layout
+        for stale in (job.exits, job.preparation_exits, self._files.setup_exits, self._files.cut_off):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
-        for node in self._plan.nodes:
+        for node in (*self._plan.nodes, *(self._setup.nodes if self._setup else ())):
             private_files.make_folder(Path(node.folder))
         for log in (*(stream.path for stream in self._plan.output), *self._plan.execution_logs):
             os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
         hosts = "".join(f"{name}\n" for name in self._nodes)
         self._files.layout.host_file.write_text(hosts, encoding="utf-8")
+
+    def _set_up(self) -> Outcome | None:
+        """Runs the cluster's setup task on the job's nodes, those left out where it has been run before."""
+        if self._setup is None:
+            return None
+        setups = NodeSetups(Path(self._order.setups), allocation.boot_times(self._nodes))
+        while missing := setups.missing(self._nodes):
+            with setups.claimed(missing) as ours:
+                outcome = self._run_setup(of_nodes(self._setup, ours), setups) if ours else self._rest()
+            if outcome:
+                return outcome
+        return None
+
+    def _run_setup(self, plan: Plan, setups: NodeSetups) -> Outcome | None:
+        if self._order.is_setup_elevated:
+            plan = elevation.run_elevated(plan)
+        notes = [f"warning: {note}" for note in plan.notes]
+        names = ", ".join(plan.node_of(process).id for process in plan.processes)
+        for text in (*notes, f"setup task of the cluster started on {names}"):
+            self._log.write(text)
+        secrets = read_secrets(Path(self._order.setup_secrets))
+        with self._started(plan, {**os.environ, **secrets}) as started:
+            interrupted = self._follow(started, setups.renew)
+            started.end(patience_s=PATIENCE_S)
+            return interrupted or setups.note(plan, started.ends)
+
+    def _rest(self) -> Outcome | None:
+        """Waits a moment: another job sets these nodes up."""
+        select.select([self._bell], [], [], LOOK_S)
+        return self._interruption(self._bell.heard())
 
     def _prepare(self) -> Outcome | None:
         if self._preparation is None:
@@ -126,16 +159,18 @@ class JobRun:
         return outcome.warned("StopConditionNotChecked", *unchecked)
 
     @contextlib.contextmanager
-    def _started(self, plan: Plan) -> Iterator[Crew]:
+    def _started(self, plan: Plan, env: Mapping[str, str] | None = None) -> Iterator[Crew]:
         """The processes of a plan; none of them runs on behind it."""
-        made = crew(plan, self._bell, self._env, files=self._files, mpi=self._order.mpi)
+        made = crew(plan, self._bell, env or self._env, files=self._files, mpi=self._order.mpi)
         with contextlib.closing(made):
             made.start()
             yield made
 
-    def _follow(self, started: Crew) -> Outcome | None:
+    def _follow(self, started: Crew, at_each_turn: Callable[[], None] | None = None) -> Outcome | None:
         """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
         while started.is_running:
+            if at_each_turn:
+                at_each_turn()
             interrupted = self._interruption(started.turn(min(LOOK_S, self._left_s)))
             if interrupted:
                 return interrupted

@@ -31,7 +31,7 @@ def main() -> None:
         sys.stderr.write("Slurm starts no process manager for MPI here: see the setting slurm.mpi\n")
         sys.exit(ALONE)
     ending.adopt_orphans()
-    with contextlib.closing(Ranks(plan, Bell(), env={**os.environ, **secrets_of(files)})) as ranks:
+    with contextlib.closing(Ranks(plan, Bell(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             if signal.SIGTERM in ranks.turn(None):
@@ -48,10 +48,15 @@ def is_alone(plan: Plan) -> bool:
     return is_mpi and not any(os.environ.get(name) for name in _MANAGERS)
 
 
-def secrets_of(files: RunFiles) -> dict[str, str]:
-    """The variables that hold the job's secrets."""
+def secrets_of(files: RunFiles, plan: Plan) -> dict[str, str]:
+    """The variables that hold the job's secrets, as far as the plan is to have them."""
+    return {name: value for name, value in read_secrets(files.secrets).items() if name in plan.secrets}
+
+
+def read_secrets(file: Path) -> dict[str, str]:
+    """The variables in a file of secrets; none without one."""
     try:
-        values: dict[str, str] = json.loads(files.secrets.read_text(encoding="utf-8"))
+        values: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     return values

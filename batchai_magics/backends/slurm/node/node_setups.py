@@ -1,0 +1,151 @@
+"""On which nodes a cluster's setup task has been run, by files on the shared folder: once each, by one job.
+
+A node that was started anew since is not set up any more. While a job sets nodes up it holds a claim for
+each, which it renews; one that is a minute old belongs to a job that has died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import uuid
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Plan, ProcessExit
+
+CLAIM_S = 60.0
+SAME_BOOT_S = 60.0  # two readings of one start differ by a second or two
+NO_CODE = 255  # of a task that has left none: its node was lost
+FAILED = "NodeSetupFailed"
+SETUP = "The setup task"  # what a sentence about its failure begins with
+_TIME = "%Y-%m-%dT%H:%M:%S"
+
+
+class SetupRecord(NamedTuple):
+    """How the setup task has ended on a node, which had been started at the time `boot`."""
+
+    exit_code: int
+    time: float
+    boot: str = ""  # as Slurm writes it; empty where it does not tell
+    log: str = ""
+
+    def is_good(self, boot: str) -> bool:
+        """Whether the node is still set up, if it was last started at that time."""
+        return not self.exit_code and _is_same(self.boot, boot)
+
+
+class NodeSetups:
+    """The set-up of a cluster's nodes. `boots` are the times at which they were last started."""
+
+    def __init__(self, folder: Path, boots: Mapping[str, str] | None = None) -> None:
+        self._folder, self._boots = folder, boots or {}
+        self._claims: list[Path] = []
+
+    def all(self) -> dict[str, SetupRecord]:
+        """How the task has ended, by node."""
+        found = {file.stem: _read(file) for file in self._folder.glob("*.json")}
+        return {name: record for name, record in found.items() if record}
+
+    def missing(self, names: Collection[str]) -> list[str]:
+        """Those of these nodes that are not set up."""
+        known = {name: _read(self._file(name)) for name in names}
+        return [
+            name
+            for name, record in known.items()
+            if not (record and record.is_good(self._boots.get(name, "")))
+        ]
+
+    @contextlib.contextmanager
+    def claimed(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Those of these nodes that no other job sets up now; within it nobody else does."""
+        private_files.make_folder(self._folder)
+        ours = [name for name in names if self._claim(name)]
+        self._claims = [self._claim_file(name) for name in ours]
+        try:
+            yield self.missing(ours)  # somebody may have been done just before
+        finally:
+            for file in self._claims:
+                file.unlink(missing_ok=True)
+
+    def renew(self) -> None:
+        """Tells the others that this job still sets its nodes up."""
+        for file in self._claims:
+            with contextlib.suppress(OSError):
+                file.touch()
+
+    def note(self, plan: Plan, ends: Collection[ProcessExit]) -> Outcome | None:
+        """Notes how the task has ended on the nodes of a plan; the end of the job where it has failed."""
+        codes = {end.rank: end.exit_code for end in ends}
+        failures = []
+        for process in plan.processes:
+            name, code = plan.node_of(process).id, codes.get(process.rank)
+            record = SetupRecord(
+                NO_CODE if code is None else code,
+                time.time(),
+                self._boots.get(name, ""),
+                plan.output_of(process).stderr.path,
+            )
+            private_files.write(self._file(name), json.dumps(record._asdict()))
+            failures += [(name, record)] * bool(record.exit_code)
+        if not failures:
+            return None
+        name, record = failures[0]
+        return failed_with(FAILED, "; ".join(problem(*each) for each in failures), NodeId=name)
+
+    def _claim(self, name: str) -> bool:
+        file = self._claim_file(name)
+        part = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+        try:
+            private_files.write(part, os.environ.get("SLURM_JOB_ID", ""))
+            os.link(part, file)
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):  # both times are of the file system's clock
+                if part.stat().st_mtime - file.stat().st_mtime > CLAIM_S:
+                    file.rename(part)
+            return False
+        finally:
+            part.unlink(missing_ok=True)
+        return True
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
+    def _claim_file(self, name: str) -> Path:
+        return self._folder / f"{name}.claim"
+
+
+def of_nodes(plan: Plan, names: Collection[str]) -> Plan:
+    """The part of a plan that is for these nodes."""
+    chosen = [process for process in plan.processes if plan.node_of(process).id in names]
+    return plan._replace(processes=tuple(each._replace(rank=rank) for rank, each in enumerate(chosen)))
+
+
+def problem(name: str, record: SetupRecord) -> str:
+    """Why a node is not set up."""
+    return f"{SETUP} ended on {name} with exit code {record.exit_code}; its output is in {record.log}"
+
+
+def _is_same(one: str, other: str) -> bool:
+    if not (one and other):
+        return True
+    return abs(_seconds(one) - _seconds(other)) <= SAME_BOOT_S
+
+
+def _seconds(text: str) -> float:
+    try:
+        return time.mktime(time.strptime(text, _TIME))
+    except ValueError:  # `None`, of a node that Slurm has not heard of yet
+        return 0.0
+
+
+def _read(file: Path) -> SetupRecord | None:
+    try:
+        return SetupRecord(**json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None

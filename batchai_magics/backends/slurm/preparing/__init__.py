@@ -1,0 +1,1 @@
+"""What is made ready before a job: set-up of its nodes, file servers that it mounts."""
