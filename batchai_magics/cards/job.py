@@ -12,12 +12,13 @@ from datetime import datetime
 from batchai_magics.cards import parts
 from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.logs import script_name, with_cell_lines
+from batchai_magics.jobs.progress import counts, progress_words
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.reading.lines import without_controls
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.states import NodeState
 
 MAX_LINES = 40
 MAX_LINE_LENGTH = 300
@@ -82,8 +83,8 @@ class Card:
         """What there is to say beside state and name, by its label."""
         execution = self.job.execution
         facts = {"elapsed": self.elapsed}
-        if self.progress and self.job.state is ExecutionState.RUNNING:
-            facts["progress"] = self.progress.sentence(self.now.timestamp())
+        if self.progress and counts(self.job):
+            facts["progress"] = progress_words(self.job, self.progress, self.now.timestamp())
         if execution and execution.exit_code is not None:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:

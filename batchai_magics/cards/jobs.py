@@ -8,6 +8,7 @@ from datetime import datetime
 
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
+from batchai_magics.jobs.progress import progress_words
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.models.resources import JobResource
 
@@ -58,7 +59,7 @@ class JobsCard:
                     exit_code_of(job),
                     f"{rates[-1]:,.1f}" if rates else "",
                     parts.bars(rates),
-                    *([self._progress_of(job.id.name)] if self.progress else []),
+                    *([self._progress_of(job)] if self.progress else []),
                 ),
             )
 
@@ -68,9 +69,9 @@ class JobsCard:
         rest = len(self.jobs) - MOST_JOBS
         return f"and {parts.counted(rest, 'older job')}" if rest > 0 else ""
 
-    def _progress_of(self, name: str) -> str:
-        progress = self.progress.get(name)
-        return progress.sentence(self.now.timestamp()) if progress else ""
+    def _progress_of(self, job: JobResource) -> str:
+        progress = self.progress.get(job.id.name)
+        return progress_words(job, progress, self.now.timestamp()) if progress else ""
 
     def _lasted(self, job: JobResource) -> str:
         if job.execution is None:

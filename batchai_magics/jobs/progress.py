@@ -1,4 +1,4 @@
-"""How far a job is, from the ends of its logs as they stand."""
+"""How far a job is, or came, from the ends of its logs as they stand."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
 from batchai_magics.models.job import ERR, OUT
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 
 def progress_of(backend: Backend, job: JobResource) -> Progress | None:
-    """How far a running job is; None for another one, and for one that does not tell."""
-    if not job.is_running or job.execution is None:
+    """How far a job is that runs, or came that did not succeed; None for another, and where none tells."""
+    if not counts(job) or job.execution is None:
         return None
     reader = ProgressReader(job.execution.started.timestamp())
     now = time.time()
@@ -23,6 +24,16 @@ def progress_of(backend: Backend, job: JobResource) -> Progress | None:
     for name, chunk in sorted(ends, key=lambda end: _written(end[1], now)):
         read_progress(reader, name, chunk, now=now)
     return reader.progress
+
+
+def counts(job: JobResource) -> bool:
+    """Whether it matters how far the job is: while it runs, and when it was ended before its time."""
+    return job.is_running or (job.state is ExecutionState.FAILED and job.execution is not None)
+
+
+def progress_words(job: JobResource, progress: Progress, now: float) -> str:
+    """It in one line, of a job that counts: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`."""
+    return progress.sentence(now) if job.is_running else f"{job.word} at {progress.reached}"
 
 
 def end_of(backend: Backend, file: FileRef) -> Chunk:

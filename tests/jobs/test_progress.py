@@ -3,6 +3,7 @@
 import pytest
 
 from batchai_magics.cards.gathering import card_of
+from batchai_magics.cards.job import to_text
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -42,8 +43,20 @@ def test_a_running_bar_without_an_end_of_its_line_is_read(world: World) -> None:
     assert shown.rows[1][-1].startswith("45 %, 45/100, ")
     job.cancel()
     until(lambda: job.state is ExecutionState.FAILED)
-    assert job.progress() is None
-    assert table(world).titles[-1] == "Exit code"
+    assert job.progress().words == "45/100"
+    assert card_of(job).facts["progress"] == "cancelled at 45/100, 45 %"
+    assert table(world).rows[1][-1] == "cancelled at 45/100, 45 %"
+    assert "left" not in to_text(card_of(job))
+
+
+@pytest.mark.parametrize(("ending", "told"), [("sys.exit(3)", "failed at step 120/500, 24 %"), ("", None)])
+def test_a_job_that_failed_says_how_far_it_came_and_one_that_succeeded_does_not(
+    world: World, ending: str, told: str | None
+) -> None:
+    job = world.run("short", f"import sys\nprint('step 120/500')\n{ending}\n")
+    assert card_of(job).facts.get("progress") == told
+    assert ("Progress" in table(world).titles) == (told is not None)
+    assert (job.progress() is None) == (told is None)
 
 
 def test_the_lowest_rank_tells_how_far_a_job_of_many_is(world: World) -> None:

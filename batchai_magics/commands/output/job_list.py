@@ -1,4 +1,4 @@
-"""The jobs of an experiment, whose table also tells how far those are that run."""
+"""The jobs of an experiment, whose table also tells how far those are, or came, that did not succeed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.commands.output.columns import columns_of, table_of
 from batchai_magics.commands.output.table import Table
 from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.states import ExecutionState
 
-MOST_READ = 20  # of the newest jobs that run: the logs of these are looked at
+MOST_READ, MOST_ENDED_READ = 20, 5  # of the newest jobs that run, and that failed: their logs are looked at
 
 
 class JobList(list[Resource]):
@@ -28,7 +29,7 @@ class JobList(list[Resource]):
         return as_json(list(self))
 
     def to_table(self) -> Table:
-        """The columns of `az`, and one more while some job tells how far it is."""
+        """The columns of `az`, and one more where some job tells how far it is, or came."""
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
         told = self._progress()
         if not told:
@@ -37,11 +38,14 @@ class JobList(list[Resource]):
         return Table((*table.titles, "Progress"), tuple(cells))
 
     def _progress(self) -> dict[str, str]:
-        running = [job for job in self if isinstance(job, JobResource) and job.is_running]
-        if not running:
+        jobs = [job for job in self if isinstance(job, JobResource)]
+        running = [job for job in jobs if job.is_running]
+        failed = [job for job in jobs if job.state is ExecutionState.FAILED]
+        if not running and not failed:
             return {}
-        from batchai_magics.jobs.progress import progress_of  # it loads what reads logs
+        from batchai_magics.jobs.progress import progress_of, progress_words  # it loads what reads logs
 
-        seen = {job.id.key: progress_of(self._backend, job) for job in running[-MOST_READ:]}
+        telling = running[-MOST_READ:] + failed[-MOST_ENDED_READ:]
+        seen = [(job, progress_of(self._backend, job)) for job in telling]
         now = time.time()
-        return {key: progress.sentence(now) for key, progress in seen.items() if progress}
+        return {job.id.key: progress_words(job, progress, now) for job, progress in seen if progress}

@@ -33,6 +33,11 @@ class Progress:
         left = f"{span(left_s)} left{' in this epoch' * self.is_of_epoch}" if left_s else ""
         return ", ".join(filter(None, (f"{self.percent} %", self.words, left)))
 
+    @property
+    def reached(self) -> str:
+        """How far it came, of a run that ended there: `step 120/500, 24 %`."""
+        return ", ".join(filter(None, (self.words, f"{self.percent} %")))
+
 
 def span(seconds: float) -> str:
     """A span of time by its two greatest units: `2 h 5 min`, `12 min`, `40 s`."""

@@ -11,6 +11,7 @@ from typing import Any
 from batchai_magics.backends.base import Backend
 from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.jobs.progress import counts
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -127,9 +128,9 @@ class JobsFeed(BoardFeed[JobsSeen | RatesSeen]):
 
     @property
     def progress(self) -> dict[str, Progress]:
-        """How far the running jobs are that tell it, by name."""
-        running = (job.id.name for job in self.jobs if job.state is ExecutionState.RUNNING)
-        return {name: progress for name in running if (progress := self._progress.get(name))}
+        """How far the jobs are, or came, that tell it, by name."""
+        names = (job.id.name for job in self.jobs if counts(job))
+        return {name: progress for name in names if (progress := self._progress.get(name))}
 
     def job(self, name: str) -> ResourceId | None:
         """The id of a job by its name."""
@@ -162,7 +163,8 @@ class JobsFeed(BoardFeed[JobsSeen | RatesSeen]):
 
 def _reader(backend: Backend, job: JobResource) -> RateReader:
     began = job.execution.started.timestamp() if job.execution else None
-    return RateReader(backend, job.id, began=began)
+    has_succeeded = job.state is ExecutionState.SUCCEEDED
+    return RateReader(backend, job.id, began=began, tells_progress=not has_succeeded)
 
 
 def _advanced(job: JobResource, reader: RateReader) -> RatesSeen | None:

@@ -24,15 +24,18 @@ MOST_VALUES = 40
 class RateReader:
     """The images/sec of one job: over all its ranks, by step; and how far it is.
 
-    Each `advance` reads a piece of the log, and while the job has not ended the end of its stderr.
+    Each `advance` reads a piece of the log, and for a job that `tells_progress` the end of its stderr.
     """
 
-    def __init__(self, backend: Backend, job: ResourceId, *, began: float | None = None) -> None:
+    def __init__(
+        self, backend: Backend, job: ResourceId, *, began: float | None = None, tells_progress: bool = True
+    ) -> None:
         self._backend = backend
         self._file = FileRef(job, METRICS_FILE)
         self._errors = FileRef(job, ERR)
         self._parser = Parser({})
         self._progress = ProgressReader(began)
+        self._tells_progress = tells_progress
         self._offset: int | None = None
         self._errors_end = 0
         self._by_step: dict[int, dict[int | None, float]] = {}
@@ -50,7 +53,7 @@ class RateReader:
             self._restart()
             return True
         self._offset = chunk.end
-        return self._read(chunk) | (not chunk.is_complete and self._read_errors())
+        return self._read(chunk) | (self._tells_progress and self._read_errors())
 
     @property
     def progress(self) -> Progress | None:

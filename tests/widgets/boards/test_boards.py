@@ -310,6 +310,7 @@ def _memory():
 
 
 def test_jobs_that_run_tell_how_far_they_are(place, clock):
+    place.run("old", ExecutionState.SUCCEEDED)
     source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
     place.tell("old", "step 9/10\n")
     place.tell("resnet", "step 3/10\n")
@@ -321,3 +322,15 @@ def test_jobs_that_run_tell_how_far_they_are(place, clock):
         feed.take(event)
     assert feed.progress["resnet"].words == "4/10"
     assert "40 %, 4/10" in feed.bundle()["text/plain"]
+
+
+def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_asked(place, clock):
+    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    place.run("old", ExecutionState.SUCCEEDED)
+    place.run("broken", ExecutionState.FAILED, exit_code=1)
+    for name in ("old", "broken"):
+        (place.folder / name / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
+    for event in source.poll():
+        feed.take(event)
+    assert {name: progress.words for name, progress in feed.progress.items()} == {"broken": "4/10"}
+    assert "failed at 4/10, 40 %" in feed.bundle()["text/plain"]

@@ -47,7 +47,11 @@ WHOLE = """%%batchai_job {name} --nodes 2
 import time
 {body}time.sleep(1000)
 """
-NAMES = ("bar", "both", "epochs", "quiet", "first", "second", "third")
+SHORT = """%%batchai_job short
+print("step 120/500")
+raise SystemExit(3)
+"""
+NAMES = ("short", "bar", "both", "epochs", "quiet", "first", "second", "third")
 
 
 def picture(view, name):
@@ -105,8 +109,9 @@ def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
 def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
     run(lab, EPOCHS, "%batchai job list")
     page = lab.page
-    page.locator(".ba-progress-left", has_text=re.compile("^62 %")).first.wait_for()
-    assert page.locator(".ba-progress-words").first.inner_text() == "epoch 3/4 · 24/48"
+    own = page.locator(".ba-view").first
+    own.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
+    assert own.locator(".ba-progress-words").inner_text() == "epoch 3/4 · 24/48"
     listed = page.locator(".ba-board tr", has_text="epochs")
     listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
     picture(page.locator(".ba-board"), "list")
@@ -128,3 +133,18 @@ def test_a_queued_job_says_who_has_the_nodes(lab):
     text = "Waiting for 2 nodes of default: first has nodes of it, second is before it in the queue."
     third.locator(".ba-empty", has_text=text).wait_for()
     lab.page.locator(".ba-empty", has_text="Started. Nothing was printed yet").wait_for()
+
+
+def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_list(lab):
+    run(lab, SHORT, "%batchai job list")
+    page = lab.page
+    for place in (".ba-view", ".ba-board"):
+        bar = page.locator(f"{place} .ba-progress[data-state=failed]").first
+        bar.get_by_text("failed at step 120/500").wait_for()
+        assert bar.locator(".ba-progress-left").inner_text() == "24 %"
+    page.locator(".jp-OutputArea td", has_text="failed at step 120/500, 24 %").first.wait_for(
+        state="attached"
+    )
+    picture(page.locator(".ba-view").first, "failed")
+    picture(page.locator(".ba-board"), "failed-list")
+    assert lab.errors == []

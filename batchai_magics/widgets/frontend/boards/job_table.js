@@ -2,7 +2,7 @@
 
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { duration, quantity } from "../core/format.js";
-import { progressBar } from "../core/progress_bar.js";
+import { isProgressShown, progressBar } from "../core/progress_bar.js";
 import { sparkline } from "../core/sparkline.js";
 
 /** @typedef {import("./messages.d.ts").JobRow} JobRow */
@@ -87,11 +87,11 @@ export class JobTable {
   }
 
   /**
-   * How far a job is, while it runs.
+   * How far a job is that runs, or came that did not succeed.
    * @param {JobRow} row
    */
   progressOf(row) {
-    return row.state === "running" ? (this.progress.get(row.name) ?? null) : null;
+    return isProgressShown(row.state) ? (this.progress.get(row.name) ?? null) : null;
   }
 
   /**
@@ -183,7 +183,7 @@ export class JobTable {
     let row = first;
     const tick = () => {
       setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
-      bar.update(this.progressOf(row));
+      bar.update(this.progressOf(row), row.state);
     };
 
     /** @param {JobRow} now */

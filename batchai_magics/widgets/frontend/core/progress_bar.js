@@ -1,4 +1,4 @@
-// How far a job is: a bar with the job's own words and the time that is left.
+// How far a job is, or came: a bar with the job's own words and the time that is left.
 
 import { el, setText } from "./dom.js";
 import { span } from "./format.js";
@@ -7,9 +7,19 @@ import { span } from "./format.js";
 
 const SECOND_MS = 1000;
 
+const ENDED = ["failed", "cancelled", "stopped"];
+
 /**
- * A bar that shows nothing while there is no progress.
- * @returns {{element: HTMLElement, update: (progress: Progress | null, isTicking?: boolean) => void}}
+ * Whether it matters how far a job is: while it runs, and when it was ended before its time.
+ * @param {string} state
+ */
+export function isProgressShown(state) {
+  return state === "running" || ENDED.includes(state);
+}
+
+/**
+ * A bar that shows nothing while there is no progress. That of a job that ended says so, and stands still.
+ * @returns {{element: HTMLElement, update: (progress: Progress | null, state: string, isTicking?: boolean) => void}}
  */
 export function progressBar() {
   const words = el("span", { class: "ba-progress-words" });
@@ -19,17 +29,20 @@ export function progressBar() {
   const bar = el("span", { class: "ba-progress-bar", ...range }, done);
   const element = el("div", { class: "ba-progress", hidden: true }, el("span", { class: "ba-progress-line" }, words, left), bar);
 
-  /** @type {(progress: Progress | null, isTicking?: boolean) => void} */
-  const update = (progress, isTicking = true) => {
-    element.hidden = !progress;
-    if (!progress) return;
+  /** @type {(progress: Progress | null, state: string, isTicking?: boolean) => void} */
+  const update = (progress, state, isTicking = true) => {
+    element.hidden = !progress || !isProgressShown(state);
+    if (!progress || element.hidden) return;
     const percent = Math.floor(progress.fraction * 100);
-    setText(words, progress.words);
-    words.title = progress.words;
-    setText(left, [`${percent} %`, isTicking ? timeLeft(progress) : ""].filter(Boolean).join(" · "));
+    const isRunning = state === "running";
+    const text = isRunning ? progress.words : [state, progress.words && `at ${progress.words}`].filter(Boolean).join(" ");
+    element.dataset.state = state;
+    setText(words, text);
+    words.title = text;
+    setText(left, [`${percent} %`, isRunning && isTicking ? timeLeft(progress) : ""].filter(Boolean).join(" · "));
     done.style.width = `${progress.fraction * 100}%`;
     bar.setAttribute("aria-valuenow", String(percent));
-    bar.setAttribute("aria-valuetext", `${progress.words}, ${left.textContent}`);
+    bar.setAttribute("aria-valuetext", `${text}, ${left.textContent}`);
   };
   return { element, update };
 }

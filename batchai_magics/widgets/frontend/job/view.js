@@ -134,10 +134,9 @@ class JobView {
     this.charts.update();
   }
 
-  /** How far the job is, while it runs: how it goes on without the kernel nobody here knows. */
+  /** How far the job is, or came: how it goes on without the kernel nobody here knows. */
   #updateProgress() {
-    const isRunning = this.model.get("facts").state === "running";
-    this.progress.update(isRunning ? this.session.standing.progress : null, !this.session.isKernelLost);
+    this.progress.update(this.session.standing.progress, this.model.get("facts").state, !this.session.isKernelLost);
   }
 
   #keep() {
