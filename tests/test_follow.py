@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base.ahead import plain_ahead
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import (
     Follower,
@@ -18,6 +19,7 @@ from batchai_magics.follow import (
     events,
 )
 from batchai_magics.metrics import StepRecord
+from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until, world
 
@@ -88,6 +90,20 @@ def test_a_queued_job_is_told_what_it_waits_for(world: World) -> None:
         "low": [QueueSeen(low.id, ("first",), ("high", "second", "third"))],
         "high": [QueueSeen(high.id, ("first",), ())],
     }
+
+
+def test_a_queued_job_is_told_of_the_jobs_before_it_in_other_experiments(world: World) -> None:
+    first = world.submit("first --nodes 2", "import time; time.sleep(1000)")
+    until(lambda: first.state is ExecutionState.RUNNING)
+    theirs = world.submit("theirs --nodes 1 --experiment other")
+    world.submit("second --nodes 1")
+    last = world.submit("last --nodes 1")
+    before = [theirs.id, last.id.parent.child(Kind.JOB, "second")]
+    shown = last.show()
+    assert list(world.backend.ahead(shown)) == list(plain_ahead(world.backend, shown)) == before
+    (seen,) = [e for e in Follower(world.backend, last.id).poll() if isinstance(e, QueueSeen)]
+    assert seen.before == ("other/theirs", "second")
+    theirs.cancel()
 
 
 def test_a_file_that_comes_late_is_followed_from_its_start(world: World) -> None:

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobPriority
+from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 LOOK_S = 2.0  # between two looks at a queue
-_ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
+COST_SHARE = 0.05  # of the time may go into looking
 
 
 @dataclass(frozen=True)
 class QueueSeen:
     """What a queued job waits for is new: the jobs `on_nodes` of its cluster, those `before` it in the queue.
 
-    Jobs of its own experiment are told by their names, others with that of their experiment.
+    Jobs of its own experiment are told by their names, others with their experiment's: `theirs/long`.
     """
 
     job: ResourceId
@@ -39,11 +38,14 @@ class Queue:
         self._last: QueueSeen | None = None
 
     def news(self, job: JobResource) -> list[QueueSeen]:
-        """What is new, if the job waits and it is time to look; other experiments' jobs are not seen."""
-        if job.state is not ExecutionState.QUEUED or self._clock() < self._due_at:
+        """What is new, if the job waits, its place does not say for what, and it is time to look."""
+        began = self._clock()
+        if job.state is not ExecutionState.QUEUED or job.waiting or began < self._due_at:
             return []
-        self._due_at = self._clock() + max(LOOK_S, self._backend.capabilities.pace.look_s)
         seen = self._look(job)
+        ended = self._clock()
+        pause_s = max(LOOK_S, self._backend.capabilities.pace.look_s, (ended - began) / COST_SHARE)
+        self._due_at = ended + pause_s
         if seen == self._last:
             return []
         self._last = seen
@@ -52,14 +54,13 @@ class Queue:
     def _look(self, job: JobResource) -> QueueSeen:
         try:
             nodes = self._backend.nodes(ResourceId.parse(job.spec.cluster.id))
-            listed = self._backend.list(self._id.parent, Kind.JOB)
-        except NotFoundError:  # the cluster or the experiment is gone
+            before = self._backend.ahead(job)
+        except NotFoundError:  # the cluster or the workspace is gone
             return QueueSeen(self._id)
-        before = [each for each in listed if isinstance(each, JobResource) and _is_before(each, job)]
         return QueueSeen(
             self._id,
             self._named(node.job for node in nodes if node.job),
-            self._named(each.id for each in sorted(before, key=_turn)),
+            self._named(before),
         )
 
     def _named(self, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
@@ -67,14 +68,3 @@ class Queue:
             job.name if job.parent == self._id.parent else f"{job.experiment}/{job.name}" for job in jobs
         )
         return tuple(dict.fromkeys(names))
-
-
-def _is_before(other: JobResource, job: JobResource) -> bool:
-    is_rival = (
-        other.state is ExecutionState.QUEUED and other.spec.cluster.id.lower() == job.spec.cluster.id.lower()
-    )
-    return is_rival and other.id != job.id and _turn(other) < _turn(job)
-
-
-def _turn(job: JobResource) -> tuple[int, object]:
-    return _ORDER.index(job.spec.scheduling_priority), job.provisioning.created

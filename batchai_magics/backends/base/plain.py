@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from batchai_magics.backends.base.ahead import plain_ahead
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
 from batchai_magics.backends.base.facets import (
     Cleaning,
@@ -20,7 +21,7 @@ from batchai_magics.backends.base.values import Chunk, FileRef, Look, Patch, Spe
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Resource
+from batchai_magics.models.resources import JobResource, Resource
 
 
 class PlainAnswers:
@@ -58,6 +59,10 @@ class PlainAnswers:
         """The names inside `parent` that begin so; all are listed for it."""
         names = [item.id.name for item in self.list(parent, kind)]
         return [name for name in names if name.lower().startswith(prefix.lower())]
+
+    def ahead(self: Backend, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs before a queued one; those of its experiment and of a few others are listed for it."""
+        return plain_ahead(self, job)
 
     def close(self) -> None:
         """Lets go of what is held open: nothing."""

@@ -19,7 +19,7 @@ from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, P
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
-from batchai_magics.models.resources import Node, Resource
+from batchai_magics.models.resources import JobResource, Node, Resource
 
 
 class Backend(Protocol):
@@ -101,6 +101,9 @@ class Backend(Protocol):
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
+
+    def ahead(self, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
 
     def files(
         self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60

@@ -45,7 +45,7 @@ from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
-from batchai_magics.models.resources import Cluster, Node, Resource
+from batchai_magics.models.resources import Cluster, JobResource, Node, Resource
 
 CAPABILITIES = Capabilities(
     name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True
@@ -115,6 +115,11 @@ class LocalBackend(BackendBase):
         with self.store.read() as db:
             resources.get(db, parent)
             return resources.names(db, parent, kind, prefix)
+
+    def ahead(self, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
+        with self.store.read() as db:
+            return showing.ahead(db, job.id)
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand, all read in one transaction."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from batchai_magics.cards.job import clean
@@ -32,7 +33,7 @@ def _of_queue(queue: QueueSeen | None) -> Iterator[str]:
     if queue and queue.on_nodes:
         yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it"
     if queue and queue.before:
-        yield f"{_names(queue.before)} {_verb(queue.before, 'is', 'are')} before it in the queue"
+        yield f"{_jobs_before(queue.before)} before it in the queue"
 
 
 def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
@@ -75,6 +76,15 @@ def _names(names: Sequence[str]) -> str:
     """Names in a sentence: `a`, `a and b`, `a, b and 3 more`."""
     shown = [*names[:MOST_NAMES], *([f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else [])]
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _jobs_before(names: Sequence[str]) -> str:
+    """Few by their names; of many how many there are, and how many of them are of which other experiment."""
+    if len(names) <= MOST_NAMES:
+        return f"{_names(names)} {_verb(names, 'is', 'are')}"
+    others = Counter(experiment for experiment, found, _ in (name.rpartition("/") for name in names) if found)
+    parts = [f"{count} of experiment {name}" for name, count in others.most_common(MOST_NAMES)]
+    return f"{len(names):,} jobs{f' ({_names(parts)})' if parts else ''} are"
 
 
 def _verb(names: Sequence[str], one: str, many: str) -> str:

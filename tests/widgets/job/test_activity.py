@@ -39,7 +39,13 @@ def write(feed, name, data):
         (
             QueueSeen(JOB, (), tuple("abcde")),
             TWO_IDLE,
-            "Waiting for 2 nodes of nc6: a, b, c and 2 more are before it in the queue.",
+            "Waiting for 2 nodes of nc6: 5 jobs are before it in the queue.",
+        ),
+        (
+            QueueSeen(JOB, (), ("a", "x/b", "x/c", "y/d")),
+            TWO_IDLE,
+            "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are before it"
+            " in the queue.",
         ),
         (None, NodeStateCounts(), "Waiting for 2 nodes of nc6: it has none."),
         (None, NodeStateCounts(idle_node_count=1), "Waiting for 2 nodes of nc6: it has 1."),

@@ -30,7 +30,7 @@ from batchai_magics.models.resources import (
     Workspace,
     WorkspaceSpec,
 )
-from batchai_magics.models.states import AllocationState, NodeState
+from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 
 LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
 
@@ -135,6 +135,18 @@ def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
         f" LEFT JOIN resource ON resource.key = job.key WHERE {column} = ? ORDER BY ordinal"
     )
     return [_node(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
+
+
+def ahead(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
+    """The jobs that get nodes before one that waits, in their turn."""
+    query = (
+        "SELECT resource.id FROM job JOIN job AS own ON own.key = ? JOIN resource ON resource.key = job.key"
+        " WHERE job.cluster = own.cluster AND job.state = ? AND job.is_assigned = 0"
+        " AND (job.priority > own.priority OR (job.priority = own.priority AND job.rowid < own.rowid))"
+        " ORDER BY job.priority DESC, job.rowid"
+    )
+    rows = db.execute(query, (id.key, ExecutionState.QUEUED.value))
+    return [ResourceId.parse(found) for (found,) in rows]
 
 
 def _node(*, job_id: str | None, **columns: Any) -> Node:

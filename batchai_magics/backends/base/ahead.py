@@ -1,0 +1,44 @@
+"""Which jobs get nodes before a queued one, for backends that have no better answer than their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobPriority
+from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.states import ExecutionState
+
+MOST_EXPERIMENTS = 8  # beside its own, the newest ones, whose jobs are listed
+_ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
+
+
+def plain_ahead(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
+    """The jobs before a queued one, by priority and age: of its experiment, and of the newest others."""
+    own = job.id.parent
+    names = backend.names(own.parent, Kind.EXPERIMENT)
+    others = [name for name in names if name.lower() != own.name.lower()][-MOST_EXPERIMENTS:]
+    experiments = [own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)]
+    listed = [other for experiment in experiments for other in _jobs(backend, experiment)]
+    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
+    return [other.id for other in sorted(before, key=_turn)]
+
+
+def _jobs(backend: Backend, experiment: ResourceId) -> Sequence[Resource]:
+    try:
+        return backend.list(experiment, Kind.JOB)
+    except NotFoundError:  # deleted meanwhile
+        return ()
+
+
+def _is_before(other: JobResource, job: JobResource) -> bool:
+    is_rival = (
+        other.state is ExecutionState.QUEUED and other.spec.cluster.id.lower() == job.spec.cluster.id.lower()
+    )
+    return is_rival and other.id != job.id and _turn(other) < _turn(job)
+
+
+def _turn(job: JobResource) -> tuple[int, object]:
+    return _ORDER.index(job.spec.scheduling_priority), job.provisioning.created
