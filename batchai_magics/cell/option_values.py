@@ -44,6 +44,7 @@ class CellOptions:
     has_result: bool = False  # not of the line: the script sets one
     patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()
+    slurm: str | None = None  # options of sbatch
     is_spec: bool = False
     file: str | None = None
     is_dry_run: bool = False
@@ -68,7 +69,7 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
     """The values of what `read_options` gives; the values of secrets are taken from `env`."""
     plain = {
         key: texts[key]
-        for key in ("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file")
+        for key in ("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file", "slurm")
     }
     return CellOptions(
         **plain,

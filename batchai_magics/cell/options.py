@@ -43,6 +43,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
     Option(("--stop-if",), "end the job for what it prints: \"loss is nan\", \"images/sec < 50 for 5m\"",
            "CONDITION", is_repeatable=True),
+    Option(("--slurm",), "options of sbatch, on a Slurm cluster: \"--account=lab --qos=long\"", "OPTIONS"),
     Option(("--spec",), "the cell is a job.json, as JSON or YAML", takes=Takes.NOTHING),
     Option(("--file",), "read this job.json; the cell stays empty", "FILE", completes=Live.PATH),
     Option(("--template",), "fill {names} in the script too", takes=Takes.NOTHING),

@@ -13,6 +13,7 @@ from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import storage
 from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.slurm_options import with_slurm_options
 from batchai_magics.models.stop_conditions import with_conditions
 from batchai_magics.models.storage import AccountKey
 from batchai_magics.models.toolkits import Toolkit
@@ -76,7 +77,8 @@ def lay_over(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> di
     _merge(merged, "secrets", secrets, by="name")
     _merge(merged, "inputDirectories", inputs, by="id")
     _merge(merged, "outputDirectories", _outputs(asked, share_path), by="id")
-    return _with_settings(with_conditions(merged, asked.stop_if, asked.patterns), asked)
+    merged = with_conditions(merged, asked.stop_if, asked.patterns)
+    return _with_settings(with_slurm_options(merged, asked.slurm), asked)
 
 
 def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.slurm_options import SlurmOptions
 from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.storage import (
     EnvironmentVariable,
@@ -156,6 +157,7 @@ class JobSpec(WireModel):
         None  # ours: what the job is to be stopped for
     )
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
+    batchai_slurm: SlurmOptions | None = None  # ours: options of sbatch
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

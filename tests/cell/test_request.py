@@ -64,6 +64,7 @@ def test_every_option_reaches_the_description():
     line = (
         'r --nodes 2 --processes 4 --args "--lr 0.1" --image ubuntu --prep "pip list" --env A=1=2 --env B= '
         "--secret TOKEN --input DATA=/data --output MODEL=models --output LOG --priority HIGH --max-time 90m"
+        ' --slurm "--qos=long -C a100"'
     )
     wire = fields(line, env={"TOKEN": "t0p"})
     assert wire["nodeCount"] == 2
@@ -79,6 +80,7 @@ def test_every_option_reaches_the_description():
     assert wire["outputDirectories"] == [model, {"id": "LOG", "pathPrefix": prefix}]
     assert wire["schedulingPriority"] == "high"
     assert wire["constraints"] == {"maxWallClockTime": "PT90M"}
+    assert wire["batchaiSlurm"] == "--qos=long -C a100"
 
 
 def test_the_way_to_go_about_it_is_told():

@@ -47,6 +47,13 @@ def test_what_a_backend_cannot_do_is_refused_by_name(place: Place) -> None:
     assert not place.backend.list(place.experiment, Kind.JOB)
 
 
+@pytest.mark.lacks("slurm_options")
+def test_options_of_sbatch_are_refused_where_no_slurm_is(place: Place) -> None:
+    with pytest.raises(CapabilityError, match=r"properties\.batchaiSlurm is not supported by the"):
+        place.start(batchaiSlurm="--qos=long")
+    assert not place.backend.list(place.experiment, Kind.JOB)
+
+
 def test_a_workspace_has_the_tags_that_it_was_given_last(place: Place) -> None:
     tagged = replace(place.workspace, workspace="tagged", name="tagged")
     place.backend.create(tagged, WorkspaceSpec(location="eastus", tags={"team": "a", "cost": "b"}))

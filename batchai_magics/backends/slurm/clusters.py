@@ -13,6 +13,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import showing
 from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.partitions import demands
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Placement, Runs, Standing
 from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
@@ -20,7 +21,9 @@ from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Node
+from batchai_magics.models.slurm_options import OF_CLUSTERS, OF_FIXED, OWN, slurm_values, slurm_words
 from batchai_magics.models.states import NodeState
 
 
@@ -51,9 +54,11 @@ class Clusters:
     def foundation(self, spec: ClusterSpec, *, count: int) -> dict[str, Any]:
         """What is written down of a new cluster beside its description; SpecError for what Slurm has not."""
         options = self._settings.options_of_size(spec.vm_size)
-        partition = _partition(options) or self._settings.partition
+        partition = slurm_values(options).get("partition") or self._settings.partition
         lines = self._lines(partition)
         name = lines[0].partition
+        if problems := demands.problems(options, lines, 0, field="properties.vmSize"):
+            raise SpecError(problems, what=spec.what)
         taken = [node for record in self._records.of_kind(Kind.CLUSTER) for node in record.more["nodes"]]
         chosen = self._chosen(lines, [], count, taken)
         return {
@@ -66,6 +71,18 @@ class Clusters:
             "leaving": [],
             "changed": time.time(),
         }
+
+    def check(self, cluster: Record, spec: JobSpec) -> None:
+        """Raises a SpecError for what a job may not ask, or what its partition cannot give it."""
+        field, own = "properties.batchaiSlurm", spec.batchai_slurm or ""
+        try:
+            words = slurm_words(own, {**OWN, **OF_CLUSTERS, **(OF_FIXED if self._is_fixed else {})})
+        except ValueError as error:
+            raise SpecError([Problem(field, str(error))], what=spec.what) from None
+        lines, general = self._lines(cluster.more["partition"]), shlex.split(self._settings.options)
+        found = demands.problems(words, lines, spec.node_count, field=field)
+        if found := found or demands.problems(general, lines, 0, field="slurm.options"):
+            raise SpecError(found, what=spec.what)
 
     def resized(self, cluster: Record, count: int, *, busy: Collection[str]) -> dict[str, Any]:
         """What is written down of a cluster that is to have so many nodes; idle ones go first."""
@@ -176,16 +193,6 @@ class Clusters:
         }
         free = sorted((name for name in order if name not in own), key=lambda name: order[name])
         return [*own, *free][:count]
-
-
-def _partition(options: Sequence[str]) -> str:
-    """The partition that options of sbatch name."""
-    for word, after in zip(options, [*options[1:], ""], strict=False):
-        if word in ("-p", "--partition"):
-            return after
-        if word.startswith("--partition="):
-            return word.partition("=")[2]
-    return ""
 
 
 def _seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
 from batchai_magics.backends.folders import mounts
@@ -73,8 +72,7 @@ def resize(home: Home, id: ResourceId, patch: ClusterPatch) -> None:
     spec = showing.cluster_spec(old.spec)
     _check_quota(home, spec, manual.target_node_count, except_for=old.guid)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
-    busy = home.clusters.busy(old.guid)
-    more = home.clusters.resized(old, manual.target_node_count, busy=busy)
+    more = home.clusters.resized(old, manual.target_node_count, busy=home.clusters.busy(old.guid))
     text = descriptions.kept_text(changed)
     cluster = home.records.change(id, lambda record: _changed(record, text, more))
     _move_jobs(home, cluster, manual.node_deallocation_option)
@@ -126,6 +124,7 @@ def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
     cluster = home.records.get(ResourceId.parse(spec.cluster.id))
     if cluster.more["target"] and spec.node_count > cluster.more["target"]:
         raise refusals.too_many_nodes(spec.node_count, cluster.resource_id, cluster.more["target"])
+    home.clusters.check(cluster, spec)
     run = _run(home, record, cluster, spec, engine)
     record = _changed(record, record.spec, _of_job(home, run, cluster))
     _submit(home, record, cluster, run)
@@ -188,13 +187,13 @@ def _run(home: Home, record: Record, cluster: Record, spec: JobSpec, engine: tup
 
 def _of_job(home: Home, run: orders.Run, cluster: Record) -> dict[str, object]:
     """What is written down of a job beside its description."""
-    options = [*shlex.split(home.settings.options), *shlex.split(cluster.more["options"])]
+    texts = (home.settings.options, cluster.more["options"], run.spec.batchai_slurm or "")
     return {
         "cluster": cluster.id,
         "cluster_guid": cluster.guid,
         "cluster_spec": cluster.spec,
         "partition": cluster.more["partition"],
-        "options": shlex.join(options),
+        "options": " ".join(texts),
         "minutes": orders.minutes(run.spec, understand.minutes(cluster.more["limit"])),
         "niceness": orders.NICENESS[run.spec.scheduling_priority],
         "node_count": run.spec.node_count,
@@ -210,7 +209,7 @@ def _record(id: ResourceId, spec: Spec) -> Record:
 
 
 def _changed(record: Record, spec: str, more: dict[str, object]) -> Record:
-    return Record(record.id, record.guid, spec, record.fingerprint, record.created, {**record.more, **more})
+    return replace(record, spec=spec, more={**record.more, **more})
 
 
 def _is_there(home: Home, id: ResourceId, record: Record) -> bool:

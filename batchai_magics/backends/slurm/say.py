@@ -9,7 +9,7 @@ from pathlib import Path
 
 SEPARATOR = "\x1f"  # in no name, and in no reason that a person writes
 JOB_FIELDS = ("%i", "%T", "%r", "%S", "%N", "%k")
-NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E")
+NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E", "%f", "%G", "%s")
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 _RUN_JOB = "batchai_magics.backends.slurm.node.run_job"
 _RUN_COMMAND = "batchai_magics.backends.slurm.node.run_command"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from batchai_magics.config import APP, setting
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.models.slurm_options import OF_CLUSTERS, OWN, slurm_words
 
 ANY, FIXED = "any", "fixed"
 
@@ -56,6 +57,7 @@ class SlurmSettings:
         if self.placement not in (ANY, FIXED):
             guess = did_you_mean(self.placement, (ANY, FIXED)) or f"one of {ANY}, {FIXED}"
             raise UsageError(f"setting slurm.placement: there is no {self.placement!r}", hint=guess)
+        _words("options", self.options, {**OWN, **OF_CLUSTERS})
         self._sizes()
 
     def _sizes(self) -> dict[str, list[str]]:
@@ -64,12 +66,11 @@ class SlurmSettings:
             if not (name.strip() and options.strip()):
                 hint = "Write it as `Standard_NC6=--partition=gpu --gres=gpu:1; Standard_D2=--partition=cpu`."
                 raise UsageError(f"setting slurm.sizes: {name.strip()!r} has no options", hint=hint)
-        return {name.strip().lower(): _words(options) for name, _, options in entries}
+        return {name.strip().lower(): _words("sizes", options, OWN) for name, _, options in entries}
 
 
-def _words(options: str) -> list[str]:
+def _words(setting: str, options: str, refused: Mapping[str, str]) -> list[str]:
     try:
-        return shlex.split(options)
+        return slurm_words(options, refused)
     except ValueError as error:
-        text = f"setting slurm.sizes: {options.strip()!r} is no line of options: {error}"
-        raise UsageError(text, hint="Close every quote.") from None
+        raise UsageError(f"setting slurm.{setting}: {error}", hint="`man sbatch` has them all.") from None

@@ -32,6 +32,9 @@ class NodeLine(NamedTuple):
     limit: str  # of the partition: `1-00:00:00`, `infinite`
     reason: str  # why it cannot be used; `none` when it can
     is_default: bool  # whether the partition is Slurm's default one
+    features: str = ""  # what it may be chosen by: `a100,nvlink`
+    gres: str = ""  # what may be asked of it: `gpu:a100:4(S:0-1),shard:8`
+    job_size: str = ""  # how many nodes the partition gives a job: `1-4`, `1-infinite`
 
     @property
     def is_usable(self) -> bool:
@@ -124,8 +127,10 @@ def jobs(text: str) -> dict[str, JobLine]:
 def nodes(text: str) -> list[NodeLine]:
     """Sinfo's answer."""
     return [
-        NodeLine(name, partition.rstrip("*"), state, _count(cores), limit, reason, partition.endswith("*"))
-        for name, partition, state, cores, limit, reason in _rows(text, len(NODE_FIELDS))
+        NodeLine(
+            name, partition.rstrip("*"), state, _count(cores), limit, reason, partition.endswith("*"), *asked
+        )
+        for name, partition, state, cores, limit, reason, *asked in _rows(text, len(NODE_FIELDS))
     ]
 
 

@@ -16,6 +16,7 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.load import load_file
+from batchai_magics.models.slurm_options import with_slurm_options
 from batchai_magics.models.stop_conditions import conditions_of, with_conditions
 from batchai_magics.models.storage import AccountKey
 
@@ -68,6 +69,7 @@ def _body(
 ) -> dict[str, Any]:
     """The job's `properties`: the file's, and what the options put in their place."""
     body = with_conditions(of_file, conditions_of(arguments.stop_if))
+    body = with_slurm_options(body, arguments.slurm)
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }

@@ -69,6 +69,7 @@ class RealSlurm:
     count: int = 8
     silence_s: int = 10  # after which a node that does not answer is down
     more: str = ""  # lines of its configuration
+    of_nodes: str = ""  # words on the lines of its nodes
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     # The nodes have sockets there, whose paths must be short.
     spool: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="spool-")))
@@ -139,7 +140,7 @@ class RealSlurm:
         name = pwd.getpwuid(os.getuid()).pw_name
         nodes = "".join(
             f"\nNodeName=node{number} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1"
-            f" Port={port} CPUs=2 RealMemory=1000 State=UNKNOWN"
+            f" Port={port} CPUs=2 RealMemory=1000 State=UNKNOWN {self.of_nodes}"
             for number, port in zip(self._numbers, ports[1:], strict=True)
         )
         self.conf.write_text(

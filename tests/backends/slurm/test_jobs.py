@@ -108,7 +108,7 @@ def test_secrets_are_in_no_file_when_the_job_has_ended(place: Place, tmp_path: P
 
 def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
     home = place.backend._home
-    strict = SlurmBackend(replace(home.settings, options="--constraint=nothing-has-this"))
+    strict = SlurmBackend(replace(home.settings, options="--licenses=nobody-sells-this:3"))
     with pytest.raises(ServiceError, match="Slurm refused"):
         strict.create(place.job(), place.spec())
     assert not list(home.records.children(place.experiment, place.job().kind))

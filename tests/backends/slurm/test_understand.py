@@ -54,11 +54,12 @@ def test_jobs_are_read_by_number_and_what_is_no_line_is_left_out() -> None:
 
 def test_nodes_are_read_with_their_partition_and_reason() -> None:
     rows = [
-        ("n1", "gpu*", "drained", "64+", "1-00:00:00", "disk broken"),
-        ("n1", "long", "idle", "64", "infinite", "none"),
+        ("n1", "gpu*", "drained", "64+", "1-00:00:00", "disk broken", "a100", "gpu:4", "1-4"),
+        ("n1", "long", "idle", "64", "infinite", "none", "(null)", "(null)", "1-infinite"),
     ]
     first, second = understand.nodes("\n".join(SIGN.join(row) for row in rows))
     assert (first.partition, first.is_default, first.cores, first.reason) == ("gpu", True, 64, "disk broken")
+    assert (first.features, first.gres, second.job_size) == ("a100", "gpu:4", "1-infinite")
     assert (second.is_default, second.is_usable, first.is_usable) == (False, True, False)
 
 

@@ -43,6 +43,7 @@ _CREATE = (
         "CONDITION",
         is_repeatable=True,
     ),
+    Option(("--slurm",), 'Options of sbatch, on a Slurm cluster: "--account=lab --qos=long".', "OPTIONS"),
     Option(("--dry-run",), "Show what would be submitted; nothing is written.", takes=Takes.NOTHING),
 )
 _SECRET = Option(("--secret",), "Secret of the job, its value taken from this process.", takes=Takes.SOME)

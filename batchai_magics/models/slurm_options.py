@@ -1,0 +1,187 @@
+"""Options of sbatch that people write themselves: which go with a job, and which are not theirs to say.
+
+Each word is accounted for as sbatch's own parser would: a word too many would become its script.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from batchai_magics.errors import UsageError
+
+_LOGS = "logs go where stdOutErrPathPrefix says"
+_FOUND = "the job is found again by it"
+_HANDED = "it says how the job is handed to Slurm"
+# What the backend says itself, and what to do instead.
+OWN: Mapping[str, str] = {
+    "array": "create one job for each",
+    "clusters": "a job runs on the cluster of the backend",
+    "comment": _FOUND,
+    "container": "say the image in containerSettings",
+    "error": _LOGS,
+    "export": "say the variables in environmentVariables",
+    "export-file": "say the variables in environmentVariables",
+    "get-user-env": "say the variables in environmentVariables",
+    "gid": "jobs are yours",
+    "help": _HANDED,
+    "hold": "resize the cluster to nothing to keep its jobs waiting",
+    "input": _LOGS,
+    "job-name": _FOUND,
+    "nodefile": "use --nodelist",
+    "nodes": "say nodeCount",
+    "ntasks": "say processCount",
+    "open-mode": _LOGS,
+    "output": _LOGS,
+    "parsable": _HANDED,
+    "signal": "a signal ends the job's processes",
+    "test-only": _HANDED,
+    "uid": "jobs are yours",
+    "usage": _HANDED,
+    "version": _HANDED,
+    "wait": _HANDED,
+    "wrap": _HANDED,
+}
+# What only a cluster says: its partition, and which nodes are its own.
+OF_CLUSTERS: Mapping[str, str] = {
+    "partition": "the job's cluster is of one: see slurm.sizes, slurm.partition"
+}
+OF_FIXED: Mapping[str, str] = {
+    "exclude": "a cluster with slurm.placement fixed keeps to its nodes",
+    "nodelist": "a cluster with slurm.placement fixed keeps to its nodes",
+}
+_SHORT = {
+    "a": "array",
+    "A": "account",
+    "C": "constraint",
+    "D": "chdir",
+    "e": "error",
+    "F": "nodefile",
+    "h": "help",
+    "H": "hold",
+    "i": "input",
+    "J": "job-name",
+    "M": "clusters",
+    "n": "ntasks",
+    "N": "nodes",
+    "o": "output",
+    "p": "partition",
+    "q": "qos",
+    "t": "time",
+    "V": "version",
+    "w": "nodelist",
+    "W": "wait",
+    "x": "exclude",
+}
+_SHORT_SWITCHES = "HhkOQsVvW"
+_SWITCHES = {
+    "contiguous",
+    "exclusive",
+    "get-user-env",
+    "help",
+    "hold",
+    "ignore-pbs",
+    "no-kill",
+    "no-requeue",
+    "overcommit",
+    "oversubscribe",
+    "parsable",
+    "quiet",
+    "reboot",
+    "requeue",
+    "spread-job",
+    "stepmgr",
+    "test-only",
+    "usage",
+    "use-min-nodes",
+    "verbose",
+    "version",
+    "wait",
+}
+_LONG = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def slurm_words(text: str, refused: Mapping[str, str] = OWN) -> list[str]:
+    """The words of a line of options; ValueError that names one that nobody may write, or that is none."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no line of options: {error}") from None
+    for name in slurm_values(words):
+        owner = name if name in refused else _abbreviated(name, refused)
+        if owner:
+            raise ValueError(f"--{owner} is not yours to say: {refused[owner]}")
+    return words
+
+
+def slurm_values(words: Sequence[str]) -> dict[str, str]:
+    """The value of each option by its long name, empty for a switch; what comes last wins."""
+    return dict(_options(words))
+
+
+def with_slurm_options(body: Mapping[str, Any], text: str | None) -> dict[str, Any]:
+    """A job's wire fields with more options; what comes last wins. UsageError that names the wrong one."""
+    if not text:
+        return dict(body)
+    try:
+        slurm_words(text, {**OWN, **OF_CLUSTERS})
+    except ValueError as error:
+        raise UsageError(f"--slurm: {error}", hint="Nothing was written or submitted.") from None
+    present = body.get("batchaiSlurm")
+    return {**body, "batchaiSlurm": f"{present} {text}" if present and isinstance(present, str) else text}
+
+
+def _checked(text: str) -> str:
+    slurm_words(text, {**OWN, **OF_CLUSTERS})
+    return text
+
+
+SlurmOptions = Annotated[str, AfterValidator(_checked)]
+"""A line of options of sbatch that may go with a job."""
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Name and value of each option; every word has to belong to one."""
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word in ("-", "--"):
+            raise ValueError(f"{word!r} is no option")
+        for name, value in _long(word) if word.startswith("--") else _short(word):
+            yield name, _next_value(word, rest) if value is None else value
+
+
+def _next_value(word: str, rest: Iterator[str]) -> str:
+    """The word behind an option that has no value yet; for want of one sbatch would take its script."""
+    value = next(rest, "-")
+    if value.startswith("-"):
+        raise ValueError(f"{word} needs a value" + f": write {word}=VALUE" * word.startswith("--"))
+    return value
+
+
+def _long(word: str) -> Iterator[tuple[str, str | None]]:
+    """Name and value in a word such as `--qos=long`; None for a value that is the next word."""
+    name, sign, value = word[2:].partition("=")
+    if not _LONG.fullmatch(name):
+        raise ValueError(f"{word!r} is no option")
+    yield name, value if sign or name in _SWITCHES else None
+
+
+def _short(word: str) -> Iterator[tuple[str, str | None]]:
+    """Names and values in a word such as `-Ocgpu`; None for a value that is the next word."""
+    for place, letter in enumerate(word[1:], start=2):
+        name = _SHORT.get(letter, letter)
+        if letter not in _SHORT_SWITCHES:
+            yield name, word[place:] or None
+            return
+        yield name, ""
+
+
+def _abbreviated(name: str, refused: Mapping[str, str]) -> str:
+    """The refused option that a name may be the beginning of; sbatch takes beginnings too."""
+    if len(name) == 1 or name in _SWITCHES:
+        return ""
+    return next((own for own in refused if own.startswith(name)), "")

@@ -1,0 +1,74 @@
+"""What a partition does not have is told by name, and what it has is let pass."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from batchai_magics.backends.slurm.partitions.demands import problems
+from batchai_magics.backends.slurm.understand import NodeLine
+
+PLAIN = NodeLine("n1", "gpu", "idle", 8, "1-00:00:00", "none", True, "(null)", "(null)", "1-4")
+RICH = PLAIN._replace(name="n2", features="a100,nvlink,rack1", gres="gpu:a100:4(S:0-1),gpu:t4:1,mps:400")
+
+
+def told(text: str, *, node_count: int = 1) -> list[str]:
+    found = problems(shlex.split(text), [PLAIN, RICH], node_count, field="properties.batchaiSlurm")
+    return [f"{each.path}: {each.message} ({each.fix})" for each in found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--account=lab --qos=long --reservation=x",
+        "-C a100",
+        "--constraint='a100&nvlink'",
+        "--constraint='[rack1*2|rack7*2]'",
+        "--constraint='h100|a100'",
+        "--gres=gpu:2",
+        "--gres=gpu:5",
+        "--gres=gpu:a100:4,mps:400",
+        "--gres=gres/gpu:t4",
+        "--gpus-per-node=a100:4",
+        "--gres=none",
+        "--time=1-0",
+        "--time=30",
+    ],
+)
+def test_what_a_node_has_may_be_asked_for(text: str) -> None:
+    assert told(text, node_count=4) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "-C a10",
+            '--constraint: no node of the partition gpu has the feature a10 (did you mean "a100"?)',
+        ),
+        (
+            "-C infiniband",
+            "--constraint: no node of the partition gpu has the feature infiniband"
+            " (Its features: a100, nvlink, rack1.)",
+        ),
+        (
+            "--gres=gpu:6",
+            "--gres: no node of the partition gpu has gpu:6"
+            " (Its generic resources: gpu:a100:4(S:0-1), gpu:t4:1, mps:400.)",
+        ),
+        (
+            "--gpus-per-node=t4:2",
+            "--gpus-per-node: no node of the partition gpu has t4:2"
+            " (Its generic resources: gpu:a100:4(S:0-1), gpu:t4:1, mps:400.)",
+        ),
+        ("-t 1-01:00:00", "--time: the partition gpu gives a job 1-00:00:00 at most (Ask for less.)"),
+    ],
+)
+def test_what_no_node_has_is_named_with_what_there_is(text: str, words: str) -> None:
+    assert told(text) == [f"properties.batchaiSlurm: {words}"]
+
+
+def test_more_nodes_than_a_job_may_have_are_refused() -> None:
+    (text,) = told("", node_count=5)
+    assert text.startswith("properties.nodeCount: the partition gpu gives a job 4 nodes at most")

@@ -1,0 +1,91 @@
+"""Options of sbatch by hand: none that the backend says itself, and no word that would become a script."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.errors import SpecError, UsageError
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.slurm_options import OF_CLUSTERS, OF_FIXED, OWN, slurm_words, with_slurm_options
+
+FIELDS = {
+    "cluster": {
+        "id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/clusters/c"
+    },
+    "nodeCount": 1,
+    "stdOutErrPathPrefix": "x",
+    "customToolkitSettings": {"commandLine": "true"},
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "--account=lab --qos long",
+        "-A lab -C 'a100&nvlink' --gres=gpu:2",
+        "--exclusive --requeue --reservation=school",
+        "-Ok --mem=0 --wait-all-nodes=1 --ntasks-per-node=4",
+        "--time=1-0 -t10 --begin=now+1hour",
+        "--dependency=afterok:7 --mail-type=END",
+    ],
+)
+def test_options_of_ones_own_are_taken_word_by_word(text: str) -> None:
+    import shlex
+
+    assert slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED}) == shlex.split(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("--output=x", "--output"),
+        ("--qos=long --job-name x", "--job-name"),
+        ("--wrap=true", "--wrap"),
+        ("--wra=true", "--wrap"),
+        ("-N4", "--nodes"),
+        ("-ON4", "--nodes"),
+        ("-o x", "--output"),
+        ("--ntask=3", "--ntasks"),
+        ("--export=NONE", "--export"),
+        ("--array=1-9", "--array"),
+        ("-p gpu", "--partition"),
+        ("--exclude n1", "--exclude"),
+        ("-wn1", "--nodelist"),
+    ],
+)
+def test_what_the_backend_says_itself_is_refused_by_name(text: str, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} is not yours to say: "):
+        slurm_words(text, {**OWN, **OF_CLUSTERS, **OF_FIXED})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("run.sh", "'run.sh' is no option"),
+        ("--exclusive run.sh", "'run.sh' is no option"),
+        ("--qos=long : --qos=short", "':' is no option"),
+        ("-- x", "'--' is no option"),
+        ("--account", "--account needs a value: write --account=VALUE"),
+        ("--account --qos=long", "--account needs a value"),
+        ("-A", "-A needs a value"),
+        ("--qos='long", "No closing quotation"),
+    ],
+)
+def test_no_word_can_become_the_script(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        slurm_words(text)
+
+
+def test_a_job_file_names_the_field() -> None:
+    with pytest.raises(SpecError, match=r"properties\.batchaiSlurm: --output is not yours to say"):
+        JobSpec.from_wire({"properties": {**FIELDS, "batchaiSlurm": "--output=x"}})
+    spec = JobSpec.from_wire({"properties": {**FIELDS, "batchaiSlurm": "--qos=long"}})
+    assert JobSpec.from_wire(spec.to_wire()).batchai_slurm == "--qos=long"
+
+
+def test_the_option_comes_behind_what_the_file_says() -> None:
+    assert with_slurm_options({"batchaiSlurm": "--qos=a"}, "--qos=b") == {"batchaiSlurm": "--qos=a --qos=b"}
+    assert with_slurm_options({"nodeCount": 1}, None) == {"nodeCount": 1}
+    with pytest.raises(UsageError, match="--slurm: --partition is not yours to say"):
+        with_slurm_options({}, "--partition=gpu")
