@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, SecretStr, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
@@ -152,7 +152,7 @@ class JobSpec(WireModel):
     output_directories: tuple[OutputDirectory, ...] | None = None
     environment_variables: tuple[EnvironmentVariable, ...] | None = None
     secrets: tuple[SecretVariable, ...] | None = None
-    constraints: JobConstraints = JobConstraints()
+    constraints: JobConstraints = Field(default_factory=JobConstraints)
     batchai_stop_if: tuple[Annotated[str, AfterValidator(checked)], ...] | None = (
         None  # ours: what the job is to be stopped for
     )

@@ -6,7 +6,7 @@ they do not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -161,26 +161,27 @@ class JobResource:
     state: ExecutionState
     state_changed: datetime
     output_path_segment: str
-    execution: ExecutionInfo | None = None
-    ranks: tuple[RankExit, ...] = ()
-    waiting: str = ""
+    # Made by factories: a plain default would stand in the class, in the way of what is read later.
+    execution: ExecutionInfo | None = field(default_factory=lambda: None)
+    ranks: tuple[RankExit, ...] = field(default_factory=tuple)
+    waiting: str = field(default_factory=str)
 
     @classmethod
-    def reading_later(cls, read: Callable[[], JobSpec], **fields: Any) -> JobResource:
-        """The job with a description that is read when somebody asks for it: lists make thousands."""
+    def reading_later(cls, source: object) -> JobResource:
+        """The job with the fields of `source`, each read once, when somebody asks for it."""
         made = object.__new__(cls)
-        vars(made).update(fields, _read=read)
+        vars(made)["_source"] = source
         return made
 
     if not TYPE_CHECKING:  # a checker would take every name for one of a job's
 
         def __getattr__(self, name: str) -> Any:
-            """Reads the description."""
-            read = vars(self).get("_read")
-            if name != "spec" or read is None:
+            """Reads a field."""
+            source = vars(self).get("_source")
+            if source is None or name not in type(self).__dataclass_fields__:
                 raise AttributeError(f"a job has no {name}", name=name, obj=self)
-            spec = vars(self)["spec"] = read()
-            return spec
+            value = vars(self)[name] = getattr(source, name)
+            return value
 
     @property
     def is_running(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from pydantic import SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 from typing_extensions import Self
 
 from batchai_magics.models.checks import AnyText, FileMode, FileUrl, MountPath, Text, VariableName, duplicates
@@ -49,7 +49,7 @@ class AzureFileShare(WireModel):
 
     account_name: Text
     azure_file_url: FileUrl
-    credentials: StorageCredentials = StorageCredentials()
+    credentials: StorageCredentials = Field(default_factory=StorageCredentials)
     relative_mount_path: MountPath
     file_mode: FileMode | None = None
     directory_mode: FileMode | None = None
@@ -60,7 +60,7 @@ class AzureBlobFileSystem(WireModel):
 
     account_name: Text
     container_name: Text
-    credentials: StorageCredentials = StorageCredentials()
+    credentials: StorageCredentials = Field(default_factory=StorageCredentials)
     relative_mount_path: MountPath
     mount_options: str | None = None
 

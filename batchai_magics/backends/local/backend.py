@@ -36,7 +36,7 @@ from batchai_magics.backends.local.facets import (
 )
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.share_use import GuardedAccounts, GuardedStorage
-from batchai_magics.backends.local.state import jobs, resources, showing
+from batchai_magics.backends.local.state import jobs, resources, showing, stored_jobs
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.watch import scaling, stopping
@@ -101,14 +101,10 @@ class LocalBackend(BackendBase):
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
         self._upkeep.settle()
-        page = page or Page()
         with self.store.read() as db:
             if kind is not Kind.WORKSPACE:
                 resources.get(db, parent)
-            found = resources.children(db, parent, kind, page)
-            shown = found[: page.size]
-            after = None if len(found) == len(shown) else Page(page.size, str(shown[-1].seq))
-            return Listing(showing.resources(db, shown), after)
+            return showing.inside(db, parent, kind, page or Page())
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` that begin so; nothing but names is read."""
@@ -125,7 +121,7 @@ class LocalBackend(BackendBase):
         """Jobs and clusters as they stand, all read in one transaction."""
         self._upkeep.settle(max_age_s=FRESH_S)
         with self.store.read() as db:
-            found = showing.resources(db, resources.some(db, ids))
+            found = showing.some(db, ids)
         return Look({resource.id.key: resource for resource in found})
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
@@ -203,7 +199,7 @@ class LocalBackend(BackendBase):
             return self._logs(job)
         with self.store.read() as db:
             row, run = resources.get(db, job), jobs.get(db, job.key)
-            spec = showing.job_spec(row.spec)
+            spec = stored_jobs.job_spec(row.spec)
             cluster = resources.find(db, ResourceId.parse(spec.cluster.id))
         cluster_spec = showing.cluster_spec(cluster.spec) if cluster else None
         segment = output_segment(row.id, run.guid)

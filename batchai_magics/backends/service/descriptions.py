@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 
 from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
 from batchai_magics.models.cluster import ClusterSpec, ImageReference, VirtualMachineConfiguration
 from batchai_magics.models.ids import ResourceId
-
-_IMAGE = ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 
 
 def kept_text(spec: Spec) -> str:
@@ -37,11 +36,16 @@ def output_segment(job: ResourceId, guid: str) -> str:
 def with_image(spec: ClusterSpec) -> ClusterSpec:
     """The description with the nodes' image that the service chose where none is named, or no version."""
     asked = spec.virtual_machine_configuration
-    image = asked.image_reference if asked and asked.image_reference else _IMAGE
+    image = asked.image_reference if asked and asked.image_reference else _usual_image()
     is_whole = image.version or image.virtual_machine_image_id
-    named = image if is_whole else image.model_copy(update={"version": _IMAGE.version})
+    named = image if is_whole else image.model_copy(update={"version": _usual_image().version})
     machine = VirtualMachineConfiguration(image_reference=named)
     return spec.model_copy(update={"virtual_machine_configuration": machine})
+
+
+@cache
+def _usual_image() -> ImageReference:
+    return ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 
 
 def with_setup_suffix(spec: ClusterSpec, cluster: ResourceId, guid: str) -> ClusterSpec:

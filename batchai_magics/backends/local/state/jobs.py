@@ -89,11 +89,6 @@ def find_with_id(db: sqlite3.Connection, key: str) -> tuple[str, JobRow] | None:
     return values.pop("id"), JobRow.of(values)
 
 
-def some(db: sqlite3.Connection, keys: Sequence[str]) -> dict[str, JobRow]:
-    """The runs of these jobs, by the key of the job."""
-    return {row["key"]: JobRow.of(row) for row in rows_of_keys(db, "job", keys)}
-
-
 def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
     """That run of a job; None when there is none, or another one."""
     return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)

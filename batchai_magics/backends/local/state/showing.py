@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from datetime import datetime, timezone
-from functools import lru_cache, partial
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Any
 
-from batchai_magics.backends.local.state import clusters, jobs, nodes
-from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.base import Listing, Page
+from batchai_magics.backends.local.state import clusters, nodes, resources, stored_jobs
 from batchai_magics.backends.local.state.nodes import NodeRow
 from batchai_magics.backends.local.state.resources import ResourceRow
-from batchai_magics.backends.local.state.rows import columns
+from batchai_magics.backends.local.state.rows import columns, moment
 from batchai_magics.backends.service import quotas
-from batchai_magics.backends.service.descriptions import output_segment, with_image
+from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.execution import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import (
     Cluster,
     Experiment,
-    JobResource,
     Node,
     Resource,
     Workspace,
@@ -35,18 +32,28 @@ from batchai_magics.models.states import AllocationState, ExecutionState, NodeSt
 LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
 
 
-def resources(db: sqlite3.Connection, rows: Sequence[ResourceRow]) -> list[Resource]:
-    """Resources as they stand; the jobs among them are asked for at once."""
-    keyed = [(row.id.key, row) for row in rows]
-    runs = jobs.some(db, [key for key, row in keyed if row.id.kind is Kind.JOB])
-    return [_job(runs[key], row) if key in runs else resource(db, row) for key, row in keyed]
+def inside(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> Listing:
+    """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
+    if kind is Kind.JOB:
+        return Listing(*stored_jobs.inside(db, parent, page))
+    found = resources.children(db, parent, kind, page)
+    shown = found[: page.size]
+    after = None if len(found) == len(shown) else Page(page.size, str(shown[-1].seq))
+    return Listing([resource(db, row) for row in shown], after)
+
+
+def some(db: sqlite3.Connection, ids: Collection[ResourceId]) -> list[Resource]:
+    """Those of these resources that there are; the jobs among them are asked for at once."""
+    runs = stored_jobs.some(db, [id.key for id in ids if id.kind is Kind.JOB])
+    others = resources.some(db, [id for id in ids if id.kind is not Kind.JOB])
+    return [*runs, *(resource(db, row) for row in others)]
 
 
 def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
     """A resource as it stands, from its row and what the other tables know of it."""
     id, provisioning = row.id, _provisioning(row)
     if id.kind is Kind.JOB:
-        return _job(jobs.get(db, id.key), row)
+        return stored_jobs.some(db, [id.key])[0]
     if id.kind is Kind.CLUSTER:
         return _cluster(db, id, cluster_spec(row.spec), provisioning)
     if id.kind is Kind.FILE_SERVER:
@@ -56,12 +63,6 @@ def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
         return Experiment(id, provisioning)
     spec = WorkspaceSpec.from_stored(row.spec)
     return Workspace(id, spec.location, provisioning, spec.tags or {})
-
-
-@lru_cache(maxsize=4096)
-def job_spec(text: str) -> JobSpec:
-    """The job description in a row; the same one for the same text, since descriptions never change."""
-    return JobSpec.from_stored(text)
 
 
 @lru_cache(maxsize=256)
@@ -98,35 +99,6 @@ def _node_error(node: NodeRow) -> ErrorDetail:
     return ErrorDetail(code="NodeSetupFailed", message=node.error, details=details)
 
 
-def _job(run: JobRow, row: ResourceRow) -> JobResource:
-    return JobResource.reading_later(
-        partial(job_spec, row.spec),
-        id=row.id,
-        provisioning=_provisioning(row),
-        state=run.state,
-        state_changed=moment(run.changed),
-        output_path_segment=output_segment(row.id, run.guid),
-        execution=_execution(run),
-        ranks=tuple(_rank(item) for item in run.ranks),
-    )
-
-
-def _execution(row: JobRow) -> ExecutionInfo | None:
-    if row.started is None:
-        return None
-    return ExecutionInfo(
-        started=moment(row.started),
-        ended=None if row.ended is None else moment(row.ended),
-        exit_code=row.exit_code,
-        errors=tuple(map(ErrorDetail.of_stored, row.errors)),
-    )
-
-
-def _rank(item: dict[str, Any]) -> RankExit:
-    ended = None if item["ended"] is None else moment(item["ended"])
-    return RankExit(item["rank"], item["node"], item["exit_code"], ended, item.get("peak_bytes"))
-
-
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
     """The nodes of a cluster, or those that a job has, each with the job that it runs."""
     column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
@@ -159,8 +131,3 @@ def quota_nodes(db: sqlite3.Connection, *, except_for: str = "") -> list[quotas.
     specs = [(cluster_spec(spec), target) for spec, target in clusters.sizes(db, except_for=except_for)]
     low = VmPriority.LOW_PRIORITY
     return [quotas.Nodes(spec.vm_size, target, spec.vm_priority is low) for spec, target in specs]
-
-
-def moment(seconds: float) -> datetime:
-    """A stored time (seconds since 1970, UTC) as a value."""
-    return datetime.fromtimestamp(seconds, timezone.utc)

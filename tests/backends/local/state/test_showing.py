@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.backends.base import WorkspaceSpec
-from batchai_magics.backends.local.state import jobs, resources, showing
+from batchai_magics.backends.base import Page, WorkspaceSpec
+from batchai_magics.backends.local.state import jobs, resources, showing, stored_jobs
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.quotas import Nodes
@@ -50,7 +50,7 @@ def shown(still: Still, id: ResourceId) -> Resource:
     with still.store.read() as db:
         row = resources.get(db, id)
         alone = showing.resource(db, row)
-        assert showing.resources(db, [row]) == [alone]
+        assert showing.some(db, [id]) == [alone]
     return alone
 
 
@@ -195,13 +195,25 @@ def test_a_job_that_ended_with_what_became_of_each_process(still: Still) -> None
     )
 
 
-def test_a_list_is_in_the_order_that_was_asked_for(still: Still) -> None:
+def test_some_are_told_of_and_those_that_are_not_there_are_left_out(still: Still) -> None:
     cluster = sized(still, 2)
     ids = [job(still, "b"), still.workspace, job(still, "a"), cluster, still.experiment]
     with still.store.read() as db:
-        found = showing.resources(db, [resources.get(db, id) for id in ids])
-    assert [item.id for item in found] == ids
-    assert found == [shown(still, id) for id in ids]
+        found = showing.some(db, [*ids, still.experiment.child(Kind.JOB, "nope")])
+    assert {item.id.key: item for item in found} == {id.key: shown(still, id) for id in ids}
+
+
+def test_a_list_reads_nothing_of_a_job_but_what_is_asked_for(still: Still) -> None:
+    sized(still, 2)
+    ids = [job(still, "b"), job(still, "a")]
+    still.change("UPDATE job SET errors = 'no JSON', ranks = 'no JSON', started = 170")
+    still.change("UPDATE resource SET spec = 'no JSON' WHERE kind = 'jobs'")
+    with still.store.read() as db:
+        listed = showing.inside(db, still.experiment, Kind.JOB, Page())
+    assert [(item.id, item.state) for item in listed] == [(id, ExecutionState.QUEUED) for id in ids]
+    for field in ("spec", "execution", "ranks"):
+        with pytest.raises(json.JSONDecodeError):
+            getattr(listed[0], field)
 
 
 def test_the_nodes_of_a_cluster_and_of_a_job_say_what_they_run(still: Still) -> None:
@@ -241,5 +253,5 @@ def test_descriptions_are_read_once(still: Still) -> None:
     assert showing.cluster_spec(text) is showing.cluster_spec(text)
     assert showing.cluster_spec(text).vm_size == json.loads(text)["properties"]["vmSize"]
     text = stored(still, job(still))
-    assert showing.job_spec(text) is showing.job_spec(text)
-    assert showing.job_spec(text).node_count == 1
+    assert stored_jobs.job_spec(text) is stored_jobs.job_spec(text)
+    assert stored_jobs.job_spec(text).node_count == 1
