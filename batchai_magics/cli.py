@@ -6,6 +6,7 @@ imported while this file loads.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.run import Pending
 
 INTERRUPTED = 130
+GARBAGE_AT = 100_000  # objects: looking for rings among them took a tenth of a command's time
 _PIPE_CLOSED = 141
 _STDERR = 2
 
@@ -30,6 +32,7 @@ def program() -> NoReturn:
     """The process `batchai`: runs its command line and ends with its exit code."""
     signal.signal(signal.SIGINT, _stop)
     warnings.formatwarning = lambda message, *_: f"WARNING: {message}\n"
+    gc.set_threshold(GARBAGE_AT)
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and done; the interpreter only tidies up
     sys.exit(code)

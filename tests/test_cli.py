@@ -273,10 +273,34 @@ def test_folders_go_up_and_down(capsys, tmp_path):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.slow
-def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path):
-    code = "import sys; from batchai_magics.cli import main; main(['job', 'list']); print(*sys.modules)"
-    env = {**os.environ, "BATCHAI_HOME": str(tmp_path)}
+HEAVY = {"azure", "cryptography", "IPython", "matplotlib", "numpy", "pandas", "psutil", "yaml", "asyncio"}
+
+
+def loaded_by(words, home):
+    """The modules that a process of the command loads."""
+    code = f"import sys; from batchai_magics.cli import main; main({words}); print(*sys.modules)"
+    env = {**os.environ, "BATCHAI_HOME": str(home)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    needless = {"batchai_magics.metrics", "batchai_magics.follow", "batchai_magics.cell", "asyncio"}
-    assert not needless & set(done.stdout.split())
+    return set(done.stdout.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, output):
+    loaded = loaded_by(["job", "list", "-o", output], tmp_path)
+    assert not loaded & {*HEAVY, "batchai_magics.metrics", "batchai_magics.follow", "batchai_magics.cell"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
+    log = tmp_path / "train.log"
+    log.write_text("10\timages/sec: 400.1 +/- 1.0 (jitter = 2.0)\t7.900\n")
+    loaded = loaded_by(["metrics", "read", str(log), "-o", output], tmp_path)
+    assert "batchai_magics.metrics" in loaded
+    assert not loaded & {
+        *HEAVY,
+        "pydantic",
+        "batchai_magics.models.job",
+        "batchai_magics.backends.local.backend",
+    }

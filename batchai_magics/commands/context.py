@@ -5,19 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import (
-    ACCOUNTS,
-    CONTAINERS,
-    GROUPS,
-    STORAGE,
-    Accounts,
-    Backend,
-    Groups,
-    Storage,
-)
-from batchai_magics.config import Settings
+from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE
 from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Accounts, Backend, Groups, Storage
+    from batchai_magics.config import Settings
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.commands.output.result import LiveResult, Noted, Result, check_query
 from batchai_magics.commands.output.stream import Parts, Said, Stream
-from batchai_magics.commands.parsing.parse import Invocation
 from batchai_magics.errors import BatchAIError, SpecError, naming_files
-from batchai_magics.models.resources import Cluster
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.context import Context
+    from batchai_magics.commands.parsing.parse import Invocation
 
 CONFIRMATION_MISSING = "Unable to prompt for confirmation as no tty available. Use --yes."
 _OF_CLUSTER = ("cluster show", "cluster create", "cluster resize", "cluster auto-scale")
@@ -84,6 +85,8 @@ def _all_of(values: list[Any]) -> list[Any] | None:
 
 def with_place(invocation: Invocation, result: Result, context: Context) -> Result:
     """The result of `job list` and of what shows or changes a cluster with its place; others as they are."""
+    from batchai_magics.models.resources import Cluster
+
     if result.query:
         return result
     if invocation.command.words == "job list":

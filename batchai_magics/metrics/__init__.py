@@ -3,25 +3,60 @@
 pandas and matplotlib are imported only when a frame or a plot is asked for.
 """
 
-from batchai_magics.metrics.charts.figure import figure_png, save_figure
-from batchai_magics.metrics.charts.run import plot
-from batchai_magics.metrics.reading.parser import Parser
-from batchai_magics.metrics.record import (
-    EvalRecord,
-    HeaderRecord,
-    PatternRecord,
-    Record,
-    StepRecord,
-    TotalRecord,
-    ValueRecord,
-)
-from batchai_magics.metrics.runs.comparison import Comparison, compare
-from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
-from batchai_magics.metrics.runs.scalability import Scaling, scaling
-from batchai_magics.metrics.runs.series import by_rank, frame, interval_rates
-from batchai_magics.metrics.runs.speeds import Speed
-from batchai_magics.metrics.runs.summary import LossTrend, Summary, summarize
-from batchai_magics.metrics.runs.tidy import tidy
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.charts.figure import figure_png, save_figure
+    from batchai_magics.metrics.charts.run import plot
+    from batchai_magics.metrics.reading.parser import Parser
+    from batchai_magics.metrics.record import (
+        EvalRecord,
+        HeaderRecord,
+        PatternRecord,
+        Record,
+        StepRecord,
+        TotalRecord,
+        ValueRecord,
+    )
+    from batchai_magics.metrics.runs.comparison import Comparison, compare
+    from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
+    from batchai_magics.metrics.runs.scalability import Scaling, scaling
+    from batchai_magics.metrics.runs.series import by_rank, frame, interval_rates
+    from batchai_magics.metrics.runs.speeds import Speed
+    from batchai_magics.metrics.runs.summary import LossTrend, Summary, summarize
+    from batchai_magics.metrics.runs.tidy import tidy
+
+# Where each name lives; imported when it is first asked for: a command needs few of them.
+_HOMES = {
+    "Comparison": "metrics.runs.comparison",
+    "EvalRecord": "metrics.record",
+    "HeaderRecord": "metrics.record",
+    "LogMetrics": "metrics.runs.read",
+    "LossTrend": "metrics.runs.summary",
+    "Parser": "metrics.reading.parser",
+    "PatternRecord": "metrics.record",
+    "Record": "metrics.record",
+    "Scaling": "metrics.runs.scalability",
+    "Speed": "metrics.runs.speeds",
+    "StepRecord": "metrics.record",
+    "Summary": "metrics.runs.summary",
+    "TotalRecord": "metrics.record",
+    "ValueRecord": "metrics.record",
+    "by_rank": "metrics.runs.series",
+    "compare": "metrics.runs.comparison",
+    "figure_png": "metrics.charts.figure",
+    "frame": "metrics.runs.series",
+    "interval_rates": "metrics.runs.series",
+    "plot": "metrics.charts.run",
+    "read_metrics": "metrics.runs.read",
+    "save_figure": "metrics.charts.figure",
+    "scaling": "metrics.runs.scalability",
+    "summarize": "metrics.runs.summary",
+    "tidy": "metrics.runs.tidy",
+}
 
 __all__ = [
     "Comparison",
@@ -50,3 +85,14 @@ __all__ = [
     "summarize",
     "tidy",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"batchai_magics.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from batchai_magics.backends.arm.settings import ArmSettings
-from batchai_magics.backends.base import Backend
-from batchai_magics.config import Settings
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Backend
+    from batchai_magics.config import Settings
 
 IMPLEMENTED_IN = "batchai_magics.backends.arm.backend"
 OWN_SETTINGS = ArmSettings

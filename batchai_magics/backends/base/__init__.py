@@ -30,54 +30,120 @@ Promises, each with a contract test in tests/contract:
     the last, gives those that came since.
 """
 
-from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
-from batchai_magics.backends.base.facets import (
-    ACCOUNTS,
-    CLEANING,
-    CONTAINERS,
-    FACETS,
-    GROUPS,
-    NODE_COMMANDS,
-    PREEMPTION,
-    SETUP_LOGS,
-    STORAGE,
-    TELEMETRY,
-    USAGES,
-    Cleaning,
-    Facet,
-    NodeCommands,
-    Preemption,
-    SetupLogs,
-    Telemetry,
-    Usages,
-)
-from batchai_magics.backends.base.looks import Watcher
-from batchai_magics.backends.base.plain import BackendBase, PlainAnswers
-from batchai_magics.backends.base.protocol import Backend
-from batchai_magics.backends.base.storage import Accounts, Copy, Groups, ShareFile, Storage
-from batchai_magics.backends.base.transfers import PlainTransfers
-from batchai_magics.backends.base.values import (
-    BEFORE_BYTES,
-    Bookmark,
-    Chunk,
-    CommandBytes,
-    CommandEnd,
-    CommandOutput,
-    FileRef,
-    Hidden,
-    Kept,
-    Listing,
-    Look,
-    Page,
-    Patch,
-    Seal,
-    Span,
-    Spec,
-    Written,
-)
-from batchai_magics.models.execution import FileKind, OutputFile
-from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
-from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
+    from batchai_magics.backends.base.facets import (
+        ACCOUNTS,
+        CLEANING,
+        CONTAINERS,
+        FACETS,
+        GROUPS,
+        NODE_COMMANDS,
+        PREEMPTION,
+        SETUP_LOGS,
+        STORAGE,
+        TELEMETRY,
+        USAGES,
+        Cleaning,
+        Facet,
+        NodeCommands,
+        Preemption,
+        SetupLogs,
+        Telemetry,
+        Usages,
+    )
+    from batchai_magics.backends.base.looks import Watcher
+    from batchai_magics.backends.base.plain import BackendBase, PlainAnswers
+    from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.backends.base.storage import Accounts, Copy, Groups, ShareFile, Storage
+    from batchai_magics.backends.base.transfers import PlainTransfers
+    from batchai_magics.backends.base.values import (
+        BEFORE_BYTES,
+        Bookmark,
+        Chunk,
+        CommandBytes,
+        CommandEnd,
+        CommandOutput,
+        FileRef,
+        Hidden,
+        Kept,
+        Listing,
+        Look,
+        Page,
+        Patch,
+        Seal,
+        Span,
+        Spec,
+        Written,
+    )
+    from batchai_magics.models.execution import FileKind, OutputFile
+    from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
+    from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
+
+# Where each name lives; imported when it is first asked for: a command needs few of them.
+_HOMES = {
+    "ACCOUNTS": "backends.base.facets",
+    "BEFORE_BYTES": "backends.base.values",
+    "CLEANING": "backends.base.facets",
+    "CONTAINERS": "backends.base.facets",
+    "FACETS": "backends.base.facets",
+    "GROUPS": "backends.base.facets",
+    "NODE_COMMANDS": "backends.base.facets",
+    "PREEMPTION": "backends.base.facets",
+    "SETUP_LOGS": "backends.base.facets",
+    "STORAGE": "backends.base.facets",
+    "TELEMETRY": "backends.base.facets",
+    "USAGES": "backends.base.facets",
+    "Accounts": "backends.base.storage",
+    "Backend": "backends.base.protocol",
+    "BackendBase": "backends.base.plain",
+    "Bookmark": "backends.base.values",
+    "Capabilities": "backends.base.capabilities",
+    "Chunk": "backends.base.values",
+    "Cleaning": "backends.base.facets",
+    "CommandBytes": "backends.base.values",
+    "CommandEnd": "backends.base.values",
+    "CommandOutput": "backends.base.values",
+    "Copy": "backends.base.storage",
+    "ExperimentSpec": "models.resources",
+    "Facet": "backends.base.facets",
+    "FileKind": "models.execution",
+    "FileRef": "backends.base.values",
+    "Groups": "backends.base.storage",
+    "Hidden": "backends.base.values",
+    "Kept": "backends.base.values",
+    "Listing": "backends.base.values",
+    "Look": "backends.base.values",
+    "NodeCommands": "backends.base.facets",
+    "OutputFile": "models.execution",
+    "Pace": "backends.base.capabilities",
+    "Page": "backends.base.values",
+    "Patch": "backends.base.values",
+    "PlainAnswers": "backends.base.plain",
+    "PlainTransfers": "backends.base.transfers",
+    "Preemption": "backends.base.facets",
+    "ResourceGroup": "models.subscription",
+    "Seal": "backends.base.values",
+    "SetupLogs": "backends.base.facets",
+    "ShareFile": "backends.base.storage",
+    "Span": "backends.base.values",
+    "Spec": "backends.base.values",
+    "Storage": "backends.base.storage",
+    "StorageAccount": "models.subscription",
+    "Telemetry": "backends.base.facets",
+    "Usage": "models.subscription",
+    "Usages": "backends.base.facets",
+    "Watcher": "backends.base.looks",
+    "WorkspacePatch": "models.resources",
+    "WorkspaceSpec": "models.resources",
+    "Written": "backends.base.values",
+    "refuse_beyond": "backends.base.capabilities",
+}
 
 __all__ = [
     "ACCOUNTS",
@@ -137,3 +203,14 @@ __all__ = [
     "Written",
     "refuse_beyond",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"batchai_magics.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base.values import Patch, Spec
 from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageError
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 from batchai_magics.options.expressions import compile_number
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.values import Patch, Spec
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
-from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import CommandOutput, Kept
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.subscription import Usage
-from batchai_magics.models.telemetry import TelemetryRecord
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+    from batchai_magics.backends.base.values import CommandOutput, Kept
+    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.subscription import Usage
+    from batchai_magics.models.telemetry import TelemetryRecord
 
 AnyFacet = TypeVar("AnyFacet")
 

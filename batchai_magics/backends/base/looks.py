@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.backends.base.values import Look
-from batchai_magics.models.ids import ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.models.ids import ResourceId
 
 FRESH_S = 0.2  # a look that another has just taken is as good as a new one; a busy machine takes its time
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.backends.base.capabilities import Capabilities
-from batchai_magics.backends.base.facets import (
-    Cleaning,
-    NodeCommands,
-    Preemption,
-    SetupLogs,
-    Telemetry,
-    Usages,
-)
-from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Patch, Spec
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
-from batchai_magics.models.resources import JobResource, Node, Resource
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.capabilities import Capabilities
+    from batchai_magics.backends.base.facets import (
+        Cleaning,
+        NodeCommands,
+        Preemption,
+        SetupLogs,
+        Telemetry,
+        Usages,
+    )
+    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+    from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Patch, Spec
+    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.ids import Kind, ResourceId
+    from batchai_magics.models.resources import JobResource, Node, Resource
 
 
 class Backend(Protocol):

@@ -14,11 +14,13 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from batchai_magics.backends.base.protocol import Backend
 from batchai_magics.config import Settings, load, save, variable
 from batchai_magics.errors import CapabilityError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.protocol import Backend
 
 GROUP = "batchai_magics.backends"
 _OURS = {

@@ -6,10 +6,12 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.models.execution import FileKind
-from batchai_magics.models.subscription import ResourceGroup, StorageAccount
+
+if TYPE_CHECKING:
+    from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
 
 @dataclass(frozen=True)

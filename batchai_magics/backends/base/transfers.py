@@ -9,10 +9,12 @@ import contextlib
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from batchai_magics.backends.base.storage import Copy, ShareFile, Storage
 from batchai_magics.errors import StorageError
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.storage import Copy, ShareFile, Storage
 
 PIECE_BYTES = 4 << 20
 AGAIN = "The same line goes on where it stopped."

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
 from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspacePatch, WorkspaceSpec
+
+if TYPE_CHECKING:
+    from batchai_magics.models.ids import ResourceId
 
 BEFORE_BYTES = 64  # by which a reader knows that a file is still the one that it has read
 

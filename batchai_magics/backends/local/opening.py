@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Backend
+    from batchai_magics.config import Settings
 
 IMPLEMENTED_IN = "batchai_magics.backends.local.backend"
 OWN_SETTINGS = LocalSettings

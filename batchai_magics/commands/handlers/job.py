@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.result import Noted
@@ -13,6 +12,7 @@ from batchai_magics.commands.output.stream import Logged, Parts, Said, Stream, w
 from batchai_magics.models.ids import Kind, ResourceId
 
 if TYPE_CHECKING:
+    from batchai_magics.commands.context import Context
     from batchai_magics.commands.output.operation import Operation
     from batchai_magics.jobs.handle import Job
 

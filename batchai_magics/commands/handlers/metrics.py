@@ -7,9 +7,8 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from batchai_magics.cell.option_values import patterns_of
 from batchai_magics.commands.output.picture import Picture
 from batchai_magics.commands.output.table import Table
 from batchai_magics.metrics.charts.figure import picture_path
@@ -20,8 +19,10 @@ from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.series import COLUMNS
-from batchai_magics.metrics.runs.summary import Summary
 from batchai_magics.metrics.runs.tidy import TIDY_COLUMNS, numbers
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.runs.summary import Summary
 
 _KIND = "kind"
 
@@ -101,9 +102,17 @@ def plot(context: object, arguments: Namespace) -> Picture:
 
 
 def _logs(arguments: Namespace) -> Iterator[tuple[str, LogMetrics]]:
-    patterns = patterns_of(arguments.metric)
+    patterns = _patterns(arguments.metric)
     for name in arguments.file:
         yield name, read_metrics(Path(name).expanduser(), patterns=patterns)
+
+
+def _patterns(texts: list[str] | None) -> dict[str, str]:
+    if not texts:
+        return {}
+    from batchai_magics.cell.option_values import patterns_of  # it loads what describes jobs
+
+    return patterns_of(texts)
 
 
 def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

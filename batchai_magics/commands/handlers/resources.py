@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from batchai_magics.commands.context import Context
 from batchai_magics.errors import NotFoundError, did_you_mean, refusal
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Resource
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.context import Context
+    from batchai_magics.models.resources import Resource
 
 _MOST_NAMES = 10  # of those that there are, the latest
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.registry import choose, endpoint_of, open_backend, with_own
-from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.table import Table
-from batchai_magics.config import Settings
 from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.context import Context
+    from batchai_magics.config import Settings
 
 NAMES = ("backend", "resource_group", "workspace", "experiment", "cluster")
 SHOWN = (*NAMES, "location", "storage_account")

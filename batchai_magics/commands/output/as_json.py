@@ -6,8 +6,9 @@ import enum
 import re
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, SecretStr
 
@@ -16,9 +17,11 @@ from batchai_magics.commands.output.columns import Blob, SetupFile
 from batchai_magics.commands.output.table import Tabular
 from batchai_magics.models.execution import ErrorDetail
 from batchai_magics.models.file_server import FileServer
-from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.times import duration
+
+if TYPE_CHECKING:
+    from batchai_magics.models.provisioning import Provisioning
 
 _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)/", re.IGNORECASE)
 
@@ -121,12 +124,19 @@ def _share_file(file: ShareFile) -> dict[str, Any]:
 
 
 def _plain(model: BaseModel) -> dict[str, Any]:
-    fields = type(model).model_fields
-    return {field.alias or name: getattr(model, name) for name, field in fields.items()}
+    values = vars(model)
+    return {alias: values[name] for alias, name in _aliases(type(model))}
+
+
+@lru_cache(maxsize=256)
+def _aliases(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    return tuple((field.alias or name, name) for name, field in model.model_fields.items())
 
 
 def _tidy(value: Any) -> Any:
     """Sorted keys, plain values, no secret, and the resource group beside every ARM id."""
+    if type(value) in _AS_THEY_ARE:  # most are, in the thousands of objects of a list
+        return value
     if isinstance(value, BaseModel):
         value = _plain(value)
     if isinstance(value, Mapping):
@@ -138,7 +148,7 @@ def _tidy(value: Any) -> Any:
 
 def _tidy_object(value: Mapping[str, Any]) -> dict[str, Any]:
     data = {key: _tidy(item) for key, item in value.items()}
-    group = _GROUP.match(str(data.get("id")))
+    group = _GROUP.match(str(data["id"])) if "id" in data else None
     if group:
         data["resourceGroup"] = group[1]
     span = data.get("maxWallClockTime")
@@ -157,6 +167,8 @@ def _scalar(value: Any) -> Any:
         return value.value
     return str(value) if isinstance(value, Path) else value
 
+
+_AS_THEY_ARE = {str, int, float, bool, type(None)}
 
 _MAKERS: dict[type, Any] = {
     Workspace: _workspace,

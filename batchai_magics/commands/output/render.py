@@ -7,10 +7,12 @@ import io
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from batchai_magics.commands.output.table import Table
 from batchai_magics.errors import visible
+
+if TYPE_CHECKING:
+    from batchai_magics.commands.output.table import Table
 
 # What JSON may hold as it is, and a terminal would not show.
 _HIDDEN_IN_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -44,7 +46,13 @@ class Result(Protocol):
 def _json(result: Result) -> str:
     if result.value is None:
         return ""
-    text = json.dumps(result.data, indent=2, ensure_ascii=False)
+    return shown_json(json.dumps(result.data, indent=2, ensure_ascii=False))
+
+
+def shown_json(text: str) -> str:
+    """JSON with escapes for what a terminal would not show."""
+    if text.isascii() and "\x7f" not in text:
+        return text
     return _HIDDEN_IN_JSON.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from batchai_magics.backends.base import Backend
 from batchai_magics.commands.output.table import Table, Tabular, of_data
 from batchai_magics.errors import UsageError
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.options.help import Text
 
 if TYPE_CHECKING:
     import pandas
+
+    from batchai_magics.backends.base import Backend
+    from batchai_magics.models.ids import ResourceId
 
 
 @runtime_checkable
@@ -71,12 +72,12 @@ class Result:
     @cached_property
     def table(self) -> Table:
         """Its table: the kind's own columns, or the data's fields."""
-        from batchai_magics.commands.output.columns import columns_of, table_of
-
         if self.query:
             return of_data(self.data, is_query=True)
         if isinstance(self.shown, Tabular):
             return self.shown.to_table()
+        from batchai_magics.commands.output.columns import columns_of, table_of  # it loads the resources
+
         items = list(self.shown) if isinstance(self.shown, (list, tuple)) else [self.shown]
         columns = columns_of(items[0]) if items else ()
         return table_of(items, columns) if columns else of_data(self.data)
