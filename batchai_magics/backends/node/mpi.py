@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from batchai_magics.launch.plan import Plan
 
 _STARTS_MPI = re.compile(r"(?:^|[\s;&|(])(?:\S*/)?mpi(?:run|exec)\s")
-_LOOPBACK = {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo0" if sys.platform == "darwin" else "lo"}
+_LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 OWN_LAUNCHER = (
     "the command starts MPI's launcher itself, which listens on every interface of the machine while it runs;"
     " the toolkits mpi and horovod start the processes without it"
@@ -17,13 +17,14 @@ OWN_LAUNCHER = (
 
 
 def transport(plan: Plan) -> Mapping[str, str]:
-    """The variables by which MPICH's ranks use what they share: memory, or TCP over loopback in containers.
+    """The variables by which ranks use what they share: memory, or TCP over loopback in containers.
 
-    MPICH's default fails between nodes and listens to the world. Nodes that share memory are nodes still.
+    MPICH's default fails between nodes and listens to the world. Nodes that share memory are nodes still. Who
+    asks for TCP has it over loopback too. Intel MPI goes by the variables of libfabric alike.
     """
     is_apart = bool(plan.containers.engine) or sys.platform != "linux"
-    provider = _LOOPBACK if is_apart else {"FI_PROVIDER": "shm"}
-    return {"MPIR_CVAR_CH4_NETMOD": "ofi", "HYDRA_LAUNCHER": "fork", **provider}
+    fabric = {"FI_PROVIDER": "tcp" if is_apart else "shm", "FI_TCP_IFACE": _LOOPBACK}
+    return {"MPIR_CVAR_CH4_NETMOD": "ofi", "HYDRA_LAUNCHER": "fork", **fabric}
 
 
 def starts_launcher(command: str) -> bool:

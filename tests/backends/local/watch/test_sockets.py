@@ -58,6 +58,16 @@ def test_an_mpi_job_listens_nowhere(world: World, tmp_path: Path) -> None:
     assert job.wait(PATIENCE_S).log().split() == ["shm"] * 4
 
 
+def test_ranks_that_ask_for_tcp_themselves_listen_on_loopback_alone(world: World, tmp_path: Path) -> None:
+    job = world.submit(
+        f"j --nodes 2 --processes 4 --env FI_PROVIDER=tcp --env STAGES={tmp_path} --prep '{PREPARATION}'",
+        SCRIPT,
+    )
+    found = listeners(world, job, tmp_path, {"prepared": 1, **RANKS})
+    assert set[str]().union(*found) == {"loopback"}
+    assert job.wait(PATIENCE_S).log().split() == ["tcp"] * 4
+
+
 def test_ranks_that_inherit_nothing_are_served_on_loopback_alone(docker_world: World, tmp_path: Path) -> None:
     job = docker_world.submit(f"j --nodes 2 --processes 4 --image ours:1 --env STAGES={tmp_path}", SCRIPT)
     assert set[str]().union(*listeners(docker_world, job, tmp_path, RANKS)) == {"loopback"}
