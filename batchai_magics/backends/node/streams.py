@@ -19,6 +19,7 @@ SPAN = struct.Struct("<QQq")  # start, end, rank: one record of a `.spans` file
 STAMP = struct.Struct("<Qd")  # start, time: one of a `.times` file, of what stands from there on
 STAMP_S = 0.1  # so exact they are
 LONGEST_LINE = 16 << 20  # a longer one is cut, with a line end put in
+LOCK_S, LOCK_PAUSE_S = 0.05, 0.001  # how long, and how often, the lock of a log is tried before others go on
 IDLE_S = 0.2  # an unfinished line that can be shown is shown so long after it has begun
 
 
@@ -37,13 +38,15 @@ class Turns:
 class LogWriter:
     """A log file with its records. What the disk has no room for waits, in order, until it has.
 
-    Where one of `secrets` is printed is noted, to be hidden by who shows the file. `stuck_since` is when the
-    disk refused what is next, by the monotonic clock; None while all is written. Writers that share `turns`
+    So does what comes while a process of another node keeps the log locked: stopped, it may do so for ever.
+    Where one of `secrets` is printed is noted, to be hidden by who shows the file. `stuck_since` is when what
+    is next was refused, by the monotonic clock; None while all is written. Writers that share `turns`
     note the time of each change from one to the other, so that their logs can be read as one.
     """
 
     def __init__(self, log: LogFile, secrets: tuple[bytes, ...] = (), turns: Turns | None = None) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._name = log.path.rpartition("/")[2]
         self._file = os.open(log.path, flags, 0o600)
         self.is_shared = bool(log.spans)
         self._spans = os.open(log.spans, flags, 0o600) if log.spans else -1
@@ -68,10 +71,12 @@ class LogWriter:
     def flush(self) -> None:
         """Writes what waits, as far as there is room."""
         while self._parts or self._waiting:
-            if not self._parts:
-                self._begin(*self._waiting.popleft())
-            file, data = self._parts[0]
             try:
+                if not self._parts:
+                    self._lock()
+                    self._begin(*self._waiting[0])
+                    self._waiting.popleft()
+                file, data = self._parts[0]
                 count = os.write(file, data)
             except OSError as error:
                 self.problem = error
@@ -98,8 +103,6 @@ class LogWriter:
 
     def _begin(self, rank: int, data: bytes) -> None:
         """Makes ready what belongs together: what has to be known before the data, the data, its span."""
-        if self.is_shared:
-            fcntl.flock(self._file, fcntl.LOCK_EX)
         start = os.lseek(self._file, 0, os.SEEK_END)
         if self._seen.is_cut_at(start):
             self._forget_records()
@@ -110,6 +113,18 @@ class LogWriter:
         if self.is_shared:
             span = SPAN.pack(start, start + len(data), rank)
             self._parts.append((self._spans, memoryview(span)))
+
+    def _lock(self) -> None:
+        """Has a shared log for this writer alone; OSError when another has it for longer than a moment."""
+        deadline_s = time.monotonic() + LOCK_S
+        while self.is_shared:
+            try:
+                return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                if time.monotonic() >= deadline_s:
+                    text = f"another process has {self._name} locked"
+                    raise BlockingIOError(error.errno, text) from None
+            time.sleep(LOCK_PAUSE_S)
 
     def _mark_secrets(self, start: int, data: bytes) -> None:
         marks = [PLACE.pack(start + first, start + end) for first, end in places(data, self.secrets)]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.backends.node import streams
 from batchai_magics.backends.node.log_seals import LogSeal
+from batchai_magics.backends.node.outcome import unwritable
 from batchai_magics.backends.node.printed_secrets import PLACE
 from batchai_magics.backends.node.streams import SPAN, STAMP, LogWriter, Stream
 from batchai_magics.launch.plan import LogFile
@@ -297,6 +298,38 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
     assert writer.stuck_since == 2.0
     assert writer.problem
     assert writer.problem.errno == 28
+
+
+def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(streams, "LOCK_S", 0.0)
+    writer = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
+    with (tmp_path / "out").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for rank in (0, 1):
+            writer.write(rank, b"line\n")
+        assert writer.stuck_since is not None
+        assert writer.problem
+        assert unwritable(writer.problem).errors[0] == {
+            "code": "OutputLost",
+            "message": "The job's output could not be written: another process has out locked",
+        }
+        assert (written(tmp_path), writer.seal.lost) == (b"", 10)
+    writer.flush()
+    assert writer.stuck_since is None
+    assert (written(tmp_path), spans(tmp_path)) == (b"line\n" * 2, [(0, 5, 0), (5, 10, 1)])
+    with (tmp_path / "out").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
+
+
+def test_a_log_that_cannot_be_locked_at_all_is_said_to_be_so(tmp_path: Path, monkeypatch) -> None:
+    def refuse(file: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(streams.fcntl, "flock", refuse)
+    writer = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
+    writer.write(0, b"line\n")
+    assert writer.problem
+    assert writer.problem.strerror == "No locks available"
 
 
 # -- a file of one's own -------------------------------------------------------
