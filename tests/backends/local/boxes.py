@@ -1,4 +1,4 @@
-"""A real podman for tests, with an image of its own, and worlds whose jobs run in its containers."""
+"""A real podman and a real docker for tests, with an image, and worlds whose jobs run in their containers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.node.programs import RUN_SCRIPT
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.job import JobSpec
-from tests.world import World
+from tests.world import World, until
 
-IMAGE = "localhost/ours:1"
+IMAGE, MPI_IMAGE = "localhost/ours:1", "localhost/mpi:1"
 # The plainest podman there is: it needs neither overlay file systems nor cgroups of its own.
 PODMAN = "podman --storage-driver vfs --cgroup-manager cgroupfs --runtime runc --root {root} --runroot {run}"
+DAEMON = (
+    "--host unix://{place}/socket --exec-root {place}/run --pidfile {place}/pid --data-root {data}"
+    " --storage-driver vfs --bridge=none --iptables=false --ip6tables=false --ip-forward=false"
+)
 PROGRAMS = ("bash", "cat", "env", "sleep", "touch")
 
 
@@ -41,32 +45,64 @@ def podman(tmp_path_factory: pytest.TempPathFactory, short_folder: Path) -> str:
     if not (shutil.which("podman") and shutil.which("runc")):
         pytest.skip("podman and runc are not installed")
     folder = tmp_path_factory.mktemp("podman")
-    command = PODMAN.format(root=folder / "pod", run=short_folder)
+    return with_image(PODMAN.format(root=folder / "pod", run=short_folder), folder)
+
+
+@pytest.fixture(scope="session")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A docker with a daemon of its own, which touches nothing of the machine's network, and that image."""
+    if not (shutil.which("docker") and shutil.which("dockerd")) or os.geteuid():
+        pytest.skip("docker's daemon is not installed, or this is not root")
+    folder = tmp_path_factory.mktemp("docker")
+    with tempfile.TemporaryDirectory(prefix="dock-", dir="/tmp") as place, (folder / "log").open("wb") as log:
+        command = f"docker --host unix://{place}/socket"
+        argv = ["unshare", "--mount", "dockerd", *DAEMON.format(place=place, data=folder / "data").split()]
+        with subprocess.Popen(argv, stdout=log, stderr=log) as daemon:
+            info = [*command.split(), "info"]
+            until(
+                lambda: daemon.poll() is not None or not subprocess.run(info, capture_output=True).returncode
+            )
+            try:
+                if daemon.poll() is not None:
+                    pytest.skip(f"docker's daemon does not start here: {(folder / 'log').read_text()[-200:]}")
+                yield with_image(command, folder)
+            finally:
+                daemon.terminate()
+
+
+@pytest.fixture(scope="session", params=["podman", "docker"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each of the two: whoever takes it is tried with both."""
+    return str(request.getfixturevalue(request.param))
+
+
+def with_image(command: str, folder: Path) -> str:
+    """What runs containers, once it has the image and has run it."""
     (folder / "in-the-image").write_text("yes\n")
     files = {Path("/in-the-image"): folder / "in-the-image", **files_of(PROGRAMS)}
-    told = make_image(command, "ours:1", files, folder / "image.tar")
+    told = make_image(command, IMAGE, files, folder / "image.tar")
     tried = [*command.split(), "run", "--rm", "--network=host", *LIMITS, IMAGE, "/bin/bash", "-c", "true"]
     if told or subprocess.run(tried, capture_output=True).returncode:
-        pytest.skip(f"podman cannot run containers here: {told[-200:]}")
+        pytest.skip(f"{command} cannot run containers here: {told[-200:]}")
     return command
 
 
 @pytest.fixture(scope="session")
-def mpi_image(podman: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+def mpi_image(engine: str, tmp_path_factory: pytest.TempPathFactory) -> str:
     """An image with this very Python, mpi4py and MPICH."""
     archive = tmp_path_factory.mktemp("mpi") / "image.tar"
-    told = make_image(podman, "mpi:1", {**files_of(PROGRAMS), **files_of_python("mpi4py.MPI")}, archive)
+    told = make_image(engine, MPI_IMAGE, {**files_of(PROGRAMS), **files_of_python("mpi4py.MPI")}, archive)
     assert not told, told
-    return "localhost/mpi:1"
+    return MPI_IMAGE
 
 
-def make_image(podman: str, name: str, files: dict[Path, Path], archive: Path) -> str:
-    """Makes an image of files (place in the image → file here); gives what podman complains of."""
+def make_image(engine: str, name: str, files: dict[Path, Path], archive: Path) -> str:
+    """Makes an image of files (place in the image → file here); gives what the engine complains of."""
     placed = {os.path.normpath(place): file for place, file in files.items()}
     with tarfile.open(archive, "w", dereference=True) as tar:
         for place, file in sorted(placed.items()):
             tar.add(file, f".{place}", recursive=False)
-    done = subprocess.run([*podman.split(), "import", str(archive), name], capture_output=True, text=True)
+    done = subprocess.run([*engine.split(), "import", str(archive), name], capture_output=True, text=True)
     return done.stderr if done.returncode else ""
 
 
@@ -106,10 +142,10 @@ def files_of_python(module: str) -> dict[Path, Path]:
 
 
 @pytest.fixture
-def boxes(podman: str, tmp_path: Path) -> Iterator[World]:
-    wrapper = tmp_path / "podman"  # takes the limits that this machine's runc wants
-    run = f'if [ "$1" = run ]; then shift; exec {podman} run {" ".join(LIMITS)} "$@"; fi'
-    wrapper.write_text(f'#!/bin/bash\n{run}\nexec {podman} "$@"\n')
+def boxes(engine: str, tmp_path: Path) -> Iterator[World]:
+    wrapper = tmp_path / engine.partition(" ")[0]  # takes the limits that this machine's runc wants
+    run = f'if [ "$1" = run ]; then shift; exec {engine} run {" ".join(LIMITS)} "$@"; fi'
+    wrapper.write_text(f'#!/bin/bash\n{run}\nexec {engine} "$@"\n')
     wrapper.chmod(0o755)
     made = World(tmp_path / "home", limits=LocalSettings(container_command=str(wrapper)))
     yield made

@@ -71,12 +71,12 @@ print(world.rank, "of", world.size, "sum", total, len(whole), near, os.path.exis
 
 
 @pytest.mark.slow
-def test_a_terminated_container_is_gone(boxes: World, podman: str) -> None:
+def test_a_terminated_container_is_gone(boxes: World, engine: str) -> None:
     job = submit(boxes, "echo up; trap '' TERM; while true; do sleep 1; done")
     until(lambda: job.log() == "up\n")
     job.cancel()
     job.wait(PATIENCE_S)
-    left = subprocess.run([*podman.split(), "ps", "-aq"], capture_output=True, text=True, check=True).stdout
+    left = subprocess.run([*engine.split(), "ps", "-aq"], capture_output=True, text=True, check=True).stdout
     assert left == ""
     until(lambda: not below(boxes.home))
 

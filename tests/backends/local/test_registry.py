@@ -1,8 +1,9 @@
-"""Private images: pulled by a real podman from a real registry that wants a password, which nothing keeps."""
+"""Private images: pulled by a real engine from a real registry that wants a password, which nothing keeps."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import stat
@@ -35,10 +36,10 @@ auth: {{htpasswd: {{realm: ours, path: {folder}/htpasswd}}}}
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry on this machine, and the podman that jobs use."""
+    """A registry on this machine, and the engine that jobs use."""
 
     server: str
-    podman: list[str]
+    engine: list[str]
 
     @property
     def image(self) -> str:
@@ -51,11 +52,11 @@ class Registry:
 
     def forget(self) -> None:
         """Makes the next job pull the image."""
-        subprocess.run([*self.podman, "rmi", "--force", self.image], capture_output=True, check=False)
+        subprocess.run([*self.engine, "rmi", "--force", self.image], capture_output=True, check=False)
 
 
 @pytest.fixture(scope="module")
-def served(podman: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+def served(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
     """A registry that holds a private image."""
     program = shutil.which("docker-registry")
     if not program:
@@ -68,10 +69,14 @@ def served(podman: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Re
     (folder / "config.yml").write_text(CONFIG.format(folder=folder, port=port))
     log = (folder / "log").open("wb")
     with subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=log, stderr=log) as child:
-        made = Registry(f"127.0.0.1:{port}", podman.split())
+        made = Registry(f"127.0.0.1:{port}", engine.split())
         until(lambda: answers(port) or child.poll() is not None)
-        push = [*made.podman, "push", "--tls-verify=false", f"--creds={USER}:{PASSWORD}", IMAGE, made.image]
-        done = subprocess.run(push, capture_output=True, text=True)
+        subprocess.run([*made.engine, "tag", IMAGE, made.image], check=True)
+        with registry.signed_in(
+            folder / "sign-in", made.image, username=USER, password=PASSWORD
+        ) as signed_in:
+            push, env = [*made.engine, "push", made.image], {**os.environ, **signed_in}
+            done = subprocess.run(push, env=env, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         yield made
         child.terminate()
