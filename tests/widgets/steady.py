@@ -1,6 +1,7 @@
 """Real jobs on the local backend, which the notebooks of a JupyterLab show."""
 
 import contextlib
+import os
 from pathlib import Path
 
 from batchai_magics.jobs.handle import Job
@@ -14,7 +15,13 @@ import os, time
 from pathlib import Path
 rank = int(os.environ["PMI_RANK"])
 step = 0
-while step < 1200 and not Path("{flag}").exists():  # it ends even if nobody is left to end it
+def is_wanted():
+    try:
+        os.kill({owner}, 0)
+    except ProcessLookupError:
+        return False  # nobody is left to end it
+    return not Path("{flag}").exists()
+while is_wanted():
     step += 1
     print(f"rank {{rank}} line {{step:06}}", flush=True)
     if step % 3 == 0:
@@ -26,12 +33,12 @@ print(f"rank {{rank}} is done", flush=True)
 
 
 class Steady:
-    """A job that writes until it is told to end."""
+    """A job that writes until it is told to end, however long the tests take, or they are no more."""
 
     def __init__(self, world, name, line):
         self.name = name
         self.flag = Path(world.home) / f"{name}.end"
-        self.job = world.submit(f"{name} {line}", SCRIPT.format(flag=self.flag))
+        self.job = world.submit(f"{name} {line}", SCRIPT.format(flag=self.flag, owner=os.getpid()))
         self._logs = f"shares/**/jobs/{name}/*/stdouterr/stdout.txt"
         self.log = until(lambda: next(world.home.glob(self._logs), None))
         self.waits_for(1)
