@@ -59,6 +59,13 @@ def test_a_cancelled_job_is_no_failure():
     assert jobs.counts == "1 failed, 1 cancelled"
 
 
+def test_what_a_job_that_succeeded_has_to_say_is_on_its_card():
+    errors = [ErrorDetail(code="MpiNotUsed", message="none of the 2 processes joined the MPI of this job")]
+    card = Card(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors), NOW)
+    for text in (to_html(card), to_text(card)):
+        assert "MpiNotUsed: none of the 2 processes joined the MPI of this job" in text
+
+
 def test_a_card_has_no_script_and_no_image_and_is_well_formed():
     card = Card(
         resource(),

@@ -5,6 +5,7 @@ from batchai_magics.follow import LogBytes, MetricsSeen, NodesChanged, StateChan
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import ErrorDetail
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
@@ -155,6 +156,13 @@ def test_the_head_says_what_failed_first():
     assert facts["state"] == "failed"
     assert facts["first_failure"] == {"rank": 2, "node": "node-1", "exit_code": 1, "meaning": ""}
     assert facts["ended"] - facts["started"] == 34_000
+
+
+def test_the_head_says_what_a_job_that_succeeded_has_to_say():
+    feed = JobFeed(processes=2)
+    errors = [ErrorDetail(code="MpiNotUsed", message="none joined")]
+    feed.take(StateChanged(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors)))
+    assert facts_of(feed)["errors"] == [{"code": "MpiNotUsed", "message": "none joined"}]
 
 
 def test_every_other_number_travels_under_its_name():
