@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders import mounts, own_logs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
@@ -20,7 +20,7 @@ from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.nodes import JobSite, NodeShare
-from batchai_magics.launch.plan import LogFile, Output, Plan, Process
+from batchai_magics.launch.plan import LogFile, Output, Plan
 from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster import ClusterSpec
@@ -159,19 +159,6 @@ def _on_slurm(layout: Layout, plan: Plan, run: Run) -> Plan:
         node._replace(env={name: text for name, text in node.env.items() if name != "CUDA_VISIBLE_DEVICES"})
         for node in plan.nodes
     )
-    processes = tuple(_with_own_logs(layout, plan, process) for process in plan.processes)
+    plan = own_logs.made(plan, layout.home)
     engine = plan.containers._replace(engine=run.engine)
-    return containers.noted(plan._replace(nodes=nodes, processes=processes, containers=engine))
-
-
-def _with_own_logs(layout: Layout, plan: Plan, process: Process) -> Process:
-    """The process with files of its own that are there; a lone one's are links to those of the job."""
-    if not process.own:
-        return process
-    for log, target in zip(process.own, plan.output, strict=True):
-        path = layout.home / log.path
-        if len(plan.processes) > 1:
-            path.touch(mode=private_files.FILE)
-        elif not path.is_symlink():
-            path.symlink_to(Path(target.path).name)
-    return process if len(plan.processes) > 1 else process._replace(own=None)
+    return containers.noted(plan._replace(nodes=nodes, containers=engine))

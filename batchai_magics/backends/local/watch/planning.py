@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
-from batchai_magics.backends.folders import mounts, private
+from batchai_magics.backends.folders import mounts, own_logs, private
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.local import devices
@@ -116,7 +116,7 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
     """The plan with the programs of this machine that run it; its log files are there from the start."""
     for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
         private.make_file(Path(log))
-    plan = plan._replace(processes=tuple(_with_own_logs(plan, process) for process in plan.processes))
+    plan = own_logs.made(plan)
     private.make_file(job.host_file)
     job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
     if run.engine:  # an image may have a module path of its own
@@ -129,33 +129,6 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
 
 def _with_module(process: Process, job: JobLayout) -> Process:
     return process._replace(command=with_module_path(process.command, job.python))
-
-
-def _with_own_logs(plan: Plan, process: Process) -> Process:
-    """The process with files of its own that are there; a lone one's are links to those of the job.
-
-    A link costs nothing. The lines of several cannot share their bytes on the disk with the log of all: they
-    are written twice, so that any program can open a process's file.
-    """
-    if not process.own:
-        return process
-    if len(plan.processes) == 1 and all(map(_link, process.own, plan.output)):
-        return process._replace(own=None)
-    for log in process.own:
-        Path(log.path).touch()
-    return process
-
-
-def _link(log: LogFile, target: LogFile) -> bool:
-    """Makes a link to another file of the folder; whether the file system has such."""
-    path, name = Path(log.path), Path(target.path).name
-    try:
-        path.symlink_to(name)
-    except FileExistsError:
-        return path.is_symlink()
-    except OSError:
-        return False
-    return True
 
 
 def _free_ports(count: int) -> tuple[int, ...]:
