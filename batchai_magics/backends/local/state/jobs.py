@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state.rows import columns, rows_of_keys
 from batchai_magics.backends.node.outcome import Outcome
-from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.states import ExecutionState
 
 OPEN = tuple(state for state in ExecutionState if not state.is_final)
 _IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
@@ -119,48 +119,6 @@ def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
     """The runs that have not ended and need a process: one that runs them, starts them, or keeps secrets."""
     needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
     return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN} AND {needs_one}")
-
-
-# -- waiting for nodes
-
-
-def waiting_clusters(db: sqlite3.Connection) -> list[str]:
-    """The clusters that have idle nodes and jobs that wait for some; the length of a queue is nothing."""
-    query = (
-        "SELECT DISTINCT cluster FROM node WHERE state = ? AND EXISTS"
-        " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0)"
-    )
-    return [cluster for (cluster,) in db.execute(query, (NodeState.IDLE.value, ExecutionState.QUEUED.value))]
-
-
-def next_in_queue(db: sqlite3.Connection, cluster: str) -> JobRow | None:
-    """The job that is the next to get nodes of a cluster: by priority, then in the order of their making.
-
-    One whose secrets nobody holds is passed over: it is being made just now, or they are lost.
-    """
-    found = _all(
-        db,
-        "SELECT * FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
-        " AND (needs_secrets = 0 OR supervisor != '') ORDER BY priority DESC, rowid LIMIT 1",
-        cluster,
-        ExecutionState.QUEUED.value,
-    )
-    return found[0] if found else None
-
-
-def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
-    """How many nodes all jobs together want that wait for a cluster."""
-    query = "SELECT coalesce(sum(node_count), 0) FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
-    (count,) = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchone()
-    return int(count)
-
-
-def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
-    """Notes that a job has its nodes, and who starts its supervisor; gives the row as it is now."""
-    assigned = job._replace(is_assigned=True, changed=time.time(), spawner=spawner)
-    values = (assigned.changed, spawner, job.key)
-    db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?", values)
-    return assigned
 
 
 # -- its supervisor

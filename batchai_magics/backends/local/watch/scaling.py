@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 
-from batchai_magics.backends.local.state import clusters, jobs, nodes, resources, showing
+from batchai_magics.backends.local.state import clusters, nodes, queue, resources, showing
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.service import quotas
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
@@ -49,7 +49,7 @@ def adjust(store: Store) -> None:
 
 def _wanted(db: Database, cluster: clusters.ClusterRow) -> int:
     busy, fresh, stale = _count(nodes.staying(db, cluster.key), time.time() - cluster.idle_s)
-    queued = jobs.nodes_waited_for(db, cluster.key)
+    queued = queue.nodes_waited_for(db, cluster.key)
     wanted = busy + max(queued, fresh + (stale if queued else 0))
     return max(cluster.minimum or 0, wanted if cluster.maximum is None else min(cluster.maximum, wanted))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import trees
-from batchai_magics.backends.local.state import jobs, resources
+from batchai_magics.backends.local.state import jobs, queue, resources
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import assignment, detached, process
@@ -91,10 +91,10 @@ def _give_up(store: Store, layout: Layout, job: JobRow, error: Exception) -> Non
 
 def _assign_all(store: Store) -> list[JobRow]:
     with store.read() as db:
-        if not jobs.waiting_clusters(db):
+        if not queue.waiting_clusters(db):
             return []
     with store.write() as db:
-        return [job for cluster in jobs.waiting_clusters(db) for job in assignment.assign(db, cluster)]
+        return [job for cluster in queue.waiting_clusters(db) for job in assignment.assign(db, cluster)]
 
 
 def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import jobs
+from batchai_magics.backends.local.state import jobs, queue
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.launch.plan import ProcessExit
@@ -29,7 +29,8 @@ OPEN = (QUEUED, RUNNING, TERMINATING)
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "time", SimpleNamespace(time=lambda: NOW))
+    for module in (jobs, queue):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: NOW))
 
 
 def put(still: Still, name: str, state: ExecutionState = QUEUED, **values: object) -> JobRow:
@@ -122,8 +123,8 @@ def test_runs_that_need_a_process_are_watched(still: Still) -> None:
 
 def test_what_waits_for_nodes(still: Still) -> None:
     with still.store.read() as db:
-        assert jobs.waiting_clusters(db) == []
-        assert jobs.nodes_waited_for(db, "c") == 0
+        assert queue.waiting_clusters(db) == []
+        assert queue.nodes_waited_for(db, "c") == 0
     put(still, "assigned", is_assigned=True, node_count=10, cluster="busy")
     put(still, "running", RUNNING, node_count=20, cluster="busy")
     put(still, "a", node_count=2)
@@ -132,14 +133,14 @@ def test_what_waits_for_nodes(still: Still) -> None:
     put(still, "over", RUNNING, node_count=80)
     put(still, "given", is_assigned=True, node_count=160)
     with still.store.write() as db:
-        assert jobs.waiting_clusters(db) == []  # no node is idle
+        assert queue.waiting_clusters(db) == []  # no node is idle
         statement = "INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, 0, ?, 0)"
         db.executemany(statement, [("1", "c", "running"), ("2", "busy", "idle")])
-        assert jobs.waiting_clusters(db) == []
+        assert queue.waiting_clusters(db) == []
         db.executemany(statement, [("3", "c", "idle"), ("4", "d", "idle"), ("5", "c", "idle")])
-        assert sorted(jobs.waiting_clusters(db)) == ["c", "d"]
-        assert jobs.nodes_waited_for(db, "c") == 5
-        assert jobs.nodes_waited_for(db, "busy") == 0
+        assert sorted(queue.waiting_clusters(db)) == ["c", "d"]
+        assert queue.nodes_waited_for(db, "c") == 5
+        assert queue.nodes_waited_for(db, "busy") == 0
 
 
 def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
@@ -159,16 +160,16 @@ def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
     cluster = still.workspace.child(Kind.CLUSTER, "c")
     with still.store.write() as db:
         for name in ("high", "z", "y", "x", "w", "held", "low"):
-            job = jobs.next_in_queue(db, cluster.key)
+            job = queue.next_in_queue(db, cluster.key)
             assert job == jobs.get(db, key(still, name))
-            jobs.assign(db, job, spawner="me")
-        assert jobs.next_in_queue(db, cluster.key) is None
+            queue.assign(db, job, spawner="me")
+        assert queue.next_in_queue(db, cluster.key) is None
 
 
 def test_a_job_that_gets_its_nodes_says_since_when_and_by_whom(still: Still) -> None:
     row, other = put(still, "a", spawner="old"), put(still, "b")
     with still.store.write() as db:
-        given = jobs.assign(db, row, spawner="me")
+        given = queue.assign(db, row, spawner="me")
     assert given == row._replace(is_assigned=True, changed=NOW, spawner="me")
     assert table(still) == [given, other]
 

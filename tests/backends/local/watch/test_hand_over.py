@@ -10,6 +10,7 @@ from typing import NoReturn
 import psutil
 import pytest
 
+from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.watch import assignment, process, verdict
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome
@@ -202,5 +203,5 @@ def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
     still.prepare()
     still.job("z", cluster="other")
     with still.store.write() as db:
-        (row,) = [row for row in assignment.jobs.all_open(db) if row.key == job.key]
+        (row,) = [row for row in jobs.all_open(db) if row.key == job.key]
         assert assignment.hand_over(db, row) is None
