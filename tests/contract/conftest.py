@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import SHARED
 from tests.contract.places import PLACES, Place, Wishes
 
@@ -29,6 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             name
             for name, offer in PLACES.items()
             if all(offer.has(mark.args[0]) is wanted[mark.name] for mark in marks)
+            and (not offer.only or metafunc.module.__name__.rpartition(".")[2] in offer.only)
         ]
         metafunc.parametrize("place", fit, indirect=True)
 
@@ -45,3 +47,4 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def pytest_sessionfinish() -> None:
     """No fixture's end: that may come with a fast test, which starts no process."""
     SHARED.stop()
+    real_sshd.SHARED.stop()

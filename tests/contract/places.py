@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.server.batchai.own import PACE
+from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm
 from tests.server.running import connected, serving
 from tests.world import World, until
@@ -165,6 +167,7 @@ class Offer:
     capabilities: Capabilities
     lacks: frozenset[str] = frozenset()  # facets, and what else `needs` may name, that it has not
     why_not: Callable[[], str] = str  # why it cannot be opened here; empty where it can
+    only: frozenset[str] = frozenset()  # the modules of the contract that are run there; empty: all
 
     def has(self, name: str) -> bool:
         """Whether its backend has a capability, or a facet."""
@@ -219,14 +222,22 @@ def _arm(folder: Path, wishes: Wishes) -> Iterator[Place]:
         backend.close()
 
 
+def _over_ssh(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, wishes, sshd=real_sshd.SHARED.get())
+
+
 def _slurm(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
     return place_on(real_slurm.SHARED.get(), folder, wishes)
 
 
 @contextlib.contextmanager
-def place_on(slurm: real_slurm.RealSlurm, folder: Path, wishes: Wishes) -> Iterator[Place]:
-    """A place on a Slurm that runs."""
-    given = {"core_quota": wishes.core_quota} if wishes.core_quota else {}
+def place_on(
+    slurm: real_slurm.RealSlurm, folder: Path, wishes: Wishes, *, sshd: real_sshd.RealSshd | None = None
+) -> Iterator[Place]:
+    """A place on a Slurm that runs, at the other end of ssh where there is an sshd."""
+    given: dict[str, Any] = {"core_quota": wishes.core_quota} if wishes.core_quota else {}
+    if sshd:
+        given |= {"ssh": real_sshd.HOST, "ssh_command": sshd.ssh, "python": sys.executable}
     own = SlurmSettings(
         home=folder / "home", conf=str(slurm.conf), placement="fixed", look_s=0.2, lost_s=1.0, **given
     )
@@ -253,4 +264,11 @@ PLACES = {
     "local": Offer(_local, LOCAL),
     "arm": Offer(_arm, replace(LOCAL, name="arm", pace=PACE)),
     "slurm": Offer(_slurm, SLURM, NOT_SLURMS, real_slurm.why_not),
+    "slurm over ssh": Offer(
+        _over_ssh,
+        SLURM,
+        NOT_SLURMS,
+        lambda: real_slurm.why_not() or real_sshd.why_not(),
+        only=frozenset({"test_metrics", "test_output", "test_running", "test_storage"}),  # what is of files
+    ),
 }

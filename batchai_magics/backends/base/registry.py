@@ -100,8 +100,13 @@ def choose(settings: Settings, backend: str) -> Settings:
 
 def endpoint_of(settings: Settings) -> str | None:
     """The address of the backend's server; None for a backend that has none."""
-    endpoint: str | None = getattr(settings.sections.get(settings.backend), "endpoint", None)
-    return endpoint
+    return own_of(settings, "endpoint")
+
+
+def own_of(settings: Settings, name: str) -> str | None:
+    """One of the backend's own settings; None for a backend that has no such."""
+    value: str | None = getattr(settings.sections.get(settings.backend), name, None)
+    return value
 
 
 def with_own(settings: Settings, **values: str) -> Settings:

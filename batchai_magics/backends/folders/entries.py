@@ -8,10 +8,11 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import BinaryIO
+from pathlib import Path, PurePath
+from typing import BinaryIO, NamedTuple
 
 from batchai_magics.backends.base import FileKind
+from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status, is_elsewhere
 from batchai_magics.errors import NotFoundError, StorageError
 
 _KINDS = {
@@ -38,6 +39,8 @@ class Entry:
     @classmethod
     def at(cls, root: Path, path: Path) -> Entry:
         """What lies at `path`, somewhere below `root`; FileNotFoundError when there is nothing."""
+        if is_elsewhere(path) and is_elsewhere(root):
+            return cls.told(path.entry(root))
         found = path.lstat()
         if stat.S_ISLNK(found.st_mode):
             found = _followed(root, path) or found
@@ -45,6 +48,13 @@ class Entry:
         size_bytes = found.st_size if kind is FileKind.FILE else 0
         modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
         return cls(path.name, kind, size_bytes, modified)
+
+    @classmethod
+    def told(cls, found: FoundEntry) -> Entry:
+        """What another machine says of something that lies there."""
+        kind = _KINDS[stat.S_IFMT(found.mode)]
+        size_bytes = found.size_bytes if kind is FileKind.FILE else 0
+        return cls(found.name, kind, size_bytes, datetime.fromtimestamp(found.modified, timezone.utc))
 
 
 def _followed(root: Path, path: Path) -> os.stat_result | None:
@@ -58,12 +68,15 @@ def _followed(root: Path, path: Path) -> os.stat_result | None:
 
 def _real(path: Path) -> Path:
     """The path without links, as far as there is one: a link to itself stays, where `resolve` would raise."""
-    return Path(os.path.realpath(path))
+    return path.real() if is_elsewhere(path) else Path(os.path.realpath(path))
 
 
 def below(root: Path, folder: Path) -> Iterator[Entry]:
     """One level of a folder below `root`, sorted by name; nothing when it is gone."""
     try:
+        if is_elsewhere(folder) and is_elsewhere(root):
+            yield from map(Entry.told, folder.entries_below(root))
+            return
         paths = sorted(folder.iterdir())
     except FileNotFoundError:
         return
@@ -111,5 +124,38 @@ def open_regular(file: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def _no_file(file: Path, kind: FileKind) -> NotFoundError:
+class Piece(NamedTuple):
+    """A piece of a regular file; size, number and first bytes are of the very file that it is of."""
+
+    data: bytes
+    size: int
+    number: str
+    head: bytes
+
+
+def read_piece(file: Path | Elsewhere, offset: int, limit: int, *, head: int = 0) -> Piece:
+    """A piece of a file, and its first bytes. It raises what `open_regular` raises."""
+    if isinstance(file, Elsewhere):
+        return _far_piece(file, offset, limit, head)
+    with open_regular(file) as stream:
+        found = os.fstat(stream.fileno())
+        data = os.pread(stream.fileno(), limit, offset) if offset < found.st_size else b""
+        return Piece(data, found.st_size, _number(found), os.pread(stream.fileno(), head, 0))
+
+
+def _far_piece(file: Elsewhere, offset: int, limit: int, head: int) -> Piece:
+    try:
+        found, first, data = file.piece(offset, limit, head=head)
+    except OSError as error:
+        if error.errno in _UNOPENED:
+            raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
+        raise
+    return Piece(data, found.st_size, _number(found), first)
+
+
+def _number(found: os.stat_result | Status) -> str:
+    return f"{found.st_dev:x}-{found.st_ino:x}"
+
+
+def _no_file(file: PurePath, kind: FileKind) -> NotFoundError:
     return NotFoundError(f"{file.name} is {kind.words}, not a file", code="FileNotFound")

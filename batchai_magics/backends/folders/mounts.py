@@ -129,7 +129,7 @@ def output_folder(
         base = resolve(layout, output.path_prefix.rstrip("/"), mounted)
     except SpecError as error:  # anywhere on the machine, or on an unmanaged file system
         raise refusals.output_directory_not_here(directory_id, output.path_prefix) from error
-    return Path(output.path_below(str(base), segment))
+    return base / output.path_below(str(base), segment)
 
 
 def used_by(layout: Layout, spec: JobSpec, cluster: ClusterSpec | None) -> list[Path]:

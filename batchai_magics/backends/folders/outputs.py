@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, FileKind, OutputFile, Seal
 from batchai_magics.backends.folders import entries
-from batchai_magics.backends.folders.entries import Entry, inside, open_regular
+from batchai_magics.backends.folders.entries import Entry, Piece, inside, read_piece
 from batchai_magics.backends.node.log_seals import seals_in
 from batchai_magics.errors import StorageError
 from batchai_magics.models.job import ERR, OUT
@@ -42,13 +41,10 @@ def _listed(entry: Entry, path: str, level: Path) -> OutputFile:
 def read(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:
     """At most `limit` bytes from `offset`. `is_complete` must have been found out before this call."""
     try:
-        with open_regular(file) as stream:
-            size = os.fstat(stream.fileno()).st_size
-            start = max(0, offset - BEFORE_BYTES)
-            data = os.pread(stream.fileno(), limit + offset - start, start) if start < size else b""
-            before, data = data[: offset - start], data[offset - start :]
-            generation = _generation(stream.fileno())
-            return Chunk(data, offset, size, is_complete, generation=generation, before=before)
+        start = max(0, offset - BEFORE_BYTES)
+        piece = read_piece(file, start, limit + offset - start, head=HEAD_BYTES)
+        before, data = piece.data[: offset - start], piece.data[offset - start :]
+        return Chunk(data, offset, piece.size, is_complete, generation=_generation(piece), before=before)
     except (FileNotFoundError, NotADirectoryError):
         return Chunk(b"", offset, 0, is_complete)
     except OSError as error:
@@ -63,9 +59,6 @@ def seal(record: Path, name: str) -> Seal | None:
     return Seal(*seals[name]) if seals and name in seals else None
 
 
-def _generation(descriptor: int) -> str:
+def _generation(piece: Piece) -> str:
     """What a file is known by: its number, and its first bytes once it has so many."""
-    status = os.fstat(descriptor)
-    number = f"{status.st_dev:x}-{status.st_ino:x}"
-    head = os.pread(descriptor, HEAD_BYTES, 0)
-    return number if len(head) < HEAD_BYTES else f"{number}-{zlib.crc32(head):08x}"
+    return piece.number if len(piece.head) < HEAD_BYTES else f"{piece.number}-{zlib.crc32(piece.head):08x}"

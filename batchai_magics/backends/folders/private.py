@@ -6,12 +6,12 @@ import os
 import stat
 from pathlib import Path
 
+from batchai_magics.backends.service.elsewhere import is_elsewhere
 from batchai_magics.backends.service.private_files import FILE, FOLDER, make_folder, opener
 from batchai_magics.errors import StorageError
 
 OTHERS = 0o077
 _OURS = ("state.db", "jobs", "clusters", "shares", "containers", "fileservers")  # one of them makes a home
-_CHOOSE = "Set BATCHAI_HOME to an empty folder of your own."
 
 
 def make_home(home: Path) -> None:
@@ -20,19 +20,29 @@ def make_home(home: Path) -> None:
         make_folder(home)
         found = home.stat()
     except OSError as error:
-        hint = "Set BATCHAI_HOME to a folder that you can write."
+        hint = f"Set {_setting(home)} to a folder that you can write."
         raise StorageError(f"{home} cannot be used: {error.strerror}", hint=hint) from error
     if is_read_only(home):  # nothing will be written there
         return
-    if found.st_uid != os.geteuid():
+    if found.st_uid != (home.owner_wanted() if is_elsewhere(home) else os.geteuid()):
         text = f"{home} belongs to another user (number {found.st_uid})"
-        raise StorageError(text, code="HomeNotOwned", hint=_CHOOSE)
+        raise StorageError(text, code="HomeNotOwned", hint=_choose(home))
     if found.st_mode & OTHERS:
         _close(home, found.st_mode)
 
 
+def _setting(home: Path) -> str:
+    return "slurm.home" if is_elsewhere(home) else "BATCHAI_HOME"
+
+
+def _choose(home: Path) -> str:
+    return f"Set {_setting(home)} to an empty folder of your own."
+
+
 def is_read_only(folder: Path) -> bool:
     """Whether nothing can be written there."""
+    if is_elsewhere(folder):
+        return not folder.is_writable()
     return not os.access(folder, os.W_OK)
 
 
@@ -47,10 +57,10 @@ def _close(home: Path, mode: int) -> None:
     names = [item.name for item in home.iterdir()]
     if mode & stat.S_ISVTX or (names and not any(name in _OURS for name in names)):
         text = f"{home} is open to other users, and holds what is not ours"
-        hint = f"{_CHOOSE} If it is meant to be the home, close it yourself: chmod 700 {home}"
+        hint = f"{_choose(home)} If it is meant to be the home, close it yourself: chmod 700 {home}"
         raise StorageError(text, code="HomeNotPrivate", hint=hint)
     try:
         home.chmod(FOLDER)
     except OSError as error:
         text = f"{home} is open to other users, and cannot be closed: {error.strerror}"
-        raise StorageError(text, code="HomeNotPrivate", hint=_CHOOSE) from error
+        raise StorageError(text, code="HomeNotPrivate", hint=_choose(home)) from error

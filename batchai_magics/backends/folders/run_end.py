@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.elsewhere import is_elsewhere
 from batchai_magics.launch.plan import ProcessExit
 
 VERSION = 1
@@ -30,6 +31,8 @@ class RunEnd(NamedTuple):
             "warnings": outcome.warnings,
             "ranks": [rank._asdict() for rank in outcome.ranks],
         }
+        if is_elsewhere(file):
+            return file.put(json.dumps(data).encode(), private_files.FILE, parents=False)
         part = file.with_suffix(".part")
         with open(part, "w", opener=private_files.opener) as stream:
             json.dump(data, stream)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import shutil
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 from batchai_magics.backends.base import Copy, ShareFile
-from batchai_magics.backends.folders import copying, entries
+from batchai_magics.backends.base.transfers import PlainTransfers
+from batchai_magics.backends.folders import copying, entries, share_files
 from batchai_magics.backends.folders.copying import Route
-from batchai_magics.backends.folders.entries import Entry, inside, open_regular
+from batchai_magics.backends.folders.entries import Entry, inside
 from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service.elsewhere import is_elsewhere
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import check_share_name
@@ -47,7 +46,7 @@ class FolderStorage:
         folder = self._folder(share)
         contents = {inside(folder, path): content for path, content in files.items()}
         with _translated(share):
-            copying.write_group(self._parts(share), contents)
+            share_files.put_group(self._parts(share), contents)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """One level of a folder, sorted by name."""
@@ -69,31 +68,31 @@ class FolderStorage:
 
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
-        with self._opened(share, path) as file:
-            return file.read()
+        with self._opening(share, path) as file:
+            return share_files.read_all(file)
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with all in it."""
         folder = self._existing(share)
         item = entries.named(folder, path)
-        if item == inside(folder, "") or not os.path.lexists(item):
+        if item == inside(folder, "") or not share_files.is_there(item):
             raise refusals.not_on_share(share, path)
-        shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+        share_files.remove(item)
 
     def remove(self, share: str) -> None:
         """Deletes a share with all in it."""
-        shutil.rmtree(self._existing(share))
-        shutil.rmtree(self._parts(share), ignore_errors=True)
+        share_files.remove(self._existing(share))
+        private_files.remove_folder(self._parts(share))
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from `offset`; empty at its end."""
-        with self._opened(share, path) as file:
-            return os.pread(file.fileno(), limit, offset)
+        with self._opening(share, path) as file:
+            return entries.read_piece(file, offset, limit).data
 
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file as it lies there."""
-        with self._opened(share, path) as file:
-            return _sha256(file)
+        with self._opening(share, path) as file:
+            return share_files.digest(file)
 
     def make_folder(self, share: str, path: str) -> None:
         """Makes a folder unless it is there."""
@@ -104,15 +103,14 @@ class FolderStorage:
     def resize(self, share: str, path: str, size_bytes: int) -> None:
         """Cuts or lengthens a file, or makes one of zeros."""
         file = self._with_parent(share, path)
-        with _translated(share), file.open("ab") as stream:
-            stream.truncate(size_bytes)
+        with _translated(share):
+            share_files.resize(file, size_bytes)
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
         """Writes into a file that is there."""
         file = self._file(share, path)
-        with _translated(share), file.open("r+b") as stream:
-            stream.seek(offset)
-            stream.write(data)
+        with _translated(share):
+            share_files.change(file, offset, data)
 
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Gives a file or a folder another name, in place of a file that had it."""
@@ -137,18 +135,15 @@ class FolderStorage:
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
         """The next piece of a file that `begin` started."""
         part = self._part(share, inside(self._existing(share), path))
-        with _translated(share), open(part, "ab", opener=private_files.opener) as file:
-            file.truncate(offset)
-            file.write(data)
+        with _translated(share):
+            share_files.write_part(part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Puts the uploaded file in its place if its digest is right."""
         target = inside(self._existing(share), path)
         part = self._part(share, target)
-        with _translated(share), open(part, "ab+", opener=private_files.opener) as file:
-            os.fsync(file.fileno())
-            file.seek(0)
-            digest = _sha256(file)
+        with _translated(share):
+            digest = share_files.digest_of_part(part)
         if digest != sha256:
             part.unlink()
             raise refusals.damaged_upload(share, path)
@@ -158,6 +153,8 @@ class FolderStorage:
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files: read once, compared with what was written, put in their places in groups."""
         folder = self._existing(share)
+        if is_elsewhere(folder):
+            return (yield from PlainTransfers.send(self, share, copies))
         private_files.make_folder(self._parts(share))
         targets = copying.Targets(folder)
         sent: list[ShareFile] = []
@@ -169,21 +166,28 @@ class FolderStorage:
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
         """Downloads files: read once, compared with what was written."""
-        return copying.all_down(self._existing(share), share, copies)
+        folder = self._existing(share)
+        if is_elsewhere(folder):
+            return PlainTransfers.fetch(self, share, copies)
+        return copying.all_down(folder, share, copies)
 
     def _route_up(self, share: str, copy: Copy, target: Path) -> Route:
         return Route(copy, copy.here, self._part(share, target), target)
 
     def _part(self, share: str, target: Path) -> Path:
         """Where a file is until it is whole: outside of the share, so that it takes no name there."""
-        return self._parts(share) / hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
+        return (
+            self._parts(share) / hashlib.sha256(str(target).encode(errors="surrogateescape")).hexdigest()[:32]
+        )
 
     def _parts(self, share: str) -> Path:
         return self._unfinished / self._folder(share).relative_to(self._root)
 
-    def _opened(self, share: str, path: str) -> BinaryIO:
+    @contextlib.contextmanager
+    def _opening(self, share: str, path: str) -> Iterator[Path]:
+        """The place of a file that is about to be opened."""
         try:
-            return open_regular(inside(self._existing(share), path))
+            yield inside(self._existing(share), path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise refusals.no_file_of_share(share, path) from error
 
@@ -191,7 +195,7 @@ class FolderStorage:
         """The place of a file or folder whose parent is there."""
         folder = self._existing(share)
         item = inside(folder, path)
-        if not item.parent.is_dir() or item == folder.resolve():
+        if not item.parent.is_dir() or item == inside(folder, ""):
             raise refusals.no_folder_of_share(share, str(PurePosixPath(path).parent))
         return item
 
@@ -219,13 +223,6 @@ def _share_name(account: Path, share: Path) -> str:
 def _entry(item: Entry, path: str) -> ShareFile:
     name = f"{path.strip('/')}/{item.name}".lstrip("/")
     return ShareFile(name, item.kind, item.size_bytes, item.modified)
-
-
-def _sha256(file: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while data := file.read(1 << 20):
-        digest.update(data)
-    return digest.hexdigest()
 
 
 @contextlib.contextmanager

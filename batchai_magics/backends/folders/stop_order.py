@@ -18,8 +18,7 @@ class StopOrder(NamedTuple):
 
     def write(self, file: Path) -> None:
         """Writes it for the program that watches the job."""
-        with open(file, "w", opener=private_files.opener) as stream:
-            json.dump(self._asdict(), stream)
+        private_files.write(file, json.dumps(self._asdict()))
 
     @classmethod
     def read(cls, file: Path) -> StopOrder:

@@ -39,7 +39,8 @@ def _of_file(file: Path, after: float) -> tuple[dict[str, Any], list[Sample]]:
 
 def _place_before(stream: IO[bytes], after: float) -> int:
     """Where to read from, not far before the first line that is later; lines stand in the order of time."""
-    first, last = stream.tell(), os.fstat(stream.fileno()).st_size
+    first = stream.tell()
+    last = stream.seek(0, os.SEEK_END)
     while last - first > NEAR_BYTES:
         middle = (first + last) // 2
         stream.seek(middle)

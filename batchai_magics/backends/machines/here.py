@@ -45,7 +45,7 @@ class Here:
         """Whether there is a program of that name."""
         return shutil.which(program) is not None
 
-    def run(self, line: Line, *, timeout_s: float, answer_file: PurePath | None = None) -> Done:
+    def run(self, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
         """Runs a command to its end; TimeoutError when that takes too long."""
         try:
             done = subprocess.run(

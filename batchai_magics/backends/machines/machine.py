@@ -53,11 +53,11 @@ class Machine(Protocol):
     def has(self, program: str) -> bool:
         """Whether there is a program of that name."""
 
-    def run(self, line: Line, *, timeout_s: float, answer_file: PurePath | None = None) -> Done:
+    def run(self, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
         """Runs a command to its end; TimeoutError when that takes too long.
 
-        With `answer_file` it runs once, however often a connection breaks meanwhile: what it wrote is kept
-        there until its answer is here. Without, it may run again.
+        With a folder for its answer, which is not there, it runs once, however often a connection breaks
+        meanwhile: what it wrote is kept there until it is here. Without, it may run again.
         """
 
     def started(self, line: Line, *, tick_s: float) -> Generator[CommandBytes, None, int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from batchai_magics.backends.node.printed_secrets import PLACE
 from batchai_magics.backends.node.streams import SPAN, STAMP
@@ -80,7 +80,7 @@ def secrets(file: Path, start: int, end: int) -> list[SecretAt]:
 class _Records(Sequence[tuple[Any, ...]]):
     """A file of records of one size, of which only those asked for are read."""
 
-    descriptor: int
+    stream: IO[bytes]
     shape: struct.Struct
     length: int
 
@@ -88,8 +88,8 @@ class _Records(Sequence[tuple[Any, ...]]):
     @contextmanager
     def of(cls, file: Path, shape: struct.Struct) -> Iterator[_Records]:
         """The whole records in the file as it is now."""
-        with file.open("rb") as stream:
-            yield cls(stream.fileno(), shape, os.fstat(stream.fileno()).st_size // shape.size)
+        with file.open("rb", buffering=0) as stream:
+            yield cls(stream, shape, stream.seek(0, os.SEEK_END) // shape.size)
 
     def __len__(self) -> int:
         return self.length
@@ -100,4 +100,5 @@ class _Records(Sequence[tuple[Any, ...]]):
     def between(self, first: int, last: int) -> Iterator[tuple[Any, ...]]:
         """The records from `first` up to `last`, which is none of them."""
         size = self.shape.size
-        return self.shape.iter_unpack(os.pread(self.descriptor, max(0, last - first) * size, first * size))
+        self.stream.seek(first * size)
+        return self.shape.iter_unpack(self.stream.read(max(0, last - first) * size))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+
+from batchai_magics.backends.service.elsewhere import is_elsewhere
 
 FOLDER, FILE = 0o700, 0o600
 
 
 def make_folder(path: Path) -> None:
     """Makes a folder, and those above it that are not there, unless it is there."""
+    if is_elsewhere(path):
+        return path.make_folder(FOLDER)
     try:
         path.mkdir(mode=FOLDER)
     except FileNotFoundError:
@@ -27,6 +32,8 @@ def opener(path: str, flags: int) -> int:
 
 def write(file: Path, text: str) -> None:
     """Writes a file, whole or not at all."""
+    if is_elsewhere(file):
+        return file.put(text.encode(), FILE)
     make_folder(file.parent)
     part = file.with_name(f"{file.name}.part")
     part.unlink(missing_ok=True)
@@ -40,3 +47,10 @@ def append(file: Path, text: str) -> None:
     make_folder(file.parent)
     with open(file, "a", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
+
+
+def remove_folder(path: Path) -> None:
+    """Deletes a folder with all in it, as far as that can be done."""
+    if is_elsewhere(path):
+        return path.rmtree(ignore_errors=True)
+    shutil.rmtree(path, ignore_errors=True)

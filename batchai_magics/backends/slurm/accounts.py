@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import shutil
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -137,7 +136,7 @@ class SlurmAccounts:
         self._rows.delete(name)
         for kind in ("shares", "containers"):
             for root in (self._layout.home / kind, self._layout.unfinished(kind)):
-                shutil.rmtree(root / name, ignore_errors=True)
+                private_files.remove_folder(root / name)
 
     def _row(self, name: str) -> dict[str, Any]:
         row = self._rows.find(name)

@@ -22,7 +22,6 @@ from batchai_magics.backends.base import (
 from batchai_magics.backends.folders import entries, mounts, outputs, private
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.logs import Logs
-from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.slurm import creation, deletion, records, showing
 from batchai_magics.backends.slurm.accounts import SlurmGroups
@@ -71,8 +70,8 @@ class SlurmBackend(BackendBase):
     groups: Groups
 
     def __init__(self, settings: SlurmSettings) -> None:
-        machine = Here()
-        layout = Layout(machine.folder(settings.home))
+        machine = settings.machine
+        layout = Layout(machine.folder(settings.usual_home))
         private.make_home(layout.home)
         slurm = Slurm(machine, settings.conf)
         answers = Answers(slurm, layout.home / "asked", settings.look_s)
@@ -114,8 +113,15 @@ class SlurmBackend(BackendBase):
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand; Slurm is asked once for all of them, if at all."""
-        found = [record for id in ids if (record := self._home.records.find(id))]
-        return Look({record.resource_id.key: self._shown(record) for record in found})
+        home = self._home
+        with home.machine.together(home.records.folders(ids)):
+            found = [record for id in ids if (record := home.records.find(id))]
+        with home.machine.together(_folders_of(home, found)):
+            return Look({record.resource_id.key: self._shown(record) for record in found})
+
+    def close(self) -> None:
+        """Lets go of the connection to another machine."""
+        self._home.machine.close()
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
@@ -197,3 +203,9 @@ class SlurmBackend(BackendBase):
 
 def _storage(layout: Layout, kind: str, noun: str, users: Users) -> GuardedStorage:
     return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
+
+
+def _folders_of(home: Home, found: Sequence[Record]) -> Sequence[Path]:
+    """What is read to know where these resources stand: the folders of jobs, and what Slurm said."""
+    jobs = [record.guid for record in found if record.resource_id.kind is Kind.JOB]
+    return [home.layout.home / "asked", *(home.layout.job(guid).root for guid in jobs)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 import uuid
 from collections.abc import Iterator
@@ -111,7 +110,7 @@ def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
     mounts.link(home.layout, home.layout.mounts(record.guid), volumes)
     setups.begin(home.layout, record.guid, spec)
     if not _is_new(home, id, record):
-        shutil.rmtree(home.layout.cluster(record.guid), ignore_errors=True)
+        private_files.remove_folder(home.layout.cluster(record.guid))
 
 
 def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Sequence
 
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.backends.slurm.creation import Home
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.records import Record
@@ -38,7 +37,7 @@ def _forget(home: Home, record: Record) -> None:
         home.clusters.leave(record.more["cluster_guid"], record)
         home.runs.forget(record)
     elif id.kind is Kind.CLUSTER and not home.clusters.open_runs(record.guid):
-        shutil.rmtree(home.layout.cluster(record.guid), ignore_errors=True)
+        private_files.remove_folder(home.layout.cluster(record.guid))
 
 
 def _end_jobs_on(home: Home, cluster: Record) -> None:

@@ -18,11 +18,11 @@ OWN_SETTINGS = SlurmSettings
 
 def open_backend(settings: Settings) -> Backend:
     """The Slurm backend in its home."""
-    if sys.platform != "linux":
-        hint = "Use it on a login node of the cluster."
+    own = settings.own(SlurmSettings)
+    if sys.platform != "linux" and not own.ssh:
+        hint = "Use it on a login node of the cluster, or name one: --ssh HOST."
         raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
     from batchai_magics.backends.slurm.backend import SlurmBackend
 
-    own = settings.own(SlurmSettings)
     own.check()
     return SlurmBackend(own)

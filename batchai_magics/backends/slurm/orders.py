@@ -11,7 +11,7 @@ from batchai_magics.backends.folders import mounts, own_logs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.programs import put_job_module
+from batchai_magics.backends.node.programs import JOB_MODULE
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.slurm import programs, say
@@ -67,7 +67,7 @@ def write(layout: Layout, run: Run) -> None:
     job, programs_folder = files.layout, programs.installed(layout.home)
     for folder in (job.shared_temp, run.logs, *([job.hidden] if run.spec.secrets else [])):
         private_files.make_folder(folder)
-    put_job_module(job.python)
+    private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
     mounts.link(layout, job.mounts, run.spec.mount_volumes)
     nodes = [_node_share(layout, run, index) for index in range(run.spec.node_count)]
     site = _site(run, files, programs_folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import uuid
 from functools import cache
 from pathlib import Path
@@ -15,6 +14,7 @@ _ROOT = _PACKAGE.name
 # What runs on nodes, with all that it imports: the standard library and these.
 _FILES = (
     "launch/plan.py",
+    "backends/service/elsewhere.py",
     "backends/service/private_files.py",
     "backends/folders/layout.py",
     "backends/folders/run_end.py",
@@ -42,14 +42,12 @@ def installed(home: Path) -> Path:
     if not folder.is_dir():
         part = folder.with_name(uuid.uuid4().hex)
         for name in _names():
-            target = part / _ROOT / name
-            private_files.make_folder(target.parent)
-            shutil.copyfile(_PACKAGE / name, target)
+            private_files.write(part / _ROOT / name, (_PACKAGE / name).read_text(encoding="utf-8"))
         (part / _ROOT / "__init__.py").touch()  # else one that is installed there would come before it
         try:
             part.rename(folder)
         except OSError:  # another process was first
-            shutil.rmtree(part)
+            private_files.remove_folder(part)
     return folder
 
 

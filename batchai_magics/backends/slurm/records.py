@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -98,6 +97,10 @@ class Records:
         """Changes what only the kind of the resource has."""
         return self.change(id, lambda record: replace(record, more={**record.more, **more}))
 
+    def folders(self, ids: Collection[ResourceId]) -> list[Path]:
+        """The folders that their records lie in."""
+        return list({self._file(id).parent: None for id in ids})
+
     def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
         """The resources of a kind inside `parent`, oldest first: all, or those of a page and one more."""
         folder = self._folder(parent, kind)
@@ -138,7 +141,7 @@ class Records:
         file = self._file(id)
         if _is_holder(id.kind):
             file.unlink(missing_ok=True)
-            shutil.rmtree(file.parent, ignore_errors=True)
+            private_files.remove_folder(file.parent)
         else:
             file.unlink(missing_ok=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.exits import exits_in
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import orders, understand
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
@@ -180,7 +180,7 @@ class Runs:
 
     def forget(self, job: Record) -> None:
         """Deletes the folder of a run."""
-        shutil.rmtree(self._layout.job(job.guid).root, ignore_errors=True)
+        private_files.remove_folder(self._layout.job(job.guid).root)
 
     def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
         if time.time() - job.created > self._settings.lost_s and not files.attempt:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
+from typing import TYPE_CHECKING
 
 from batchai_magics.config import APP, setting
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.slurm_options import OF_CLUSTERS, OWN, slurm_words
+
+if TYPE_CHECKING:  # settings are read by whoever uses another backend as well
+    from batchai_magics.backends.machines.machine import Machine
 
 ANY, FIXED = "any", "fixed"
 
@@ -27,6 +31,9 @@ class SlurmSettings:
         default_factory=_default_home,
         metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},
     )
+    ssh: str = setting("", "a login node, as `ssh` is given it, where this machine is none")
+    ssh_command: str = setting("ssh", "the program `ssh`, with options such as `ssh -F ~/cluster.conf`")
+    ssh_python: str = setting("python3", "the Python on the login node, 3.6 or later")
     conf: str = setting("", "Slurm's configuration file (SLURM_CONF), where it is not the usual one")
     partition: str = setting("", "the partition that clusters are of; Slurm's default one when empty")
     placement: str = setting(
@@ -47,6 +54,25 @@ class SlurmSettings:
     )
     core_quota: int = setting(1000, "cores that all clusters may have together")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
+
+    @property
+    def machine(self) -> Machine:
+        """The machine whose folders and commands these settings are about."""
+        if not self.ssh:
+            from batchai_magics.backends.machines.here import Here
+
+            return Here()
+        from batchai_magics.backends.machines.channel import Channel
+        from batchai_magics.backends.machines.there import There
+
+        return There(Channel(self.ssh, ssh=self.ssh_command, python=self.ssh_python))
+
+    @property
+    def usual_home(self) -> PurePath:
+        """Its home: on another machine the usual one is in the folder of the user there."""
+        if self.ssh and self.home == _default_home():
+            return PurePosixPath("~/.local/share", APP, "slurm")
+        return self.home
 
     def options_of_size(self, vm_size: str) -> list[str]:
         """The options of sbatch for a VM size, by the table `sizes`; none for one that it does not name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -38,8 +39,8 @@ class Slurm:
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Hands a batch script to Slurm; gives the job's number."""
-        words = say.submission(script, options)
-        answer = self._run(words, env=environment(self.machine, python), answer_file=f"{script}.answer")
+        words, env = say.submission(script, options), environment(self.machine, python)
+        answer = self._run(words, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
         return understand.job_number(answer)
 
     def jobs(self) -> dict[str, JobLine]:
@@ -72,14 +73,13 @@ class Slurm:
         words: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
-        answer_file: str = "",
+        answer: Path | None = None,
         may_fail: bool = False,
     ) -> str:
         own = {"SLURM_CONF": self.conf} if self.conf else {}
         line = Line(words, {**(self.machine.environ if env is None else env), **own})
-        file = PurePosixPath(answer_file) if answer_file else None
         try:
-            done = self.machine.run(line, timeout_s=PATIENCE_S, answer_file=file)
+            done = self.machine.run(line, timeout_s=PATIENCE_S, answer=answer)
         except FileNotFoundError:
             hint = "Use the backend on a login node, or load the module that brings Slurm's commands."
             text = f"there is no {words[0]} on {self.machine.name}"

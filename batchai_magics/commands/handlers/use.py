@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.registry import choose, endpoint_of, open_backend, with_own
+from batchai_magics.backends.base.registry import choose, endpoint_of, open_backend, own_of, with_own
 from batchai_magics.commands.output.table import Table
 from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from batchai_magics.config import Settings
 
 NAMES = ("backend", "resource_group", "workspace", "experiment", "cluster")
+OWN = ("endpoint", "ssh")  # what only some backends have
 SHOWN = (*NAMES, "location", "storage_account")
 
 
@@ -26,8 +27,7 @@ class Choice:
 
     def to_data(self) -> dict[str, str]:
         """What is chosen, by name."""
-        endpoint = endpoint_of(self.settings)
-        told = {} if endpoint is None else {"endpoint": endpoint}
+        told = {name: value for name in OWN if (value := own_of(self.settings, name)) is not None}
         return {**{name: getattr(self.settings, name) for name in SHOWN}, **told}
 
     def to_table(self) -> Table:
@@ -43,20 +43,22 @@ def use(context: Context, arguments: Namespace) -> Choice:
     settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
     if arguments.backend:
         settings = choose(settings, arguments.backend)
-    if arguments.endpoint:
-        settings = with_own(settings, endpoint=arguments.endpoint)
-    if arguments.backend or arguments.endpoint:
-        _check_endpoint(settings)
+    own = {name: value for name in OWN if (value := getattr(arguments, name))}
+    if own:
+        settings = with_own(settings, **own)
+    if arguments.backend or own:
+        _check(settings)
     check_name(settings.experiment, Kind.EXPERIMENT)
     cluster_id(settings.cluster, workspace_id(settings))
     return Choice(settings)
 
 
-def _check_endpoint(settings: Settings) -> None:
-    if endpoint_of(settings) is not None:
-        open_backend(settings).close()  # nothing is sent; it says what is missing, or wrong
+def _check(settings: Settings) -> None:
+    """Says what is missing, or wrong: with an endpoint nothing is sent; a login node is gone to."""
+    if endpoint_of(settings) is not None or own_of(settings, "ssh"):
+        open_backend(settings).close()
 
 
 def is_choosing(arguments: Namespace) -> bool:
     """Whether the line changes anything."""
-    return any(getattr(arguments, name) for name in (*NAMES, "endpoint"))
+    return any(getattr(arguments, name) for name in (*NAMES, *OWN))

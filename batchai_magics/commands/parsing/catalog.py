@@ -50,6 +50,7 @@ def _backends() -> Collection[str]:
 
 _BACKEND = Option(("--backend",), "Where jobs run.", choices=Later(_backends))
 _ENDPOINT = Option(("--endpoint",), "Address of the server, for a backend that has one.", "URL")
+_SSH = Option(("--ssh",), "Login node, as ssh is given it, for a backend that has one.", "HOST")
 
 COMMANDS = (
     *workspace.COMMANDS,
@@ -87,7 +88,7 @@ COMMANDS = (
         "use",
         "Choose workspace, experiment, cluster and backend for this session.",
         "handlers.use:use",
-        (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND, _ENDPOINT),
+        (o.GROUP, o.WORKSPACE, o.EXPERIMENT, o.CLUSTER, _BACKEND, _ENDPOINT, _SSH),
     ),
     Command(
         "clean",

@@ -1,0 +1,167 @@
+"""The connection to a host: made when needed, and again when it was lost; ever more rarely if that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import secrets
+import shlex
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.machines import ssh_line
+from batchai_magics.backends.machines.link import Asked, Frame, Link, LostError
+from batchai_magics.errors import ServiceError, UnreachableError
+
+ANSWER_S = 60.0  # after which a connection that brings no answer counts as lost
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+TRIES = 3  # of a question, each over a connection of its own
+AGAIN = ("link", "symlink", "move", "unlink", "mkdir")  # what is told that it may have been done already
+_LONGEST_PATH = 80  # of a socket's folder: the name in it has 40 characters, and ssh adds some
+
+
+class Channel:
+    """Questions to a host. `ssh` is the line that starts `ssh`, `python` the Python there."""
+
+    def __init__(self, host: str, *, ssh: str = "ssh", python: str = "python3") -> None:
+        ssh_line.check_host(host)
+        self.host, self._ssh, self._python = host, shlex.split(ssh), python
+        self._lock = threading.Lock()
+        self._link: Link | None = None
+        self._pauses, self._until = 0, 0.0
+        self._failure: ServiceError | None = None
+        self._shared: str | None = None
+
+    def ask(self, name: str, data: bytes = b"", *, wait_s: float = ANSWER_S, **asked: Any) -> Frame:
+        """What the host answers; the error that it raised there, or UnreachableError.
+
+        A connection that is lost meanwhile is made again, and it is asked again.
+        """
+        for number in range(TRIES):
+            again = {"again": True} if number and name in AGAIN else {}
+            link = self._up()
+            try:
+                return _answer(link, {"ask": name, **asked, **again}, data, wait_s)
+            except LostError:
+                continue
+        raise self._lost()
+
+    def parts(self, name: str, *, tick_s: float, **asked: Any) -> Generator[Frame | None, None, Any]:
+        """The parts of an answer as they come, None where none came for so long; at last the answer's value.
+
+        When it is closed the host hears that nobody reads any more.
+        """
+        link = self._up()
+        try:
+            question = link.open({"ask": name, **asked})
+            try:
+                return (yield from _parts(question, tick_s))
+            finally:
+                question.close()
+                with contextlib.suppress(LostError):
+                    link.open({"ask": "end", "which": question.number}).close()
+        except LostError:
+            raise self._lost() from None
+
+    def close(self) -> None:
+        """Ends the connection; the next question makes another."""
+        with self._lock:
+            if self._link:
+                self._link.close()
+            self._link = None
+
+    def _up(self) -> Link:
+        with self._lock:
+            if self._link and self._link.is_up:
+                return self._link
+            if self._failure and time.monotonic() < self._until:
+                raise self._failure.with_traceback(None)
+            try:
+                self._link = self._made()
+            except ServiceError as error:
+                pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self._pauses)
+                self._pauses, self._failure = self._pauses + 1, error
+                self._until = time.monotonic() + pause_s
+                raise
+            self._pauses, self._failure = 0, None
+            return self._link
+
+    def _made(self) -> Link:
+        if self._shared is None:
+            self._shared = self._socket()
+        ready = f"batchai-{secrets.token_hex(8)}"
+        words = ssh_line.words(self._ssh, self.host, self._shared, python=self._python, ready=ready)
+        try:
+            return Link(words, ready, self._failed)
+        except FileNotFoundError:
+            hint = "Install OpenSSH's client, or name it: setting slurm.ssh_command."
+            raise ServiceError(f"there is no program {self._ssh[0]}", code="NoSsh", hint=hint) from None
+
+    def _failed(self, said: str) -> ServiceError:
+        shared = (
+            ["-o", "ControlMaster=yes", "-o", f"ControlPath={self._shared}", "-fN"] if self._shared else []
+        )
+        login = shlex.join([*self._ssh, *shared, self.host])
+        return ssh_line.failure(self.host, said, python=self._python, login=login)
+
+    def _lost(self) -> UnreachableError:
+        text = f"the connection to {self.host} was lost, and lost again"
+        return UnreachableError(text, code="HostUnreachable", hint="Try it again.")
+
+    def _socket(self) -> str:
+        """Where connections to the host are shared: as the user has said, or in a folder of our own."""
+        try:
+            line = [*self._ssh, "-G", "--", self.host]
+            told = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return ""
+        if os.name != "posix" or ssh_line.has_shared(told.stdout):
+            return ""
+        return str(_own_folder() / "%C")
+
+
+def _own_folder() -> Path:
+    """A folder that nobody else can look into, with a path that is short enough for a socket in it."""
+    user = os.getuid()
+    for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
+        folder = Path(base or "/tmp") / f"batchai-ssh-{user}"
+        if len(str(folder)) > _LONGEST_PATH:
+            continue
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = folder.lstat()
+        except OSError:
+            continue
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077:
+            return folder
+    return Path(tempfile.mkdtemp(prefix="batchai-ssh-", dir="/tmp"))
+
+
+def _answer(link: Link, head: dict[str, Any], data: bytes, wait_s: float) -> Frame:
+    question = link.open(head, data)
+    try:
+        return question.next(wait_s)
+    except queue.Empty:
+        link.close()
+        raise LostError from None
+    finally:
+        question.close()
+
+
+def _parts(question: Asked, tick_s: float) -> Generator[Frame | None, None, Any]:
+    while True:
+        try:
+            frame = question.next(tick_s)
+        except queue.Empty:
+            yield None
+            continue
+        if "value" in frame.head:
+            return frame.head["value"]
+        yield frame

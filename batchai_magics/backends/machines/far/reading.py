@@ -1,0 +1,136 @@
+"""What lies in folders, at the other end of `ssh`: one answer for what many calls would ask. Python 3.6."""
+
+import errno
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+SNAPSHOT_BYTES = 1 << 16  # of a file: so much of it is told without being asked for
+
+
+def status(path: str, follow: bool = True) -> "Any":
+    """What `stat` says of a path."""
+    return _status(os.stat(path, follow_symlinks=follow)), b""
+
+
+def _status(found: "os.stat_result") -> "list[Any]":
+    return [found.st_mode, found.st_size, found.st_mtime_ns, found.st_uid, found.st_ino, found.st_dev]
+
+
+def read(path: str, offset: int, limit: int, head: int = 0, regular: bool = False) -> "Any":
+    """What `stat` says of an open file, how many first bytes follow, and those with a piece of it.
+
+    A `regular` one: no link and no pipe is opened, and nothing is waited for.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | ((os.O_NONBLOCK | os.O_NOFOLLOW) if regular else 0)
+    file = os.open(path, flags)
+    try:
+        found = os.fstat(file)
+        if regular and not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.ELOOP, "it is no regular file")
+        data = _pread(file, limit, offset)
+        first = os.pread(file, head, 0) if head else b""
+        return [_status(found), len(first)], first + data
+    finally:
+        os.close(file)
+
+
+def _pread(file: int, limit: int, offset: int) -> bytes:
+    pieces = []
+    while limit > 0:
+        piece = os.pread(file, limit, offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        limit, offset = limit - len(piece), offset + len(piece)
+    return b"".join(pieces)
+
+
+def digest(path: str, sync: bool = False) -> "Any":
+    """The SHA-256 (hex) of a file, and its size."""
+    found, size = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        if sync:
+            os.fsync(file.fileno())
+        for piece in iter(lambda: file.read(1 << 20), b""):
+            found.update(piece)
+            size += len(piece)
+    return [found.hexdigest(), size], b""
+
+
+def names(path: str) -> "Any":
+    """What lies in a folder."""
+    return sorted(os.listdir(path)), b""
+
+
+def glob(path: str, pattern: str) -> "Any":
+    """What lies below a folder and has such a name."""
+    return [str(found) for found in Path(path).glob(pattern)], b""
+
+
+def entries(root: str, paths: "Any" = None, folder: "Any" = None) -> "Any":
+    """Name, mode, size and time of things below `root`, or of all in a folder.
+
+    A link counts as what it leads to, unless that is outside.
+    """
+    if folder is not None:
+        paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    told = []
+    for path in paths:
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:  # it went meanwhile
+            continue
+        if stat.S_ISLNK(found.st_mode):
+            found = _followed(root, path) or found
+        told.append([os.path.basename(path), found.st_mode, found.st_size, found.st_mtime])
+    return told, b""
+
+
+def _followed(root: str, path: str) -> "Any":
+    real, inside = os.path.realpath(path), os.path.realpath(root)
+    try:
+        return os.lstat(real) if os.path.commonpath([real, inside]) == inside else None
+    except OSError:
+        return None
+
+
+def real(path: str) -> "Any":
+    """The path without links, as far as there is one."""
+    return os.path.realpath(path), b""
+
+
+def access(path: str) -> "Any":
+    """Whether it can be written."""
+    return os.access(path, os.W_OK), b""
+
+
+def snapshot(folders: "list[str]") -> "Any":
+    """What lies in folders, each with what `lstat` says of it and, of a small file, its bytes."""
+    told: dict[str, Any] = {}
+    pieces: list[bytes] = []
+    for folder in folders:
+        try:
+            found = [_seen(os.path.join(folder, name), pieces) for name in os.listdir(folder)]
+            told[folder] = [one for one in found if one]
+        except (FileNotFoundError, NotADirectoryError):
+            told[folder] = None
+    return told, b"".join(pieces)
+
+
+def _seen(path: str, pieces: "list[bytes]") -> "Any":
+    """Name, status, and how many bytes of it were put among the pieces: None for a file that is not small."""
+    try:
+        found = os.lstat(path)
+        size = None
+        if stat.S_ISREG(found.st_mode) and found.st_size <= SNAPSHOT_BYTES:
+            with open(path, "rb") as file:
+                data = file.read(SNAPSHOT_BYTES + 1)
+            if len(data) <= SNAPSHOT_BYTES:
+                pieces.append(data)
+                size = len(data)
+        return [os.path.basename(path), _status(found), size]
+    except OSError:
+        return None

@@ -1,0 +1,224 @@
+"""Paths at the other end of `ssh`: what `pathlib` says of files here, asked there."""
+
+from __future__ import annotations
+
+import errno
+import io
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, ClassVar, cast
+from urllib.parse import quote
+
+from batchai_magics.backends.machines.channel import Channel
+from batchai_magics.backends.machines.far_file import FarFile
+from batchai_magics.backends.machines.link import Frame
+from batchai_magics.backends.machines.snapshots import Snapshots
+from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status
+
+_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # where a path leads to nothing
+
+
+class FarPath(Elsewhere):
+    """A path of the host that `channel` leads to. Its error is OSError as here, or UnreachableError."""
+
+    channel: ClassVar[Channel]
+    snapshots: ClassVar[Snapshots]
+    user: ClassVar[int]
+
+    # -- looking
+
+    def status(self, *, follow: bool) -> Status:
+        """What it leads to, or what it is itself."""
+        known = self.snapshots.of(str(self), follow=follow)
+        return known.status if known else Status(*self._ask("status", follow=follow).head["value"])
+
+    def stat(self, *, follow_symlinks: bool = True) -> Status:
+        """What it leads to, or what it is itself."""
+        return self.status(follow=follow_symlinks)
+
+    def lstat(self) -> Status:
+        """What it is itself."""
+        return self.status(follow=False)
+
+    def exists(self) -> bool:
+        """Whether it leads to something."""
+        return bool(self._mode())
+
+    def is_dir(self) -> bool:
+        """Whether it leads to a folder."""
+        return stat.S_ISDIR(self._mode())
+
+    def is_file(self) -> bool:
+        """Whether it leads to a regular file."""
+        return stat.S_ISREG(self._mode())
+
+    def is_symlink(self) -> bool:
+        """Whether it is a link."""
+        return stat.S_ISLNK(self._mode(follow=False))
+
+    def iterdir(self) -> Iterator[Path]:
+        """What lies in this folder."""
+        return (self._path(name) for name in self._ask("names").head["value"])
+
+    def glob(self, pattern: str) -> Iterator[Path]:
+        """What lies below and has such a name."""
+        return (self._path(found) for found in self._ask("glob", pattern=pattern).head["value"])
+
+    def real(self) -> Path:
+        """The path without links, as far as there is one."""
+        return self._path(self._ask("real").head["value"])
+
+    resolve = real
+
+    def absolute(self) -> FarPath:
+        """The path itself: all are absolute."""
+        return self
+
+    def entries_below(self, root: Elsewhere) -> Sequence[FoundEntry]:
+        """What lies in this folder, sorted by name."""
+        found = self.channel.ask("entries", root=str(root), folder=str(self)).head["value"]
+        return [FoundEntry(*entry) for entry in found]
+
+    def entry(self, root: Elsewhere) -> FoundEntry:
+        """What lies here; FileNotFoundError when there is nothing."""
+        found = self.channel.ask("entries", root=str(root), paths=[str(self)]).head["value"]
+        if not found:
+            raise FileNotFoundError(str(self))
+        return FoundEntry(*found[0])
+
+    def is_writable(self) -> bool:
+        """Whether something can be written here."""
+        return bool(self._ask("access").head["value"])
+
+    def owner_wanted(self) -> int:
+        """The number of the user who asks."""
+        return self.user
+
+    def as_uri(self) -> str:
+        """An address that file managers know; it says where the file is, and opens nothing by itself."""
+        return f"sftp://{self.channel.host}{quote(str(self))}"
+
+    # -- reading
+
+    def open(self, mode: str = "r", buffering: int = -1) -> IO[bytes]:
+        """The file, to read its bytes."""
+        if mode != "rb":
+            raise ValueError(f"{self} is elsewhere: it can be opened to read its bytes alone")
+        file = FarFile(self.read_from)
+        return cast("IO[bytes]", file if buffering == 0 else io.BufferedReader(file))
+
+    def read_bytes(self) -> bytes:
+        """All of the file."""
+        known = self.snapshots.of(str(self), follow=True)
+        if known and known.data is not None:
+            return known.data
+        with FarFile(self.read_from) as file:
+            return file.readall()
+
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """All of the file as text."""
+        return self.read_bytes().decode(encoding, errors)
+
+    def read_from(self, offset: int, limit: int) -> tuple[Status, bytes]:
+        """What it leads to, and a piece of it."""
+        found, _, data = self._read(offset, limit)
+        return found, data
+
+    def piece(self, offset: int, limit: int, *, head: int = 0) -> tuple[Status, bytes, bytes]:
+        """Of a regular file, all of one moment: its status, its first bytes, a piece of it."""
+        return self._read(offset, limit, head=head, regular=True)
+
+    def digest(self, *, sync: bool = False) -> str:
+        """The SHA-256 (hex) of a file."""
+        found: str = self._ask("digest", sync=sync).head["value"][0]
+        return found
+
+    # -- changing
+
+    def put(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
+        """Writes a file, whole or not at all; with `parents` its folder where there is none."""
+        self._change("put", data, mode=mode, sync=sync, parents=parents)
+
+    def splice(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
+        """Writes into a file, which ends there if it is to be cut; with a mode it is made."""
+        self._change("splice", data, offset=offset, cut=cut, mode=mode)
+
+    def make_folder(self, mode: int) -> None:
+        """Makes a folder and those above it, unless they are there."""
+        self._change("mkdir", mode=mode, parents=True, exist_ok=True)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Makes a folder."""
+        self._change("mkdir", mode=mode, parents=parents, exist_ok=exist_ok)
+
+    def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
+        """Makes an empty file where there is none."""
+        self._change("touch", mode=mode, exist_ok=exist_ok)
+
+    def chmod(self, mode: int) -> None:
+        """Changes who may use it."""
+        self._change("chmod", mode=mode)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Deletes this name."""
+        self._change("unlink", missing_ok=missing_ok)
+
+    def rmtree(self, *, ignore_errors: bool = False) -> None:
+        """Deletes a folder with all in it."""
+        self._change("rmtree", ignore_errors=ignore_errors)
+
+    def replace(self, target: FarPath) -> FarPath:
+        """Renames it, in place of what had that name."""
+        self.snapshots.forget(str(target))
+        self._change("move", target=str(target))
+        return target
+
+    rename = replace
+
+    def hardlink_to(self, target: FarPath) -> None:
+        """Makes it a second name of a file."""
+        self._change("link", target=str(target))
+
+    def symlink_to(self, target: object, target_is_directory: bool = False) -> None:
+        """Makes it a link."""
+        self._change("symlink", target=str(target))
+
+    # -- how it is asked
+
+    def _read(
+        self, offset: int, limit: int, *, head: int = 0, regular: bool = False
+    ) -> tuple[Status, bytes, bytes]:
+        answer = self._ask("read", offset=offset, limit=limit, head=head, regular=regular)
+        found, head_bytes = answer.head["value"]
+        return Status(*found), answer.data[:head_bytes], answer.data[head_bytes:]
+
+    def _mode(self, *, follow: bool = True) -> int:
+        try:
+            return self.status(follow=follow).st_mode
+        except OSError as error:
+            if error.errno not in _NOTHING:
+                raise
+            return 0
+
+    def _path(self, name: str) -> Path:
+        return cast("Path", self / name)
+
+    def _ask(self, question: str, **asked: Any) -> Frame:
+        return self._named(question, b"", asked)
+
+    def _change(self, question: str, data: bytes = b"", **asked: Any) -> None:
+        self.snapshots.forget(str(self))
+        self._named(question, data, asked)
+
+    def _named(self, question: str, data: bytes, asked: dict[str, Any]) -> Frame:
+        try:
+            return self.channel.ask(question, data, path=str(self), **asked)
+        except OSError as error:
+            error.filename = str(self)
+            raise
+
+
+def far_path(channel: Channel, snapshots: Snapshots, user: int) -> type[FarPath]:
+    """The paths of one host; the paths that are made of one of them are such ones as well."""
+    return type("PathOfHost", (FarPath,), {"channel": channel, "snapshots": snapshots, "user": user})

@@ -1,0 +1,100 @@
+"""A machine at the other end of the user's own `ssh`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Generator, Mapping
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, cast
+
+from batchai_magics.backends.base import CommandBytes
+from batchai_magics.backends.machines.channel import Channel
+from batchai_magics.backends.machines.far_path import far_path
+from batchai_magics.backends.machines.machine import Done, Line
+from batchai_magics.backends.machines.snapshots import Snapshots
+from batchai_magics.backends.service import private_files
+
+SLACK_S = 15.0  # what an answer may take beyond the command's own limit
+
+
+class There:
+    """The machine that a channel leads to. Everything may raise UnreachableError."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel, self._snapshots = channel, Snapshots()
+
+    @property
+    def name(self) -> str:
+        """The host, as `ssh` is given it."""
+        return self._channel.host
+
+    @property
+    def user(self) -> int:
+        """The number of the user there."""
+        return int(self._hello["user"])
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment of a login shell there."""
+        environ: dict[str, str] = self._hello["environ"]
+        return environ
+
+    @property
+    def python(self) -> str:
+        """The Python that was found there."""
+        return str(self._hello["python"])
+
+    @cached_property
+    def _hello(self) -> Mapping[str, Any]:
+        hello: Mapping[str, Any] = self._channel.ask("hello").head["value"]
+        return hello
+
+    @cached_property
+    def _paths(self) -> type[Any]:
+        return far_path(self._channel, self._snapshots, self.user)
+
+    def folder(self, path: PurePath) -> Path:
+        """An absolute path there; `~`, and what is relative, is in the user's folder."""
+        words = path.as_posix()
+        below = words.removeprefix("~").lstrip("/") if words.startswith(("~/", "~")) else words
+        return cast("Path", self._paths(str(self._hello["home"]), below))
+
+    def has(self, program: str) -> bool:
+        """Whether there is a program of that name."""
+        return bool(self._channel.ask("has", program=program).head["value"])
+
+    def run(self, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
+        """Runs a command to its end; TimeoutError when that takes too long."""
+        told = {**self._told(line), "timeout_s": timeout_s, "answer": str(answer) if answer else None}
+        frame = self._channel.ask("run", wait_s=timeout_s + SLACK_S, **told)
+        if answer:
+            private_files.remove_folder(answer)
+        code, size = frame.head["value"]
+        return Done(code, frame.data[:size], frame.data[size:])
+
+    def started(self, line: Line, *, tick_s: float) -> Generator[CommandBytes, None, int]:
+        """Runs a command; gives what it writes as it comes, and at last its exit code."""
+        parts = self._channel.parts("start", tick_s=tick_s, **self._told(line))
+        with contextlib.closing(parts):
+            while True:
+                try:
+                    frame = next(parts)
+                except StopIteration as end:
+                    return int(end.value)
+                yield CommandBytes(frame.data, frame.head["error"]) if frame else CommandBytes(b"")
+
+    def together(self, folders: Collection[Path]) -> contextlib.AbstractContextManager[None]:
+        """Within it, this thread is answered from what lay in these folders when it began."""
+        return self._snapshots.taken(self._channel, [str(folder) for folder in folders])
+
+    def close(self) -> None:
+        """Ends the connection; the next question makes another."""
+        self._channel.close()
+
+    def _told(self, line: Line) -> dict[str, Any]:
+        """A command as it is told: values that the host has itself are not sent there."""
+        environ = self.environ
+        own = [name for name, text in line.env.items() if environ.get(name) == text]
+        more = {name: text for name, text in line.env.items() if environ.get(name) != text}
+        return {"words": list(line.words), "own": own, "more": more, "folder": line.folder}

@@ -1,0 +1,239 @@
+"""The connection: what a login writes, what breaks it, and what each failure is called."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.machines import link
+from batchai_magics.backends.machines.channel import Channel
+from batchai_magics.backends.machines.machine import Line
+from batchai_magics.backends.machines.there import There
+from batchai_magics.errors import ServiceError, UnreachableError, UsageError
+from tests.backends.machines.real_sshd import RealSshd
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+ASKING = "read -r answer; cat\n"
+NOISE = """
+echo "Welcome to the cluster!"; printf 'no end of line'
+(for i in 1 2 3 4 5 6 7 8 9; do echo "news $i"; sleep 0.05; done) &
+"""
+
+
+def code_of(channel: Channel) -> tuple[str, str]:
+    with pytest.raises(ServiceError) as caught:
+        channel.ask("hello")
+    return caught.value.code, str(caught.value.hint)
+
+
+def again(there: There) -> bool:
+    """Whether a lost connection is there again."""
+    try:
+        return there.has("sh")
+    except UnreachableError:
+        return False
+
+
+def agents(sshd: RealSshd) -> list[psutil.Process]:
+    """Our programs at the other end."""
+    found = []
+    for process in psutil.Process(sshd.sshd.pid).children(recursive=True) if sshd.sshd else []:
+        if "b64decode" in " ".join(process.cmdline()) and process.name().startswith("python"):
+            found.append(process)
+    return found
+
+
+def test_what_a_login_writes_and_reads_is_kept_apart(own_sshd: RealSshd) -> None:
+    (own_sshd.home / ".bashrc").write_text(NOISE)
+    (own_sshd.home / ".bash_profile").write_text(NOISE + ASKING)
+    there = There(own_sshd.channel())
+    for number in range(50):
+        done = there.run(Line(["echo", str(number)], there.environ), timeout_s=60)
+        assert done.out == f"{number}\n".encode()
+    there.close()
+
+
+def test_a_login_that_never_ends_is_named(own_sshd: RealSshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "START_S", 2.0)
+    (own_sshd.home / ".bashrc").write_text(ASKING)
+    with pytest.raises(UnreachableError, match="login shell is not done"):
+        own_sshd.channel().ask("hello")
+
+
+def test_the_environment_is_that_of_a_login(own_sshd: RealSshd) -> None:
+    (own_sshd.home / ".profile").write_text('export MODULES=loaded; PATH="$HOME/bin:$PATH"')
+    there = There(own_sshd.channel())
+    assert there.environ["MODULES"] == "loaded"
+    assert there.run(Line(["sh", "-c", "echo $MODULES"], there.environ), timeout_s=60).out == b"loaded\n"
+    there.close()
+
+
+def test_a_key_that_is_refused_is_named_at_once(own_sshd: RealSshd) -> None:
+    own_sshd.configure("PasswordAuthentication yes\nKbdInteractiveAuthentication yes\n")
+    own_sshd.kill()
+    own_sshd.start()
+    own_sshd.use_key("stranger")
+    code, hint = code_of(own_sshd.channel())
+    assert (code, "ssh-copy-id" in hint, "ControlMaster=yes" in hint) == ("KeyRefused", True, True)
+
+
+def test_a_key_with_a_passphrase_asks_nobody(own_sshd: RealSshd) -> None:
+    key = own_sshd.folder / "user_key"
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(key)], check=True)
+    assert code_of(own_sshd.channel())[0] == "KeyRefused"
+
+
+def test_an_unknown_host_key_is_named(own_sshd: RealSshd) -> None:
+    own_sshd.know(None)
+    code, hint = code_of(own_sshd.channel())
+    assert (code, "compare" in hint) == ("HostKeyUnknown", True)
+
+
+def test_a_changed_host_key_is_named(own_sshd: RealSshd) -> None:
+    own_sshd.know(own_sshd.folder / "stranger.pub")
+    code, hint = code_of(own_sshd.channel())
+    assert (code, "ssh-keygen -R" in hint) == ("HostKeyChanged", True)
+
+
+def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
+    (tmp_path / "client").write_text("")
+    channel = Channel("no-such-host.invalid", ssh=f"ssh -F {tmp_path}/client")
+    code, hint = code_of(channel)
+    assert (code, "no-such-host.invalid" in hint) == ("HostUnknown", True)
+
+
+def test_a_python_that_is_not_there_is_named(sshd: RealSshd) -> None:
+    code, hint = code_of(sshd.channel(python="python9"))
+    assert (code, "slurm.ssh_python" in hint) == ("NoPython", True)
+
+
+def test_an_ssh_that_is_not_there_is_named() -> None:
+    assert code_of(Channel("host", ssh="no-such-ssh"))[0] == "NoSsh"
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "two words"])
+def test_what_is_no_host_is_refused(host: str) -> None:
+    with pytest.raises(UsageError, match="is no host"):
+        Channel(host)
+
+
+def test_two_kernels_share_one_connection(own_sshd: RealSshd) -> None:
+    first, second = There(own_sshd.channel()), There(own_sshd.channel())
+    assert first.user == second.user == os.getuid()
+    assert own_sshd.logins == 1
+    sockets = Path(str(first._channel._shared)).parent
+    assert sockets.stat().st_mode & 0o077 == 0
+    first.close()
+    assert second.has("sh")
+    second.close()
+
+
+def test_many_threads_ask_at_once(there: There, far: Path) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        names = [str(number) for number in range(200)]
+        list(pool.map(lambda name: (far / name).put(name.encode() * 1000, 0o600), names))
+        assert list(pool.map(lambda name: (far / name).read_text(), names)) == [name * 1000 for name in names]
+
+
+def test_a_slow_command_holds_nobody_up(there: There) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(there.run, Line(["sleep", "1000"], there.environ), timeout_s=5)
+        assert there.has("sh")
+        assert not slow.done()
+        with pytest.raises(TimeoutError):
+            slow.result()
+
+
+def test_a_connection_that_dies_is_made_again(own_sshd: RealSshd) -> None:
+    there = There(own_sshd.channel())
+    assert there.has("sh")
+    own_sshd.kill()
+    with pytest.raises(UnreachableError, match="cluster"):
+        there.has("sh")
+    own_sshd.start()
+    until(lambda: again(there))
+    there.close()
+
+
+def test_a_program_there_that_is_killed_is_started_again(own_sshd: RealSshd) -> None:
+    there = There(own_sshd.channel())
+    for _ in range(3):
+        assert there.has("sh")
+        for process in agents(own_sshd):
+            process.send_signal(signal.SIGKILL)
+    until(lambda: again(there))
+    there.close()
+
+
+def test_what_is_to_run_once_runs_once_however_often_it_is_asked(there: There, far: Path, tmp_path) -> None:
+    line = {"words": ["sh", "-c", f"sleep 1; echo x >> {tmp_path}/runs; echo done"], "own": None, "more": {}}
+    asked = {**line, "folder": "", "timeout_s": 60.0, "answer": str(tmp_path / "answer")}
+    with ThreadPoolExecutor(3) as pool:
+        frames = list(pool.map(lambda _: there._channel.ask("run", **asked), range(3)))
+    assert [frame.data for frame in frames] == [b"done\n"] * 3
+    assert (tmp_path / "runs").read_text() == "x\n"
+
+
+def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd: RealSshd) -> None:
+    there = There(own_sshd.channel())
+    own_sshd.kill()
+    codes = {code_of(there._channel) for _ in range(100)}
+    assert {code for code, _ in codes} == {"HostUnreachable"}
+    assert there._channel._pauses <= 4
+
+
+def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> None:
+    there = There(own_sshd.channel())
+    output = there.started(Line(["sh", "-c", "echo up; exec cat"], there.environ), tick_s=0.0)
+    assert next(output).data == b"up\n"
+    mine = [process for agent in agents(own_sshd) for process in (agent, *agent.children(recursive=True))]
+    assert len(mine) >= 2
+    own_sshd.kill()
+    until(lambda: not any(process.is_running() and process.status() != "zombie" for process in mine))
+
+
+def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(there: There, far: Path) -> None:
+    (far / "file").put(b"hunter2", 0o600)
+    line = Line(["sleep", "1000"], {**there.environ, "TOKEN": "hunter2"})
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(there.run, line, timeout_s=3)
+        until(lambda: any("sleep 1000" in words for words in _lines()))
+        assert not any("hunter2" in words for words in _lines())
+        with pytest.raises(TimeoutError):
+            running.result()
+
+
+def _lines() -> list[str]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            found.append(" ".join(process.cmdline()))
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_python_3_6_understands_what_is_sent(tmp_path: Path) -> None:
+    import ast
+
+    import batchai_magics.backends.machines.far.main as main
+
+    for file in Path(str(main.__file__)).parent.glob("*.py"):
+        ast.parse(file.read_text(), feature_version=(3, 6))
+
+
+def test_an_old_python_answers(sshd: RealSshd, tmp_path: Path) -> None:
+    found = sorted((Path.home() / ".pyenv/versions").glob("3.6.*/bin/python3"))
+    python = str(found[0]) if found else "/usr/bin/python3"
+    there = There(sshd.channel(python=python))
+    (there.folder(tmp_path) / "file").put(b"text", 0o600)
+    assert (tmp_path / "file").read_text() == "text"
+    assert there.run(Line(["echo", "hello"], there.environ), timeout_s=60).out == b"hello\n"
+    there.close()

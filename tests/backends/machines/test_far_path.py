@@ -1,0 +1,118 @@
+"""Paths of another machine say what pathlib says of the same files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.machines.there import There
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+QUESTIONS = ("exists", "is_dir", "is_file", "is_symlink")
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> list[str]:
+    """The names of many kinds of things in a folder."""
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "to file").symlink_to("file")
+    (tmp_path / "to folder").symlink_to(tmp_path / "folder")
+    (tmp_path / "to nothing").symlink_to("nothing")
+    (tmp_path / "to itself").symlink_to("to itself")
+    os.mkfifo(tmp_path / "pipe")
+    return [*sorted(path.name for path in tmp_path.iterdir()), "nothing", "file/inner"]
+
+
+def test_things_are_the_same_from_there(far: Path, tmp_path: Path, odd: list[str]) -> None:
+    for name in odd:
+        ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
+        assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
+    assert {path.name for path in far.iterdir()} == {path.name for path in tmp_path.iterdir()}
+    assert sorted(map(str, far.glob("*fi*"))) == sorted(map(str, tmp_path.glob("*fi*")))
+
+
+def test_a_snapshot_says_the_same(there: There, far: Path, tmp_path: Path, odd: list[str]) -> None:
+    with there.together([far]):
+        for name in odd:
+            ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
+            assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
+        assert (far / "file").read_text() == "text"
+
+
+def test_a_snapshot_holds_what_was_until_this_thread_changes_it(
+    there: There, far: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("before")
+    with there.together([far]):
+        (tmp_path / "file").write_text("after!")
+        assert (far / "file").read_text() == "before"
+        (far / "other").touch()
+        assert (far / "file").read_text() == "after!"
+    assert (far / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (lambda far: (far / "nothing").read_bytes(), FileNotFoundError),
+        (lambda far: (far / "there").mkdir(), FileExistsError),
+        (lambda far: (far / "there").read_bytes(), IsADirectoryError),
+        (lambda far: (far / "nothing").unlink(), FileNotFoundError),
+        (lambda far: (far / "there/a").hardlink_to(far / "b"), FileNotFoundError),
+        (lambda far: (far / "file/inner").lstat(), NotADirectoryError),
+    ],
+)
+def test_errors_are_those_of_this_system(far: Path, tmp_path: Path, act, error) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(error) as caught:
+        act(far)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_what_is_linked_twice_is_linked_once(far: Path, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).write_text(name)
+    (far / "name").hardlink_to(far / "first")
+    with pytest.raises(FileExistsError):
+        (far / "name").hardlink_to(far / "second")
+    assert (tmp_path / "name").read_text() == "first"
+
+
+def test_a_path_there_is_no_path_here(far: Path) -> None:
+    with pytest.raises(TypeError, match="is on another machine"):
+        os.fspath(far)
+    with pytest.raises(TypeError, match="is on another machine"):
+        os.open(far / "x", os.O_RDONLY)
+
+
+def test_a_large_file_is_read_from_anywhere(far: Path, tmp_path: Path) -> None:
+    data = os.urandom((5 << 20) + 7)
+    (tmp_path / "large").write_bytes(data)
+    assert (far / "large").read_bytes() == data
+    with (far / "large").open("rb", buffering=0) as file:
+        assert file.seek(0, os.SEEK_END) == len(data)
+        for at in (0, 3 << 20, 17, len(data) - 3, len(data)):
+            file.seek(at)
+            assert file.read(10) == data[at : at + 10]
+
+
+def test_a_file_appears_whole_with_its_folder_and_for_its_owner_alone(far: Path, tmp_path: Path) -> None:
+    from batchai_magics.backends.service import private_files
+
+    private_files.write(far / "a" / "b", "text")
+    assert (tmp_path / "a/b").read_text() == "text"
+    assert [oct((tmp_path / name).stat().st_mode)[-3:] for name in ("a", "a/b")] == ["700", "600"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+
+
+def test_a_file_that_grows_is_read_on(far: Path, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"one")
+    assert (far / "log").piece(0, 100)[2] == b"one"
+    with (tmp_path / "log").open("ab") as log:
+        log.write(b" two")
+    until(lambda: (far / "log").piece(3, 100)[2] == b" two")
