@@ -22,6 +22,7 @@ from batchai_magics.server.http.guard import Guard
 from batchai_magics.server.http.limits import Limits
 from batchai_magics.server.opening import make_app, open_service
 from batchai_magics.server.service import Service
+from tests.server.published import Watched
 from tests.world import World, until
 
 TOKEN = "the-token-of-these-tests"
@@ -40,6 +41,7 @@ class Running:
     service: Service
     world: World
     guard: Guard
+    watched: Watched
 
     def ask(self, method: str, path: str, *, token: str | None = TOKEN, **more: object) -> requests.Response:
         """One request, with the token and the version of the API unless others are said."""
@@ -70,11 +72,12 @@ def serving(
     service = open_service(world.backend, world.settings, Home.of(world.settings))
     home_of = Home.of(world.settings)
     app = make_app(service, limits or Limits(), home_of, token=TOKEN, names=["127.0.0.1"])
+    watched = Watched(app)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
-        with _in_a_thread(app, listener, **config):
-            yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", service, world, app)
+        with _in_a_thread(watched, listener, **config):
+            yield Running(f"http://127.0.0.1:{listener.getsockname()[1]}", service, world, app, watched)
     app.close()
     service.operations.close()
     world.close()

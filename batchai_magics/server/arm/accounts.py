@@ -9,12 +9,13 @@ from batchai_magics.backends.base import ACCOUNTS, Accounts, StorageAccount
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.models.ids import check_account_name, check_group_name
 from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.description import DESCRIPTION
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.keys import OWN_ACCOUNT
 
 # The first parts of this server's other paths.
-RESERVED = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi")
+RESERVED = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi", DESCRIPTION)
 _NUMBERS = {"key1": 1, "key2": 2}
 
 

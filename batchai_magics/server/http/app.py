@@ -23,6 +23,7 @@ from batchai_magics.server.arm.routes import ROUTES as ARM_ROUTES
 from batchai_magics.server.arm.tokens import managed_identity
 from batchai_magics.server.batchai.routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.call import Answer, Call, Route
+from batchai_magics.server.description import DESCRIPTION, description
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.http.endpoint import Desk, defect, endpoint, refused
 from batchai_magics.server.http.limits import Limits
@@ -93,6 +94,8 @@ class App:
         """What the server says of itself; None for what is asked of Azure."""
         if first == "healthz":
             return Answer(data={"status": "ok"})
+        if first == DESCRIPTION and not self.is_files_only:
+            return Answer(data=description())
         if first == "metrics":
             return self._numbers(request)
         is_identity = first == "msi" and not self.is_files_only

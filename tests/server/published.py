@@ -1,0 +1,93 @@
+"""Whether answers are what the description of the published operations says, for tests that run a server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+from batchai_magics.server.description import description
+
+METHODS = ("get", "put", "post", "patch", "delete")
+_ROOT = "urn:published"
+
+
+class Watched:
+    """An ASGI application whose answers are looked at as they go out; `deviations` says what was wrong."""
+
+    def __init__(self, app: Callable[..., Any]) -> None:
+        self._app = app
+        self.deviations: list[str] = []
+        self.seen: set[str] = set()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: object, send: Callable[..., Any]) -> None:
+        """Answers one request."""
+        operation = operation_at(scope.get("method", ""), scope.get("path", ""))
+        if operation is None:
+            await self._app(scope, receive, send)
+            return
+        status, body = 0, bytearray()
+
+        async def sent(message: Mapping[str, Any]) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            body.extend(message.get("body", b""))
+            await send(message)
+
+        await self._app(scope, receive, sent)
+        self.seen.add(f"{operation['operationId']} {status}")
+        where = f"{scope['method']} {scope['path']} {status}"
+        self.deviations += [f"{where}: {line}" for line in deviations(operation, status, bytes(body))]
+
+
+def operation_at(method: str, path: str) -> Mapping[str, Any] | None:
+    """The published operation that a request asks for."""
+    found = next((item for pattern, item in _paths() if pattern.fullmatch(path)), {})
+    return found.get(method.lower())
+
+
+def deviations(operation: Mapping[str, Any], status: int, body: bytes) -> list[str]:
+    """What of an answer is not as the description says."""
+    answers = operation["responses"]
+    if status < 400 and str(status) not in answers:
+        return ["the operation has no such status"]
+    answer = answers.get(str(status), answers["default"])
+    content = _resolved(answer).get("content")
+    if content is None:
+        return ["the operation has no such body"] if body else []
+    if status >= 500:
+        return ["an error of the server's own"]
+    validator = _validator_of(content["application/json"]["schema"]["$ref"])
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(json.loads(body))]
+
+
+@cache
+def _paths() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """The paths of the description; what has more fixed words stands before what has less."""
+    made = [
+        (re.compile(re.sub(r"\{\w+\}", "[^/]+", path), re.IGNORECASE), item)
+        for path, item in description()["paths"].items()
+    ]
+    return sorted(made, key=lambda pair: pair[0].pattern.count("[^/]+"))
+
+
+def _resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Any = part
+    if "$ref" in part:
+        found = description()
+        for word in part["$ref"].removeprefix("#/").split("/"):
+            found = found[word]
+    return found
+
+
+@cache
+def _validator_of(reference: str) -> Draft202012Validator:
+    document = Resource.from_contents(description(), default_specification=DRAFT202012)
+    registry = Registry().with_resource(_ROOT, document)
+    return Draft202012Validator({"$ref": _ROOT + reference}, registry=registry)
