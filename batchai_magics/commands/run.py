@@ -87,7 +87,7 @@ def with_place(invocation: Invocation, result: Result, context: Context) -> Resu
     """The result of `job list` and of what shows or changes a cluster with its place; others as they are."""
     from batchai_magics.models.resources import Cluster
 
-    if result.query:
+    if result.query or getattr(invocation.arguments, "top", None):
         return result
     if invocation.command.words == "job list":
         id = context.experiment(invocation.arguments)

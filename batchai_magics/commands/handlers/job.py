@@ -57,8 +57,9 @@ def show(context: Context, arguments: Namespace) -> Job:
 
 
 def list_all(context: Context, arguments: Namespace) -> JobList:
-    """The jobs of the experiment."""
-    return JobList(resources.inside(context, context.experiment(arguments), Kind.JOB), context.backend)
+    """The jobs of the experiment, or the newest of them."""
+    experiment = context.experiment(arguments)
+    return JobList(resources.inside(context, experiment, Kind.JOB, newest=arguments.top), context.backend)
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:

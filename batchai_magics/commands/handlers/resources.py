@@ -30,16 +30,28 @@ def delete(context: Context, arguments: Namespace, kind: Kind) -> None:
     context.backend.delete(context.target(arguments, kind))
 
 
-def inside(context: Context, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
-    """The resources in `parent`; none in a default workspace or experiment that was never used."""
+def inside(
+    context: Context, parent: ResourceId, kind: Kind, *, newest: int | None = None
+) -> Sequence[Resource]:
+    """The resources in `parent`, oldest first: all, or the `newest`.
+
+    None are in a default workspace or experiment that was never used.
+    """
     settings = context.settings
     defaults = {Kind.WORKSPACE: settings.workspace, Kind.EXPERIMENT: settings.experiment}
     try:
-        return list(context.backend.list(parent, kind))
+        return _newest(context, parent, kind, newest) if newest else list(context.backend.list(parent, kind))
     except NotFoundError:
         if parent.name == defaults.get(parent.kind) and parent.workspace == settings.workspace:
             return []
         raise
+
+
+def _newest(context: Context, parent: ResourceId, kind: Kind, count: int) -> list[Resource]:
+    """Of the others nothing but the names is read."""
+    ids = [parent.child(kind, name) for name in context.backend.names(parent, kind)[-count:]]
+    seen = context.backend.look(ids)
+    return [resource for resource in map(seen.of, ids) if resource]
 
 
 def refuse_second(context: Context, id: ResourceId) -> None:

@@ -59,6 +59,19 @@ def test_a_missing_cluster_is_told_before_anything_is_made(do, job_file):
     assert len(do("experiment list")) == 0
 
 
+def test_the_newest_jobs_are_listed_in_the_order_of_all(do, job_file):
+    file = job_file("true")
+    assert do("job list --top 2").value == []
+    for name in ("c", "B", "a"):
+        finished(do, f"job create -n {name} -f {file}")
+    every = do("job list").table.rows
+    assert do("job list --top 2").table.rows == every[1:]
+    assert do("job list --top 9").table.rows == every
+    assert [job["name"] for job in do("job list --top 1").data] == ["a"]
+    with pytest.raises(UsageError, match="--top"):
+        do("job list --top 0")
+
+
 def test_wait_tells_how_a_job_got_on(do, job_file):
     do(f"job create -n hello -f {job_file('sleep 0.3')}")
     told = parts(do, "job wait -n hello")

@@ -19,6 +19,7 @@ _PERHAPS = (*_SOME, o.named("job", Live.JOB, is_required=False))
 _OF_JOB = (*_SOME, o.JOB)
 _FILES = (*_OF_JOB, o.DIRECTORY, o.PATH)
 _ENDING = (o.IDS, o.NO_WAIT, o.YES)
+_TOP = Option(("--top",), "Only the newest jobs, at most so many.", "COUNT", Takes.NUMBER, least=1)
 _STATE = Option(
     ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
 )
@@ -54,7 +55,9 @@ COMMANDS = (
         "job create", "Create a job, or a job from each of several files.", "handlers.job:create", _CREATE
     ),
     Command("job show", "Show a job.", "handlers.job:show", (*_JOB, o.IDS)),
-    Command("job list", "List the jobs of an experiment.", "handlers.job:list_all", _SOME),
+    Command(
+        "job list", "List the jobs of an experiment, oldest first.", "handlers.job:list_all", (*_SOME, _TOP)
+    ),
     Command(
         "job wait",
         "Wait for a job; ends with its exit code.",
