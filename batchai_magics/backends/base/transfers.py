@@ -69,9 +69,10 @@ class Unfinished:
 
     def drop(self, target: Path) -> None:
         """Deletes what is left of the file as it was before it changed."""
-        if target.parent not in self._folders:
-            self._folders[target.parent] = _parts_in(target.parent)
-        for part in self._folders[target.parent].pop(target.name, []):
+        folder = target.parent
+        if folder not in self._folders:
+            self._folders[folder] = _parts_in(folder)
+        for part in self._folders[folder].pop(target.name, []):
             part.unlink(missing_ok=True)
 
 

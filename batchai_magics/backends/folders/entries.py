@@ -77,7 +77,7 @@ def below(root: Path, folder: Path) -> Iterator[Entry]:
         if is_elsewhere(folder) and is_elsewhere(root):
             yield from map(Entry.told, folder.entries_below(root))
             return
-        paths = sorted(folder.iterdir())
+        paths = sorted(folder.iterdir(), key=lambda path: path.name)
     except FileNotFoundError:
         return
     for path in paths:

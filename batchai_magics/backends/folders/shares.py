@@ -155,11 +155,11 @@ class FolderStorage:
         folder = self._existing(share)
         if is_elsewhere(folder):
             return (yield from PlainTransfers.send(self, share, copies))
-        private_files.make_folder(self._parts(share))
-        targets = copying.Targets(folder)
+        targets, parts = copying.Targets(folder), self._parts(share)
+        private_files.make_folder(parts)
         sent: list[ShareFile] = []
         for group in copying.groups(copies):
-            routes = [self._route_up(share, copy, targets.of(copy.there)) for copy in group]
+            routes = [_route_up(parts, copy, targets.of(copy.there)) for copy in group]
             with _translated(share):
                 sent += yield from copying.group_up(routes)
         return sent
@@ -171,16 +171,11 @@ class FolderStorage:
             return PlainTransfers.fetch(self, share, copies)
         return copying.all_down(folder, share, copies)
 
-    def _route_up(self, share: str, copy: Copy, target: Path) -> Route:
-        return Route(copy, copy.here, self._part(share, target), target)
-
     def _part(self, share: str, target: Path) -> Path:
-        """Where a file is until it is whole: outside of the share, so that it takes no name there."""
-        return (
-            self._parts(share) / hashlib.sha256(str(target).encode(errors="surrogateescape")).hexdigest()[:32]
-        )
+        return _part_of(self._parts(share), target)
 
     def _parts(self, share: str) -> Path:
+        """The folder of files that are not whole: outside of the share, so that they take no name there."""
         return self._unfinished / self._folder(share).relative_to(self._root)
 
     @contextlib.contextmanager
@@ -214,6 +209,15 @@ class FolderStorage:
         if not folder.is_dir():
             raise refusals.share_not_found(share, self._noun)
         return folder
+
+
+def _route_up(parts: Path, copy: Copy, target: Path) -> Route:
+    return Route(copy, copy.here, _part_of(parts, target), target)
+
+
+def _part_of(parts: Path, target: Path) -> Path:
+    """Where a file is until it is whole."""
+    return parts / hashlib.sha256(str(target).encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _share_name(account: Path, share: Path) -> str:

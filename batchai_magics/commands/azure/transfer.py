@@ -29,13 +29,13 @@ class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
         self._real = self.path.resolve()
-        self._checked: set[Path] = set()
+        self._checked: set[str] = set()  # the folders that were looked at
 
     def inside(self, path: str) -> Path:
         """`folder/path`; a StorageError when that would lie outside of the folder."""
-        target = self.path / path
-        if target.parent not in self._checked:
+        target, above = self.path / path, path.rpartition("/")[0]
+        if above not in self._checked or path.endswith(".."):
             if ".." in path.split("/") or not target.parent.resolve().is_relative_to(self._real):
                 raise StorageError(f"{path!r} leads out of {self.path}", hint="Nothing was written there.")
-            self._checked.add(target.parent)
+            self._checked.add(above)
         return target

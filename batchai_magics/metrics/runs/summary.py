@@ -111,6 +111,12 @@ def summarize_columns(columns: Columns) -> Summary:
     return _summary(*runs_of_columns(columns), {})
 
 
+def warm_up_of(records: Iterable[Record]) -> int | None:
+    """The `warm_up_steps` of the summary, found without all else."""
+    steps_by_rank = by_rank(runs(records)[-1])
+    return common_warm_up({rank: Course.of(steps) for rank, steps in steps_by_rank.items()})
+
+
 def _summary(
     run: Sequence[Record],
     steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]],

@@ -18,11 +18,11 @@ from batchai_magics.follow import (
     UseSeen,
 )
 from batchai_magics.follow.progress import read_progress
-from batchai_magics.metrics import summarize
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import ProgressReader
 from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
 from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.runs.summary import warm_up_of
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.job import ERR, OUT
 from batchai_magics.models.resources import JobResource
@@ -39,7 +39,8 @@ MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
 PRINTED = (OUT, ERR)
 HISTORY_LENGTH = 120  # node counts that are kept
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is looked for again
-WARM_UP_POINTS = 50_000  # after which its end is taken as known
+WARM_UP_POINTS = 5_000  # after which its end is taken as known until the job has ended
+MOST_POINTS = 50_000  # of which it is looked for then
 
 
 class JobFeed(Feed[Event]):
@@ -181,10 +182,11 @@ class JobFeed(Feed[Event]):
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Looks for the end of warm-up, ever more seldom as the points become many."""
         count = len(self.points)
-        if not count or count > WARM_UP_POINTS or (count < self._warm_up_due and not is_last):
+        is_due = count <= MOST_POINTS if is_last else self._warm_up_due <= count <= WARM_UP_POINTS
+        if not count or not is_due:
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        warm_up = summarize(self.records).warm_up_steps
+        warm_up = warm_up_of(self.records)
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1

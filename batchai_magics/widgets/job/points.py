@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
@@ -31,16 +31,23 @@ class Points:
 
     def add(self, records: Iterable[Record]) -> None:
         """Takes the step lines among the records, and every other number under its name."""
-        for record in records:
-            if isinstance(record, StepRecord):
-                self._steps.append(min(record.step, _MAX_INT))
-                self._ranks.append(NO_RANK if record.rank is None else record.rank)
-                self._rates.append(record.images_per_sec)
-                self._losses.append(record.loss)
-                self._jitters.append(record.jitter)
+        every = list(records)
+        self._add_steps([record for record in every if isinstance(record, StepRecord)])
+        for record in filter(_has_others, every):
             for name, step, value in _others(record):
                 values = self.others.setdefault(name, Values())
                 values.add(step, getattr(record, "rank", None), value, epoch=getattr(record, "epoch", None))
+
+    def _add_steps(self, records: Sequence[StepRecord]) -> None:
+        """Column by column: a big update brings thousands."""
+        if not records:
+            return
+        steps, ranks, rates, _, jitters, losses, *_ = zip(*records, strict=True)
+        self._steps.extend(steps if max(steps) <= _MAX_INT else [min(step, _MAX_INT) for step in steps])
+        self._ranks.extend([NO_RANK if rank is None else rank for rank in ranks])
+        self._rates.extend(rates)
+        self._losses.extend(losses)
+        self._jitters.extend(jitters)
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` points from `first`."""
@@ -108,6 +115,10 @@ class _Epoch(NamedTuple):
     number: int
     step: int
     done: int
+
+
+def _has_others(record: Record) -> bool:
+    return not isinstance(record, StepRecord) or record.top_1 is not None or record.top_5 is not None
 
 
 def _others(record: Record) -> Iterator[tuple[str, int | None, float]]:

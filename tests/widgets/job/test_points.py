@@ -49,3 +49,22 @@ def test_rank_0_is_told_apart_from_nobody():
     points = Points()
     points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0), StepRecord(1, None, 1.0, 0, 0, 1.0)])
     assert np.frombuffer(points.columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]
+
+
+def test_a_step_that_no_column_holds_is_the_last_one_that_does():
+    points = Points()
+    points.add([StepRecord(step, 0, 1.0, 0, 2.0, 3.0) for step in (7, 1 << 40)])
+    assert np.frombuffer(points.columns(0, 2)[0], np.int32).tolist() == [7, (1 << 31) - 1]
+    assert [np.frombuffer(column, np.float32).tolist() for column in points.columns(0, 1)[2:]] == [
+        [1],
+        [3],
+        [2],
+    ]
+
+
+def test_accuracies_beside_steps_are_numbers_of_their_own():
+    points = Points()
+    points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5), StepRecord(2, 0, 1.0, 0, 0, 1.0)])
+    assert len(points) == 2
+    assert values(points, "top-1") == ([1], [0.5])
+    assert "top-5" not in points.others
