@@ -118,7 +118,7 @@ def _check_credentials(spec: JobSpec) -> None:
 def _check_engine(spec: JobSpec, engine: Sequence[str]) -> None:
     """Raises a CapabilityError for a private image where what runs containers cannot be signed in."""
     source = spec.container_settings.image_source_registry if spec.container_settings else None
-    if source and engine and containers.is_apptainer(engine):
+    if source and engine and containers.has_own_processes(engine):
         _refuse(_CREDENTIALS, source.credentials, "Docker and podman can pull private images.")
 
 

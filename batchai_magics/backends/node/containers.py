@@ -13,6 +13,7 @@ from batchai_magics.backends.node import registry
 from batchai_magics.launch.plan import Image, Launcher, Meeting, Plan, Process
 
 ENGINES = ("docker", "podman", "apptainer")
+OWN_PROCESSES = ("apptainer", "singularity", "enroot")  # what runs in them are children of who starts them
 PROBE_S = 10.0
 # What the launcher and this backend tell each process; passed on by name: no value is on a command line.
 PASSED_ON = (
@@ -35,7 +36,7 @@ def engine(configured: str = "") -> tuple[str, ...]:
 def _works(name: str) -> bool:
     if not shutil.which(name):
         return False
-    if name == "apptainer":
+    if name in OWN_PROCESSES:
         return True
     try:  # the client alone is not enough: docker needs its engine
         return not subprocess.run(
@@ -88,9 +89,20 @@ def _env(plan: Plan, process: Process) -> Mapping[str, str]:
     return {**process.env, **RANK_ENV} if plan.launcher is Launcher.MPI else process.env
 
 
-def is_apptainer(engine: Sequence[str]) -> bool:
-    """Whether apptainer runs the containers: processes of its own, with no daemon behind them."""
-    return "apptainer" in Path(engine[0]).name
+def remove(removals: Iterable[Sequence[str]], env: Mapping[str, str]) -> None:
+    """Ends containers, whatever they do."""
+    for command in removals:
+        subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+
+
+def has_own_processes(engine: Sequence[str]) -> bool:
+    """Whether containers are processes of who starts them, with no daemon or monitor behind them."""
+    return any(name in Path(engine[0]).name for name in OWN_PROCESSES)
+
+
+def is_enroot(engine: Sequence[str]) -> bool:
+    """Whether enroot runs the containers, which is there where Slurm has the plugin pyxis."""
+    return "enroot" in Path(engine[0]).name
 
 
 def is_podman(engine: Sequence[str]) -> bool:
@@ -100,7 +112,7 @@ def is_podman(engine: Sequence[str]) -> bool:
 
 def passes_descriptors(engine: Sequence[str]) -> bool:
     """Whether what runs in a container can have descriptors of who starts it; docker's daemon has none."""
-    return is_podman(engine) or is_apptainer(engine)
+    return is_podman(engine) or has_own_processes(engine)
 
 
 @dataclass(frozen=True)
@@ -121,18 +133,38 @@ class Box:
     def command(self, command: str) -> str:
         """The shell command that runs `command` in the container, in the folder it is started in."""
         image = registry.image_name(self.image.server, self.image.name)
-        if is_apptainer(self.engine):
+        if is_enroot(self.engine):
+            return self._of_enroot(image, command)
+        if has_own_processes(self.engine):
             binds = [word for folder in self.folders for word in ("--bind", str(folder))]
             words = [*self.engine, "exec", *binds, f"docker://{image}"]
             return f"exec {shlex.join(words)} /bin/bash -c {shlex.quote(command)}"
         mounts = [f"--volume={folder}:{folder}" for folder in self.folders]
-        passed = [f"--env={name}" for name in sorted({*self.variables, *PASSED_ON})]
+        passed = [f"--env={name}" for name in self._passed_on]
         where = ["--rm", "--network=host", f"--name={self.name}", *self._memory, *mounts, *passed]
         inside = f"{shlex.quote(image)} /bin/bash -c {shlex.quote(command)}"
         line = (
             f'exec {shlex.join([*self.engine, "run", *where, *self._descriptors])} --workdir="$PWD" {inside}'
         )
         return f'{line} 3<&"$PMI_FD"' if self._descriptors else line
+
+    def _of_enroot(self, image: str, command: str) -> str:
+        """The same for enroot: whoever is first imports the image, once for all processes of the job."""
+        program, uri = shlex.join(self.engine), shlex.quote(_enroot_uri(image))
+        file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
+        make = (
+            f"test -e {file} || {{ {program} import --output {file}.part {uri} && mv {file}.part {file}; }}"
+        )
+        mounts = shlex.join(f"--mount={folder}:{folder}" for folder in self.folders)
+        meeting = ["PMI_FD"] * self.is_rank  # every descriptor is handed on
+        passed = shlex.join(f"--env={name}" for name in [*self._passed_on, *meeting])
+        inside = shlex.quote(f'cd "$0" && {{ {command}\n}}')
+        once = f"(flock 9 && {{ {make}; }}) 9>{file}.lock || exit"
+        return f'{once}; exec {program} start --rw {mounts} {passed} {file} /bin/bash -c {inside} "$PWD"'
+
+    @property
+    def _passed_on(self) -> list[str]:
+        return sorted({*self.variables, *PASSED_ON})
 
     @property
     def _memory(self) -> list[str]:
@@ -148,4 +180,11 @@ class Box:
     @property
     def removals(self) -> list[tuple[str, ...]]:
         """The commands that end the container, whatever it does; none where processes are its whole life."""
-        return [] if is_apptainer(self.engine) else [(*self.engine, "rm", "--force", self.name)]
+        return [] if has_own_processes(self.engine) else [(*self.engine, "rm", "--force", self.name)]
+
+
+def _enroot_uri(image: str) -> str:
+    """An image as enroot writes it, with a sign of its own behind the registry: `docker://host#name:tag`."""
+    first, slash, rest = image.partition("/")
+    is_host = slash and ("." in first or ":" in first or first == "localhost")
+    return f"docker://{first}#{rest}" if is_host else f"docker://{image}"

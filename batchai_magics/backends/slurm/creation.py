@@ -12,24 +12,20 @@ from batchai_magics.backends.base import Spec, WorkspaceSpec
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import Machine
-from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import descriptions, private_files, quotas, refusals
 from batchai_magics.backends.slurm import orders, showing, understand
 from batchai_magics.backends.slurm.accounts import SlurmGroups
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.node.run_files import RunFiles
-from batchai_magics.backends.slurm.preparing import file_servers, setups
+from batchai_magics.backends.slurm.preparing import file_servers, images, setups
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, VmPriority
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
-
-_CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,7 @@ def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
 
 
 def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
-    engine = _engine(home, spec)
+    engine = images.engine(home.settings.container_command, spec, has=home.machine.has)
     record = _record(id, spec)
     if _is_there(home, id, record):
         return
@@ -230,21 +226,6 @@ def _is_new(home: Home, id: ResourceId, record: Record) -> bool:
 def _check_quota(home: Home, spec: ClusterSpec, count: int, *, except_for: str = "") -> None:
     others = usages(home, except_for=except_for)
     quotas.check(quotas.Nodes(spec.vm_size, count), others, home.settings.core_quota)
-
-
-def _engine(home: Home, spec: JobSpec) -> tuple[str, ...]:
-    """The command that runs the job's containers; none for a job without, or where there is none."""
-    if not spec.container_settings:
-        return ()
-    if spec.container_settings.image_source_registry.credentials:
-        raise CapabilityError(
-            f"properties.{_CREDENTIALS} is not supported by the slurm backend",
-            code="NotSupported",
-            hint="Sign in where the image is pulled; nothing was written.",
-        )
-    if home.settings.container_command:
-        return containers.engine(home.settings.container_command)
-    return ("apptainer",) if home.machine.has("apptainer") else ()
 
 
 def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:

@@ -45,7 +45,9 @@ class SlurmSettings:
     options: str = setting("--exclusive", "options of sbatch for every job, such as `--account=lab`")
     mpi: str = setting("pmi2", "how ranks on several nodes meet: what `srun --mpi=` takes")
     python: str = setting("", "the Python that runs on nodes; the one that submits when empty")
-    container_command: str = setting("", "what runs containers on nodes, such as `apptainer`")
+    container_command: str = setting(
+        "", "what runs containers on nodes, such as `apptainer`; `host` runs jobs without their images"
+    )
     look_s: float = setting(
         10.0, "seconds between two questions to Slurm, for all kernels of a user together"
     )

@@ -141,12 +141,18 @@ def files_of_python(module: str) -> dict[Path, Path]:
     return {**{path: path for path in loaded if path.exists()}, **libraries}
 
 
-@pytest.fixture
-def boxes(engine: str, tmp_path: Path) -> Iterator[World]:
-    wrapper = tmp_path / engine.partition(" ")[0]  # takes the limits that this machine's runc wants
+def limited(engine: str, folder: Path) -> Path:
+    """The engine as a program that takes the limits that this machine's runc wants."""
+    wrapper = folder / engine.partition(" ")[0]
     run = f'if [ "$1" = run ]; then shift; exec {engine} run {" ".join(LIMITS)} "$@"; fi'
     wrapper.write_text(f'#!/bin/bash\n{run}\nexec {engine} "$@"\n')
     wrapper.chmod(0o755)
+    return wrapper
+
+
+@pytest.fixture
+def boxes(engine: str, tmp_path: Path) -> Iterator[World]:
+    wrapper = limited(engine, tmp_path)
     made = World(tmp_path / "home", limits=LocalSettings(container_command=str(wrapper)))
     yield made
     made.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,35 @@ def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> No
     )
     assert apptainer.removals == []
     assert box("podman").removals == [("podman", "rm", "--force", "name")]
+
+
+def test_enroot_imports_an_image_once_for_all_processes_of_a_job() -> None:
+    line = box("enroot").command("echo hi")
+    file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
+    assert (
+        f"enroot import --output {file}.part 'docker://me.azurecr.io#tf:1' && mv {file}.part {file}" in line
+    )
+    assert f"9>{file}.lock || exit; exec enroot start --rw '--mount=/home me:/home me' --env=" in line
+    assert line.endswith(f"""{file} /bin/bash -c 'cd "$0" && {{ echo hi\n}}' "$PWD\"""")
+    assert box("enroot").removals == []
+    assert " --env=PMI_FD " in box("enroot", is_rank=True).command("x")
+    assert "docker://tf:1" in box("enroot", Image("tf:1")).command("x")
+
+
+@pytest.mark.slow
+def test_what_enroot_is_told_is_a_line_that_a_shell_takes(tmp_path: Path) -> None:
+    program = tmp_path / "enroot"
+    program.write_text(
+        '#!/bin/bash\necho "$1" >> "$0.calls"\n'
+        '[ "$1" = import ] && { touch "$3"; exit; }\nwhile [ "$1" != /bin/bash ]; do shift; done; exec "$@"\n'
+    )
+    program.chmod(0o755)
+    env = {**os.environ, "AZ_BATCHAI_SHARED_JOB_TEMP": str(tmp_path)}
+    line = box(str(program)).command("echo $PWD; exit 3 # done")
+    for _ in range(2):
+        done = subprocess.run(["/bin/bash", "-c", line], env=env, cwd=tmp_path, capture_output=True)
+        assert (done.returncode, done.stdout.decode()) == (3, f"{tmp_path}\n"), done.stderr
+    assert (tmp_path / "enroot.calls").read_text().split() == ["import", "start", "start"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.local.boxes import podman, short_folder
 from tests.backends.slurm.real_slurm import SHARED, RealSlurm, why_not
 from tests.contract.places import PLACES, Place, Wishes, place_on
+
+__all__ = ["podman", "short_folder"]
 
 
 @pytest.fixture

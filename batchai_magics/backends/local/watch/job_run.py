@@ -213,8 +213,10 @@ class JobRun:
         return [each for each in process.descendants(self._own) if each not in serving]
 
     def _remove_containers(self) -> None:
-        for command in self._plan.containers.removals:
-            subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        if self._plan.containers.removals:
+            from batchai_magics.backends.node import containers  # few jobs need it
+
+            containers.remove(self._plan.containers.removals, self._env)
 
 
 def _is_over(ranks: Ranks) -> bool:

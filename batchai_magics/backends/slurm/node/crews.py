@@ -66,7 +66,8 @@ class NearCrew:
     """The processes of a plan of one node: children of this program, which is MPI's process manager."""
 
     def __init__(self, plan: Plan, bell: Bell, env: Mapping[str, str]) -> None:
-        self._ranks = Ranks(plan, bell, env={**env, **mpi.transport(plan)})
+        self._env = {**env, **mpi.transport(plan)}
+        self._ranks = Ranks(plan, bell, env=self._env)
         self._by_themselves: set[int] | None = None
         self._trouble = NO_TROUBLE
 
@@ -108,6 +109,7 @@ class NearCrew:
 
     def close(self) -> None:
         """Lets go of everything."""
+        ending.remove_containers(self._ranks.plan.containers.removals, self._env)
         self._ranks.close()
 
     @property
@@ -123,8 +125,8 @@ class SpreadCrew:
         self._plan, self._bell, self._files = plan, bell, files
         self._mpi = mpi if plan.launcher is Launcher.MPI else "none"
         self._host_file = files.root / "tasks"
-        is_mpi = plan.launcher is Launcher.MPI
-        self._env = {**env, **({} if is_mpi else {"SLURM_HOSTFILE": str(self._host_file)})}
+        own_hosts = {} if plan.launcher is Launcher.MPI else {"SLURM_HOSTFILE": str(self._host_file)}
+        self._env = {**env, **own_hosts}
         self._srun: subprocess.Popen[bytes] | None = None
         self._looked_s = 0.0
         self._ends: list[ProcessExit] = []
@@ -169,10 +171,8 @@ class SpreadCrew:
 
     def end(self, *, patience_s: float) -> None:
         """Has srun end all that it has started."""
-        if self._srun is None:
-            return
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if self.is_running:
+            if self._srun and self.is_running:
                 self._srun.send_signal(number)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._srun.wait(SPREAD_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from batchai_magics.backends.node import strays
 from batchai_magics.backends.node.rank import LIBC
@@ -38,20 +38,34 @@ def end(ranks: Ranks, *, patience_s: float) -> None:
 
     It waits no longer than `patience_s` for a full disk to take it.
     """
-    send(below(ranks.own), signal.SIGTERM)
+    # What serves containers ends with them, by itself: only what runs inside is marked.
+    boxed = strays.marked if ranks.plan.containers.engine else None
+
+    def find() -> list[Found]:
+        return boxed(ranks.plan.guid) if boxed else below(ranks.own)
+
+    send(find(), signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
-    while (ranks.is_running or below(ranks.own)) and time.monotonic() < deadline:
+    while (ranks.is_running or find()) and time.monotonic() < deadline:
         ranks.turn(PAUSE_S)
-    kill(ranks.own)
+    kill(find)
     deadline = time.monotonic() + patience_s
     while ranks.is_running and time.monotonic() < deadline:
         ranks.turn(1.0)
     ranks.give_up()
 
 
-def kill(own: Collection[int] = ()) -> None:
-    """SIGKILL to all that is below, again for what was started meanwhile, until nothing is left."""
+def kill(find: Callable[[], list[Found]] = below) -> None:
+    """SIGKILL to all that is found, again for what was started meanwhile, until nothing is left."""
     deadline = time.monotonic() + KILL_S
-    while (left := below(own)) and time.monotonic() < deadline:
+    while (left := find()) and time.monotonic() < deadline:
         send(left, signal.SIGKILL)
         time.sleep(PAUSE_S)
+
+
+def remove_containers(removals: Sequence[Sequence[str]], env: Mapping[str, str]) -> None:
+    """Removes containers, if there are any."""
+    if removals:
+        from batchai_magics.backends.node import containers  # few jobs need it
+
+        containers.remove(removals, env)

@@ -37,6 +37,7 @@ def main() -> None:
             if signal.SIGTERM in ranks.turn(None):
                 note_cut_off(files, rank)
                 ending.end(ranks, patience_s=PATIENCE_S)
+        ending.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     ending.kill()
     sys.exit(code if code is not None else os.EX_IOERR)
