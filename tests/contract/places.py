@@ -18,7 +18,7 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.slurm.backend import CAPABILITIES as SLURM
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
@@ -230,16 +230,25 @@ def _slurm(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
     return place_on(real_slurm.SHARED.get(), folder, wishes)
 
 
+def _slurm_any(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, wishes, placement=ANY)
+
+
 @contextlib.contextmanager
 def place_on(
-    slurm: real_slurm.RealSlurm, folder: Path, wishes: Wishes, *, sshd: real_sshd.RealSshd | None = None
+    slurm: real_slurm.RealSlurm,
+    folder: Path,
+    wishes: Wishes,
+    *,
+    sshd: real_sshd.RealSshd | None = None,
+    placement: str = FIXED,
 ) -> Iterator[Place]:
     """A place on a Slurm that runs, at the other end of ssh where there is an sshd."""
     given: dict[str, Any] = {"core_quota": wishes.core_quota} if wishes.core_quota else {}
     if sshd:
         given |= {"ssh": real_sshd.HOST, "ssh_command": sshd.ssh, "python": sys.executable}
     own = SlurmSettings(
-        home=folder / "home", conf=str(slurm.conf), placement="fixed", look_s=0.2, lost_s=1.0, **given
+        home=folder / "home", conf=str(slurm.conf), placement=placement, look_s=0.2, lost_s=1.0, **given
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
@@ -270,5 +279,12 @@ PLACES = {
         NOT_SLURMS,
         lambda: real_slurm.why_not() or real_sshd.why_not(),
         only=frozenset({"test_metrics", "test_output", "test_running", "test_storage"}),  # what is of files
+    ),
+    "slurm on any nodes": Offer(
+        _slurm_any,
+        SLURM,
+        NOT_SLURMS | {"own_nodes"},
+        real_slurm.why_not,
+        only=frozenset({"test_clusters", "test_looks", "test_promises", "test_scheduling"}),  # of nodes
     ),
 }

@@ -174,6 +174,7 @@ def test_terminating_an_ended_job_changes_nothing(place: Place) -> None:
 # 15: ranks
 
 
+@pytest.mark.needs("own_nodes")
 @pytest.mark.parametrize("count", [1, 4])
 def test_every_ranks_exit_node_and_time_are_told(place: Place, count: int) -> None:
     job = place.wait(place.start_ranks("exit 0", count=count))

@@ -24,10 +24,12 @@ def noted(place: Place, names: list[str], **fields: object) -> list[str]:
     return place.stored("order").split()
 
 
+@pytest.mark.needs("own_nodes")  # else the others start at once
 def test_jobs_of_one_priority_start_in_the_order_of_submission(place: Place) -> None:
     assert noted(place, ["a", "b", "c"]) == ["a", "b", "c"]
 
 
+@pytest.mark.needs("own_nodes")  # else the others start at once
 def test_a_higher_priority_goes_first(place: Place) -> None:
     names = ["low", "normal", "high"]
     fields = {name: {"schedulingPriority": name} for name in names}
@@ -53,6 +55,7 @@ def test_two_jobs_share_a_cluster(place: Place) -> None:
     assert place.backend.nodes(jobs[1]) == [nodes[1]]
 
 
+@pytest.mark.needs("own_nodes")  # else it starts at once
 def test_a_queued_job_can_be_terminated(place: Place) -> None:
     place.start(HOLD, "first", nodeCount=2)
     waiting = place.start(name="waiting")
@@ -61,6 +64,7 @@ def test_a_queued_job_can_be_terminated(place: Place) -> None:
     assert (job.state, job.execution.started) == (ExecutionState.FAILED, job.execution.ended)
 
 
+@pytest.mark.needs("own_nodes")  # else the others start at once
 def test_jobs_of_a_deleted_cluster_end_with_the_reason(place: Place) -> None:
     running, waiting = place.start(HOLD, "running", nodeCount=2), place.start(name="waiting")
     place.is_up(running)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,7 +85,7 @@ class Clusters:
         if found := found or demands.problems(general, lines, 0, field="slurm.options"):
             raise SpecError(found, what=spec.what)
 
-    def resized(self, cluster: Record, count: int, *, busy: Collection[str]) -> dict[str, Any]:
+    def resized(self, cluster: Record, count: int, *, busy: Mapping[str, Node]) -> dict[str, Any]:
         """What is written down of a cluster that is to have so many nodes; idle ones go first."""
         lines = self._lines(cluster.more["partition"])
         nodes = cluster.more["nodes"]
@@ -93,6 +94,8 @@ class Clusters:
         staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
         chosen = self._chosen(lines, [name for name in nodes if name in staying], count, taken)
         leaving = {*nodes, *cluster.more["leaving"]} & {*busy} - {*chosen}
+        if not self._is_fixed:
+            leaving = _of_too_large(busy, count)
         return {"target": count, "nodes": chosen, "leaving": sorted(leaving), "changed": time.time()}
 
     def placement(self, cluster: Record) -> Placement:
@@ -133,8 +136,15 @@ class Clusters:
         lines = {line.name: line for line in self._lines(cluster.more["partition"])}
         more = cluster.more
         names = [*more["nodes"], *more["leaving"]] if self._is_fixed else _seen(lines, busy, more["target"])
-        found = [self._node(name, busy, lines, is_leaving=name in more["leaving"]) for name in names]
-        return [(node, reason) for node, reason in found if node.job or node.id not in more["leaving"]]
+        leaving = more["leaving"] if self._is_fixed else _of_too_large(busy, more["target"])
+        found = [self._node(name, busy, lines, is_leaving=name in leaving) for name in names]
+        return [(node, reason) for node, reason in found if node.job or node.id not in leaving]
+
+    def has_node(self, cluster: Record, name: str) -> bool:
+        """Whether a node is one of a cluster's: any of its partition, where it has none of its own."""
+        if self._is_fixed:
+            return name in (node.id for node, _ in self.nodes(cluster))
+        return name in (line.name for line in self._lines(cluster.more["partition"]))
 
     def busy(self, cluster_guid: str) -> dict[str, Node]:
         """The nodes that belong to the cluster's jobs now, by name."""
@@ -193,6 +203,12 @@ class Clusters:
         }
         free = sorted((name for name in order if name not in own), key=lambda name: order[name])
         return [*own, *free][:count]
+
+
+def _of_too_large(busy: Mapping[str, Node], count: int) -> set[str]:
+    """The nodes of jobs that have more of them than a cluster is to have, where it has none of its own."""
+    sizes = Counter(node.job for node in busy.values())
+    return {name for name, node in busy.items() if sizes[node.job] > count}
 
 
 def _seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:

@@ -30,8 +30,8 @@ class NodeCommands:
         is_job = id.kind is Kind.JOB
         guid = record.more["cluster_guid"] if is_job else record.guid
         busy = home.clusters.busy(guid)
-        known = [*busy] if is_job else [node.id for node, _ in home.clusters.nodes(record)]
-        if node_id not in known or (is_job and busy[node_id].job != record.resource_id):
+        is_its = node_id in busy if is_job else home.clusters.has_node(record, node_id)
+        if not is_its or (is_job and busy[node_id].job != record.resource_id):
             raise refusals.node_not_found(node_id)
         folder = home.layout.node(guid, node_id)
         private_files.make_folder(folder)

@@ -1,0 +1,116 @@
+"""A notebook's kernel on a real Slurm: cells, charts of what they log, commands on nodes, and coming back."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm
+from tests.magics.test_kernel import execute
+from tests.patience import PATIENCE_S
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow
+OPTIONS = "--nodes 2 --processes 4 --toolkit horovod"
+LOGS = """
+import os
+from batchai_magics import log
+rank = int(os.environ["RANK"])
+for step in range(3):
+    log(step=step, loss=rank + 1 / (1 + step))
+"""
+HOLDS = "print('begun', flush=True)\nimport time\ntime.sleep(1000)"
+
+
+def environment(slurm: RealSlurm, folder: Path) -> dict[str, str]:
+    """What a kernel needs to know of a Slurm."""
+    own = {
+        "BATCHAI_BACKEND": "slurm",
+        "BATCHAI_SLURM_HOME": str(folder / "home"),
+        "BATCHAI_SLURM_CONF": str(slurm.conf),
+        "BATCHAI_SLURM_LOOK_S": "0.2",
+        "IPYTHONDIR": str(folder / "ipython"),
+    }
+    return {**os.environ, **MPI_ENV, **own, "BATCHAI_UI": "text"}
+
+
+@contextmanager
+def kernel_on(slurm: RealSlurm, folder: Path) -> Iterator[BlockingKernelClient]:
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(env=environment(slurm, folder))
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=PATIENCE_S)
+    client.manager = manager
+    assert execute(client, "%load_ext batchai_magics")[0] == "ok"
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture
+def kernel(slurm: RealSlurm, tmp_path: Path) -> Iterator[BlockingKernelClient]:
+    """A kernel whose cells run on a real Slurm."""
+    with kernel_on(slurm, tmp_path) as client:
+        yield client
+    slurm.ask("scancel", "--user", str(os.getuid()))
+    until(lambda: slurm.is_idle() and not below(tmp_path / "home"))
+
+
+def said(client: BlockingKernelClient, code: str) -> str:
+    """What a cell prints that has to work."""
+    status, text = execute(client, code)
+    assert status == "ok", text
+    return text
+
+
+def test_what_ranks_log_is_a_frame_and_runs_are_set_side_by_side(kernel: BlockingKernelClient) -> None:
+    for name in ("one", "two"):
+        said(kernel, f"%%batchai_job {name} --nodes 2 --processes 4 --toolkit pytorch --wait\n# {name}{LOGS}")
+    said(kernel, "frame = job.metrics(tidy=True)\nlosses = frame[frame['metric'] == 'loss']")
+    ranks_and_values = (
+        "print(sorted(map(int, set(losses['rank']))), min(losses['value']), max(losses['value']))"
+    )
+    assert said(kernel, ranks_and_values) == "[0, 1, 2, 3] 0.3333333333333333 4.0\n"
+    shown = said(kernel, "%batchai compare one two")
+    assert all(word in shown for word in ("one", "two", "loss"))
+
+
+def test_the_same_cell_comes_back_after_a_restart_and_in_a_second_kernel(
+    kernel: BlockingKernelClient, slurm: RealSlurm, tmp_path: Path
+) -> None:
+    cell = f"%%batchai_job long {OPTIONS}\n{HOLDS}"
+    said(kernel, cell)
+    until(lambda: "begun" in said(kernel, "print(job.log())"))
+    first = said(kernel, "print(job.show().output_path_segment)")
+    kernel.manager.restart_kernel(now=True)
+    kernel.wait_for_ready(timeout=PATIENCE_S)
+    said(kernel, "%load_ext batchai_magics")
+    with kernel_on(slurm, tmp_path) as second:
+        for client in (kernel, second):
+            said(client, cell)
+            assert said(client, "print(job.name, job.show().output_path_segment)") == f"long {first}"
+        assert said(second, "print(job.is_done)") == "False\n"
+        said(second, "job.cancel()")
+        assert said(kernel, "print(job.wait().show().word)") == "cancelled\n"
+        assert said(second, "print(job.wait().show().word)") == "cancelled\n"
+
+
+def test_commands_run_on_the_nodes_of_a_job_and_its_files_are_listed(kernel: BlockingKernelClient) -> None:
+    said(kernel, f"%%batchai_job long {OPTIONS}\n{HOLDS}")
+    until(lambda: said(kernel, "print(job.log().count('begun'))") == "4\n")
+    node = sorted(
+        re.findall(r"node\d", said(kernel, "n = %batchai job node list -j long\nprint(n, repr(n))"))
+    )[-1]
+    told = said(kernel, f"%batchai job node exec -j long -n {node} --exec 'echo on $SLURMD_NODENAME'")
+    assert f"on {node}" in told
+    assert "stdout.txt" in said(kernel, "f = %batchai job file list -j long\nprint(f, repr(f))")
+    said(kernel, "%batchai job terminate -n long -y")
+    assert said(kernel, "print(job.wait().show().word)") == "cancelled\n"

@@ -1,0 +1,54 @@
+"""The nine toolkits on two nodes of a real Slurm: what their processes are told, as on the local backend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.models.states import ExecutionState
+from tests.contract.places import MOUNTED, PLACES, Place, Wishes
+
+pytestmark = pytest.mark.slow
+SHOW = """
+import json, os
+names = ("AZ_", "MASTER_", "TF_CONFIG", "WORLD_SIZE", "RANK", "OMP_NUM_THREADS", "BATCHAI_")
+told = {name: text for name, text in os.environ.items() if name.startswith(names)}
+place = json.loads(told.get("TF_CONFIG", "{}")).get("task")
+numbers = {name: told.get(name) for name in ("WORLD_SIZE", "RANK", "AZ_BATCHAI_TASK_INDEX")}
+folders = sorted(name for name in told if os.path.isdir(told[name]))
+hosts = len(open(told["AZ_BATCHAI_MPI_HOST_FILE"]).read().split())
+print(json.dumps([sorted(told), numbers, place, folders, hosts]), flush=True)
+"""
+SCRIPT = {"pythonScriptFilePath": f"{MOUNTED}/show.py"}
+TOOLKITS = {
+    "cntkSettings": {**SCRIPT, "languageType": "Python", "processCount": 4},
+    "pyTorchSettings": {**SCRIPT, "processCount": 4},
+    "tensorFlowSettings": {**SCRIPT, "workerCount": 2, "parameterServerCount": 1},
+    "caffeSettings": {**SCRIPT, "processCount": 4},
+    "caffe2Settings": SCRIPT,
+    "chainerSettings": {**SCRIPT, "processCount": 4},
+    "customToolkitSettings": {"commandLine": f"python {MOUNTED}/show.py"},
+    "customMpiSettings": {"commandLine": f"python {MOUNTED}/show.py", "processCount": 4},
+    "horovodSettings": {**SCRIPT, "processCount": 4},
+}
+
+
+def told(place: Place, toolkit: str) -> list[object]:
+    """What each process of a job of two nodes was told."""
+    place.backend.storage.upload(place.share, {"show.py": SHOW.encode()})
+    fields = {"customToolkitSettings": None, toolkit: TOOLKITS[toolkit]}
+    outputs = [{"id": "MODEL", "pathPrefix": MOUNTED}]
+    inputs = [{"id": "DATA", "path": MOUNTED}]
+    job = place.run(nodeCount=2, outputDirectories=outputs, inputDirectories=inputs, **fields)
+    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
+    return sorted((json.loads(line) for line in place.log(job.id).splitlines()), key=str)
+
+
+@pytest.mark.parametrize("toolkit", TOOLKITS)
+def test_processes_are_told_what_the_local_backend_tells_them(
+    place: Place, tmp_path: Path, toolkit: str
+) -> None:
+    with PLACES["local"].open(tmp_path / "here", Wishes()) as here:
+        assert told(place, toolkit) == told(here, toolkit)
