@@ -11,6 +11,7 @@ from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.storage.clients import file_client, translated
 from batchai_magics.backends.base import Backend, Chunk, FileRef, OutputFile
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -28,7 +29,7 @@ def listing(job: ResourceId, directory_id: str, path: str, expiry_min: int) -> Q
         "linkexpiryinminutes": str(min(max(expiry_min, _SHORTEST_LINK_MIN), _LONGEST_LINK_MIN)),
         "maxresults": "1000",
     }
-    return Question("POST", paths.of(job, "listOutputFiles"), query)
+    return Question("POST", paths.of(job, "listOutputFiles"), query, headers={OWN_CLIENT: "1"})
 
 
 def read(backend: Backend, connection: Connection, file: FileRef, *, offset: int, limit: int) -> Chunk:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from batchai_magics.backends.base import OutputFile
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.batchai.links import accepted
@@ -39,7 +40,8 @@ def list_output_files(service: Service, call: Call) -> Answer:
         raise refusal(400, "MissingRequiredQueryParameter", message)
     expiry_min = call.number("linkexpiryinminutes", 60, least=5, most=_LONGEST_LINK_MIN)
     job, path = _job(service, call), folder(call.query.get("directory", "."))
-    files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min)
+    there = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min)
+    files = there if OWN_CLIENT in call.headers else [file for file in there if _is_published(file)]
     chosen, token = _page(call, files)
     items = []
     for file in chosen:
@@ -48,6 +50,11 @@ def list_output_files(service: Service, call: Call) -> Answer:
             item["downloadUrl"] = address(service, call, job, directory_id, file.path, expiry_min)
         items.append(item)
     return listed(call, items, token)
+
+
+def _is_published(file: OutputFile) -> bool:
+    """Whether it is of a kind that clients know: links and pipes are told to our own alone."""
+    return file.is_file or file.is_directory
 
 
 def _job(service: Service, call: Call) -> JobResource:

@@ -51,3 +51,17 @@ def test_a_job_of_the_same_name_is_another_one(server: Running, url: str) -> Non
     until(lambda: server.ask("GET", JOB).status_code == 404)
     server.world.run("wrote --nodes 1 --processes 1", "print('another')")
     assert requests.get(url).status_code == 404
+
+
+def test_links_and_pipes_are_told_to_our_own_client_alone(server: Running) -> None:
+    make = "os.chdir(os.environ['AZ_BATCHAI_STDOUTERR_DIR']); os.mkfifo('pipe'); os.mkdir('folder')"
+    server.world.run("odd --nodes 1 --processes 1", f"import os; {make}; os.symlink('/', 'link')")
+    listing = f"{WORKSPACE}/experiments/default/jobs/odd/listOutputFiles"
+    told = {}
+    for who, headers in (("others", {}), ("ours", {"x-batchai-client": "1"})):
+        query = {"outputdirectoryid": "stdouterr"}
+        files = server.json("POST", listing, params=query, headers=headers)["value"]
+        told[who] = {file["name"]: file["fileType"] for file in files}
+    assert {told["others"].get(name) for name in ("pipe", "link")} == {None}
+    assert told["others"]["folder"] == "directory"
+    assert told["ours"] == {**told["others"], "pipe": "pipe", "link": "link"}
