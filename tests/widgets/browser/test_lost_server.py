@@ -1,0 +1,68 @@
+"""A server that goes while a page watches its job, and comes back: the page says so, and shows every byte."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.patience import PATIENCE_S
+from tests.server.process import started
+from tests.widgets.log_reader import missing
+from tests.world import below, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+PICTURES = Path(__file__).parents[3] / "out" / "lost_server"
+USE = """%env BATCHAI_TOKEN={token}
+%env BATCHAI_UI=widget
+%load_ext batchai_magics
+%batchai use --backend arm --endpoint {url}"""
+COUNTS = """%%batchai_job counts
+import pathlib, time
+number = 0
+while not pathlib.Path("{go}").exists():
+    print("number", number, flush=True)
+    number += 1
+    time.sleep(0.02)
+"""
+
+
+def log_of(home):
+    """The log of the one job, on the machine of the server."""
+    return next(home.rglob("stdouterr/stdout.txt"))
+
+
+def pictures(lab, name):
+    """Leaves pictures of the view in both themes."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for theme in ("Dark", "Light"):
+        lab.theme(f"JupyterLab {theme}")
+        lab.page.wait_for_timeout(400)
+        lab.page.locator(".ba-view").first.screenshot(path=PICTURES / f"{name}-{theme.lower()}.png")
+
+
+def test_a_view_says_that_its_server_is_gone_goes_on_when_it_is_back_and_shows_every_byte(lab, tmp_path):
+    home, go, page = tmp_path / "home", tmp_path / "go", lab.page
+    with started(home) as server:
+        lab.open("lost", USE.format(token=server.token, url=server.url), COUNTS.format(go=go))
+        lab.run(0)
+        lab.run(1)
+        page.locator(".ba-row").filter(has_text=re.compile(r"^number \d{2,}$")).first.wait_for()
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait(PATIENCE_S)
+        gone = page.get_by_text("cannot be reached").first
+        gone.wait_for()
+        pictures(lab, "gone")
+        written = log_of(home).stat().st_size
+        until(lambda: log_of(home).stat().st_size > written + 1000)  # the job knows nothing of it
+        with started(home, port=int(server.url.rpartition(":")[2])):
+            gone.wait_for(state="detached")
+            pictures(lab, "back")
+            go.touch()
+            page.get_by_text("succeeded").first.wait_for()
+            assert missing(page, log_of(home)) == {}
+            assert page.locator(".ba-view").count() == 1
+            assert lab.errors == []
+    until(lambda: not below(home))
