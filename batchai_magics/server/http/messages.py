@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from batchai_magics.server.call import Answer, Call, User
@@ -85,6 +85,8 @@ async def _body(request: Request, limits: Limits, most_bytes: int, spool: Binary
             received = await _received(request, most_bytes, spool)
     except TimeoutError:
         raise refusal(408, "RequestTimeout", "The body of the request did not come in time.") from None
+    except ClientDisconnect:  # nobody reads this; the access log has it
+        raise refusal(400, "IncompleteBody", "The client has gone before its body was there.") from None
     if spool is None:
         return received
     spool.write(received)

@@ -1,0 +1,83 @@
+"""As many at once as a server takes, and slow ones among them: the others are answered."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from batchai_magics.server.http.limits import Limits
+from tests.patience import PATIENCE_S
+from tests.server.running import TOKEN, WORKSPACE, Running, serving
+from tests.server.storage.signed import signed_path
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+STREAMS = Limits().streams
+STALLED = (
+    f"PUT {WORKSPACE}?api-version=2018-05-01 HTTP/1.1\r\nHost: localhost\r\n"
+    f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{"
+)
+
+
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[Running]:
+    """A server that lets nobody go for being slow, however long this machine takes."""
+    with serving(tmp_path / "home", limits=Limits(body_s=1e6, send_s=1e6)) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def connections(server: Running, count: int, sent: str) -> Iterator[list[socket.socket]]:
+    """Clients that have sent something, and do nothing more."""
+    address = urlsplit(server.url)
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(count):
+            client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
+            clients.append(stack.enter_context(client))
+            client.sendall(sent.encode())
+        yield clients
+
+
+def under_way(server: Running) -> int:
+    """The requests under way, this question among them; all that are taken when there is no room for it."""
+    answer = server.ask("GET", "/metrics")
+    if answer.status_code == 503:
+        return STREAMS
+    line = next(line for line in answer.text.splitlines() if line.startswith("batchai_requests_open "))
+    return int(float(line.split()[1]))
+
+
+def test_two_hundred_requests_are_taken_and_one_more_is_told_to_come_again(
+    patient: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connections(patient, STREAMS - 1, STALLED):
+        until(lambda: under_way(patient) == STREAMS)
+        assert patient.ask("GET", WORKSPACE).status_code == 200
+        with connections(patient, 1, STALLED):
+            until(lambda: patient.ask("GET", WORKSPACE).status_code == 503)
+    until(lambda: under_way(patient) == 1)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []  # who goes is no error
+
+
+def test_slow_readers_and_slow_writers_starve_nobody(patient: Running) -> None:
+    patient.world.backend.storage.upload("batchaishare", {"large.bin": bytes(32 << 20)})
+    path = signed_path(patient, "batchaishare", "large.bin")
+    crowd = 3 * Limits().threads
+    with (
+        connections(patient, crowd // 2, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n") as readers,
+        connections(patient, crowd // 2, STALLED),
+    ):
+        until(lambda: under_way(patient) == crowd + 1)
+        assert all(client.recv(1000).startswith(b"HTTP/1.1 200") for client in readers)
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda _: patient.ask("GET", WORKSPACE).status_code, range(40))
+            assert set(answers) == {200}
+        few = patient.ask("GET", path, token=None, headers={"Range": "bytes=0-9"})
+        assert (few.status_code, few.content) == (206, bytes(10))
