@@ -67,7 +67,7 @@ def connected(url: str, token: str = TOKEN) -> ArmBackend:
 def serving(
     home: Path, *, limits: Limits | None = None, local: LocalSettings | None = None, **config: object
 ) -> Iterator[Running]:
-    """A server in front of a local backend with its defaults."""
+    """A server in front of a local backend with its defaults; it has to answer as it is described."""
     world = World(home, limits=local)
     service = open_service(world.backend, world.settings, Home.of(world.settings))
     home_of = Home.of(world.settings)
@@ -81,6 +81,7 @@ def serving(
     app.close()
     service.operations.close()
     world.close()
+    assert not watched.deviations, "\n".join(watched.deviations)
 
 
 @contextlib.contextmanager
