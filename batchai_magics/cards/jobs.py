@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from batchai_magics.cards import parts
@@ -14,6 +14,7 @@ from batchai_magics.models.resources import JobResource
 
 MOST_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
+SHORT_TITLES = ("job", "state", "ran for", "images/sec")
 PROGRESS = "progress"  # a column that is there when some job tells how far it is
 
 
@@ -69,6 +70,14 @@ class JobsCard:
         rest = len(self.jobs) - MOST_JOBS
         return f"and {parts.counted(rest, 'older job')}" if rest > 0 else ""
 
+    @property
+    def short_rows(self) -> Iterator[tuple[JobResource, tuple[str, ...]]]:
+        """The same in few columns, for a page that may be narrow: `SHORT_TITLES`, and progress if any."""
+        for job, (name, nodes, toolkit, cluster, lasted, code, rate, *rest) in self.rows:
+            place = f"{parts.counted(int(nodes), 'node')} · {toolkit} · {cluster}"
+            ended = f"exit code {code}" if code not in ("", "0") else ""
+            yield job, (f"{name}\n{place}", f"{job.word}\n{ended}", lasted, f"{rate}\n{rest[0]}", *rest[1:])
+
     def _progress_of(self, job: JobResource) -> str:
         progress = self.progress.get(job.id.name)
         return progress_words(job, progress, self.now.timestamp()) if progress else ""
@@ -91,7 +100,8 @@ def exit_code_of(job: JobResource) -> str:
 
 def to_html(card: JobsCard) -> str:
     """The card as one self-contained HTML element."""
-    return sheet_html(_sheet(card))
+    titles = (*SHORT_TITLES, PROGRESS) if card.progress else SHORT_TITLES
+    return sheet_html(replace(_sheet(card), titles=titles, rows=[row for _, row in card.short_rows]))
 
 
 def to_text(card: JobsCard) -> str:

@@ -14,7 +14,8 @@ STATE = 1  # the column that holds a state
 class Sheet:
     """Rows under a name. The first cell of a row is its name, the second its state, in that state's colour.
 
-    `title` stands beside the name, `counts` below it; `left_out` says what the rows do not show.
+    A cell may have a second line, that matters less. `title` stands beside the name, `counts` below it;
+    `left_out` says what the rows do not show.
     """
 
     name: str
@@ -61,9 +62,15 @@ def sheet_text(sheet: Sheet) -> str:
 
 
 def _html_row(row: Sequence[str], colours: Mapping[str, str]) -> list[str]:
-    name, state, *rest = row
+    name, state, *rest = (_lines(cell) for cell in row)
     return [
-        f"<strong>{parts.escaped(name)}</strong>",
-        parts.badge(state, colours[state]),
-        *map(parts.escaped, rest),
+        f"<strong>{parts.escaped(name[0])}</strong>{name[1]}",
+        f"{parts.badge(state[0], colours[state[0]])}{state[1]}",
+        *(f"{parts.escaped(first)}{second}" for first, second in rest),
     ]
+
+
+def _lines(cell: str) -> tuple[str, str]:
+    """The first line of a cell, and the HTML of its second one."""
+    first, _, second = cell.partition("\n")
+    return first, f"<br>{parts.muted(second)}" if second else ""

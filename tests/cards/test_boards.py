@@ -1,5 +1,6 @@
 """The still pictures of clusters and of lists of jobs."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -145,3 +146,11 @@ def test_many_jobs_are_counted_not_listed(place):
 )
 def test_bars_count_from_zero_and_cover_all_values(values, shown):
     assert card_parts.bars(list(values)) == shown
+
+
+def test_a_page_gets_a_list_of_jobs_in_few_columns_with_what_matters_less_below(place):
+    place.run("one", ExecutionState.FAILED, exit_code=3)
+    html = jobs_card.to_html(jobs(place, one=[10.0, 20.0]))
+    assert re.findall("<th[^>]*>([^<]*)</th>", html) == ["job", "state", "ran for", "images/sec"]
+    below = re.findall("<br><span[^>]*>([^<]*)</span>", html)
+    assert below == ["2 nodes · horovod · nc6", "exit code 3", "▅█"]

@@ -39,8 +39,8 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     drawn = [overlay(run) for run in compared]
     places = [run.places_over(over) for run in drawn]
     labels = list(filter(lambda label: _finite(drawn, label), (_RATE, _LOSS)))
-    names = [run.name for run in drawn]
-    panels = [ax] if ax else _new_panels(names, rows=max(1, len(labels)))
+    names = {place: run.name for place, run in enumerate(drawn) if run.rates or run.losses}
+    panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(labels)))
     for panel, label in zip(panels, labels, strict=False):
         _draw_panel(panel, drawn, places, label)
     if labels:
@@ -74,9 +74,10 @@ def _finite(drawn: Sequence[Overlay], label: str) -> list[float]:
     return list(filter(math.isfinite, values))
 
 
-def _legend(ax: Axes, names: Sequence[str], *, is_outside: bool) -> None:
-    """Which colour is which run: above the figure, where it covers no line."""
-    handles, _ = ax.get_legend_handles_labels()
+def _legend(ax: Axes, named: Mapping[int, str], *, is_outside: bool) -> None:
+    """Which colour is which run, by its place: above the figure, where it covers no line."""
+    lines, _ = ax.get_legend_handles_labels()
+    handles, names = [lines[place] for place in named], list(named.values())
     figure = ax.get_figure(root=True)
     if is_outside and figure is not None:
         columns = _columns(names)
@@ -88,7 +89,7 @@ def _legend(ax: Axes, names: Sequence[str], *, is_outside: bool) -> None:
 
 def _columns(names: Sequence[str]) -> int:
     """How many names stand beside each other above the figure."""
-    return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names)) + 8))))
+    return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names), default=0) + 8))))
 
 
 def _draw_line(panel: Axes, name: str, values: Mapping[int, float], places: Places, place: int) -> None:

@@ -12,6 +12,7 @@ from batchai_magics.metrics.charts.comparison import draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
 from batchai_magics.metrics.runs.overlay import OVER
+from batchai_magics.metrics.runs.tables import comparison_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,8 +76,7 @@ class Comparison:
         return self._shown().to_string()
 
     def _repr_html_(self) -> str:
-        table: str = self._shown().to_html()
-        return table
+        return comparison_html(self.rows())
 
     def _shown(self) -> DataFrame:
         """A column a run, as people read it; what no log tells is left out."""

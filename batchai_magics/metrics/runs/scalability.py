@@ -14,6 +14,7 @@ from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.charts.scaling import draw_scaling
 from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
 from batchai_magics.metrics.runs.curve import Curve, Point, curves_of, has_speed
+from batchai_magics.metrics.runs.tables import scaling_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,8 +83,9 @@ class Scaling:
         return f"{self.frame().to_string(index=False)}\n{self}"
 
     def _repr_html_(self) -> str:
-        table = self.frame().to_html(index=False, na_rep="", float_format="{:,.1f}".format)
-        return table + "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences())
+        return scaling_html(self.rows()) + "".join(
+            f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences()
+        )
 
 
 def scaling(runs: Comparables) -> Scaling:

@@ -16,13 +16,14 @@ from batchai_magics.metrics.runs.compared import Run
 from batchai_magics.metrics.runs.curve import Curve, workers
 from batchai_magics.metrics.runs.overlay import Overlay, overlay
 from batchai_magics.metrics.runs.scalability import scaling_so_far
+from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.comparison.event_source import DELETED, Looked, News, RunGrew, RunMoved
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import BoardFeed
 
 COST_SHARE = 0.05  # of the time may go into reading the numbers again
 LOG = "log"  # the state of a run that is no job
-ENDED = (LOG, DELETED, "succeeded", "failed")
+ENDED = (LOG, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
 
 class ComparisonFeed(BoardFeed[News]):
@@ -112,7 +113,10 @@ class ComparisonFeed(BoardFeed[News]):
         value = self.value
         ends = self._sentence()
         text = f"{value!r}\n{ends}" if ends else repr(value)
-        return {"text/html": f"{value._repr_html_()}{html.escape(ends)}", "text/plain": text}
+        return {
+            "text/html": f"{value._repr_html_()}<p>{html.escape(ends)}</p>" if ends else value._repr_html_(),
+            "text/plain": text,
+        }
 
     def chart(self) -> Bundle:
         """The figure as a PNG with a text twin."""

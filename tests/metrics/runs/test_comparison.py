@@ -126,3 +126,17 @@ def test_a_value_made_of_running_jobs_can_be_refreshed():
     assert late.frame()["images_per_sec"].tolist() == [60, 100]
     assert (early.is_running, late.is_running) == (True, False)
     assert late.refreshed() == late
+
+
+def test_people_read_a_few_rows_in_words_with_errors_beside_their_values():
+    long = "a-run-with-a-very-long-name-that-nobody-wants-to-type"
+    shown = compare({"one": log(1, 10), long: log(2, 10)})._repr_html_()
+    assert "batch size" in shown
+    assert "batch_size" not in shown
+    assert f"overflow-wrap:anywhere'>{long}</th>" in shown
+    assert shown.count("<tr>") <= 14
+
+
+def test_a_run_that_has_told_nothing_is_not_in_the_legend():
+    ax = compare({"silent": read_metrics(b""), "one": log(1, 10)}).plot()
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == ["one"]

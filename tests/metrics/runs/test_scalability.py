@@ -1,3 +1,4 @@
+import re
 from itertools import pairwise
 
 import pytest
@@ -190,3 +191,10 @@ def test_what_curves_do_not_share_is_in_their_names():
 
 
 BATCHES = ((16, "vgg16"), (64, "lenet"))
+
+
+def test_people_read_a_study_in_few_columns():
+    shown = scaling([log(1, 10), log(2, 10)])._repr_html_()
+    assert re.findall("<th[^>]*>([^<]*)</th>", shown)[:8] == [
+        "model", "processes", "images/sec", "ideal", "speed-up", "efficiency", "batch", "runs",
+    ]  # fmt: skip

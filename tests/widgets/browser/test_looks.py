@@ -52,7 +52,7 @@ SHOWN = {
     "jobs": "widgets.show_board(world.jobs_subject)",
 }
 NARROW = 504  # of the page: what is left of it for a view are 400 pixels
-OVERFLOWING = """() => [...document.querySelectorAll('.ba-view')]
+OVERFLOWING = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scroller')]
   .filter((view) => view.scrollWidth > view.clientWidth + 1)
   .map((view) => view.getAttribute('aria-label'))"""
 NOTHING_MOVES = """() => !document.getAnimations().some((one) => one.effect.target.closest('.ba-view'))"""

@@ -8,12 +8,14 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import compare, read_metrics, scaling
+from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
+from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import showing as comparisons
 from batchai_magics.widgets.comparison.view import MOST_POINTS, ComparisonView, columns
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from tests.widgets.core.test_publisher import Clock, asking_page, say, turns
-from tests.widgets.place import EXPERIMENT, ExecutionState, Kind, Place
+from tests.widgets.place import EXPERIMENT, START, ExecutionState, Kind, Place
 from tests.widgets.scripted import step_line
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -183,6 +185,17 @@ def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
     assert "two: failed." in told
     assert "No images/sec: two." in told
     assert not shown.feed.value.is_running
+
+
+def test_a_cancelled_job_does_not_go_on(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    ended_by_hand = ErrorDetail(code=TERMINATED, message="terminated")
+    execution = ExecutionInfo(START, START, None, (ended_by_hand,))
+    job = dataclasses.replace(place.jobs["one"], state=ExecutionState.FAILED, execution=execution)
+    place.jobs["one"] = job
+    turns(publisher, clock, 2)
+    assert shown.view.rows[0]["state"] == "cancelled"
+    assert shown.view.facts["going"] == 1
 
 
 def test_a_log_that_starts_again_voids_what_it_told(publisher, clock, place, page):

@@ -83,13 +83,32 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
     for index in (1, 2):
         cell = page.locator(".jp-CodeCell").nth(index)
         cell.locator("img").wait_for()
-        cell.locator("table.dataframe").wait_for()
+        cell.locator(".jp-RenderedHTML table").wait_for()
         assert cell.locator(".ba-board").count() == 0
     saved = lab.save()
     kinds = [set(output["data"]) for cell in saved["cells"][1:3] for output in cell["outputs"]]
     assert kinds == [{"text/html", "text/plain"}, {"image/png", "text/plain"}] * 2
     assert len(json.dumps(saved)) < 400_000
     assert lab.errors == []
+
+
+CUT_OFF = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scroller')]
+  .filter((box) => box.scrollWidth > box.clientWidth + 1).length"""
+
+
+def test_no_column_is_cut_off_and_each_axis_says_what_it_counts(lab, setup_cell):
+    long = "one-with-a-name-that-is-longer-than-most"
+    lab.open("wide", setup_cell.replace('"one"', f'"{long}"'), "compare(jobs)", "scaling(jobs)", GROW)
+    for index in range(4):
+        lab.run(index)
+    page = lab.page
+    speeds(page, 1, "180.0 ±")
+    page.locator(".ba-plot[data-along=step] canvas").nth(1).wait_for()
+    page.locator(".ba-plot[data-along=processes] canvas").nth(1).wait_for()
+    for width in (1400, 760, 504):
+        page.set_viewport_size({"width": width, "height": 1400})
+        page.wait_for_function(f"({CUT_OFF})() === 0")
+    assert complaints(page, ".ba-view") == []
 
 
 def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):

@@ -45,6 +45,7 @@ export class LinesChart {
     this.lines = [];
     /** @type {(x: number) => string} */
     this.tell = String;
+    this.along = "";
     /** @type {ReturnType<typeof merged>} */
     this.data = { xs: [], columns: [] };
     this.legend = new Legend(() => this.#showLines());
@@ -67,10 +68,12 @@ export class LinesChart {
    * Draws these lines, in the next frame.
    * @param {Line[]} lines
    * @param {(x: number) => string} tell an x value in words
+   * @param {string} along what the x axis counts
    */
-  show(lines, tell) {
+  show(lines, tell, along) {
     this.lines = lines;
     this.tell = tell;
+    if (along !== this.along) this.#resetZoom(along);
     this.frame.ask();
   }
 
@@ -91,7 +94,8 @@ export class LinesChart {
     this.plot?.destroy();
   }
 
-  #resetZoom() {
+  #resetZoom(along = this.along) {
+    this.along = along;
     this.isZoomed = false;
     this.reset.hidden = true;
     this.#paint();
@@ -108,12 +112,13 @@ export class LinesChart {
     if (!this.box.clientWidth) return;
     this.data = merged(this.lines);
     this.empty.hidden = this.data.xs.length > 0;
-    const wanted = this.data.xs.length ? this.lines.map((line) => line.key + line.label).join("\n") : "";
+    const wanted = this.data.xs.length ? [this.along, ...this.lines.map((line) => line.key + line.label)].join("\n") : "";
     if (wanted !== this.drawn) {
       this.plot?.destroy();
       this.plot = wanted ? this.#made() : null;
       this.drawn = wanted;
     }
+    this.box.dataset.along = this.along;
     this.plot?.setData(this.#columns(), !this.isZoomed);
     if (this.isZoomed) this.plot?.redraw();
     this.#describe();
@@ -127,7 +132,7 @@ export class LinesChart {
   #made() {
     const { fromZero, hasPoints } = this.subject;
     const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet ? 1 : 2 }));
-    const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null });
+    const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null, along: this.along });
     const series = (style.series ?? []).map((one, i) => this.#dashed(one, this.lines[i - 1]));
     const range = (/** @type {uPlot} */ _, /** @type {number} */ min, /** @type {number} */ max) => /** @type {uPlot.Range.MinMax} */ ([0, (max || 1) * ROOM]);
     /** @type {uPlot.Options} */

@@ -23,7 +23,7 @@ export interface ComparisonFacts {
 /** One of the synced trait `rows`: a run as far as it has come. `curve` is the place of its curve in a study. */
 export interface RunRow {
   name: string;
-  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "deleted" | "log";
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled" | "stopped" | "deleted" | "log";
   workers: number | null;
   model: string | null;
   batch_size_global: number | null;

@@ -22,11 +22,12 @@ const COLUMNS = [
  * @returns {{element: HTMLElement, update: (rows: RunRow[]) => void}}
  */
 export function runTable(label) {
-  const body = el("tbody");
+  const body = el("tbody", { role: "rowgroup" }); // roles: a narrow page makes lines of the rows
   const titles = ["Run", "State", ...COLUMNS.map((column) => column.title)];
   const keys = ["name", "state", ...COLUMNS.map((column) => column.key)];
-  const head = el("tr", {}, ...titles.map((title, i) => el("th", { scope: "col", "data-column": keys[i] }, title)));
-  const table = el("table", { class: "ba-table ba-runs", "aria-label": label }, el("thead", {}, head), body);
+  const head = el("tr", { role: "row" }, ...titles.map((title, i) => el("th", { scope: "col", role: "columnheader", "data-column": keys[i] }, title)));
+  const groups = [el("thead", { role: "rowgroup" }, head), body];
+  const table = el("table", { class: "ba-table ba-runs", role: "table", "aria-label": label }, ...groups);
   const element = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": label }, table);
   /** @type {{row: HTMLElement, update: (row: RunRow) => void}[]} */
   let lines = [];
@@ -47,8 +48,8 @@ function tableRow(place) {
   const name = el("span", { class: "ba-run-name" });
   const badge = el("span", { class: "ba-badge" });
   const swatch = el("i", { class: "ba-swatch" });
-  const cells = COLUMNS.map((column) => el("td", { "data-column": column.key }));
-  const row = el("tr", {}, el("td", {}, swatch, name), el("td", {}, badge), ...cells);
+  const cells = COLUMNS.map((column) => el("td", { "data-column": column.key, "data-title": column.title, role: "cell" }));
+  const row = el("tr", { role: "row" }, el("td", { role: "cell" }, swatch, name), el("td", { role: "cell" }, badge), ...cells);
 
   /** @param {RunRow} run */
   const update = (run) => {

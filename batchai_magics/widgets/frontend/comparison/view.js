@@ -15,6 +15,7 @@ import { runTable } from "./table.js";
 /** @typedef {{charts: LinesChart[], update: (facts: ComparisonFacts, rows: RunRow[]) => void, take: (lines: Lines) => void}} Charts */
 
 const OVERS = /** @type {Record<Over, string>} */ ({ step: "over steps", images: "over images seen", seconds: "over training time" });
+const ALONG = /** @type {Record<Over, string>} */ ({ step: "step", images: "images seen", seconds: "training time (s)" });
 const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
   step: (x) => `step ${x.toLocaleString("en")}`,
   images: (x) => counted(x, "image"),
@@ -98,7 +99,7 @@ function overlayCharts(viewId) {
   const draw = () => {
     const over = /** @type {Over} */ (rates.menu.value);
     for (const [chart, values] of /** @type {[LinesChart, "rates" | "losses"][]} */ ([[rates, "rates"], [losses, "losses"]])) {
-      chart.show(runs.map((run, place) => runLine(run, place, known.get(place), over, values)), TELL[over]);
+      chart.show(runs.map((run, place) => runLine(run, place, known.get(place), over, values)), TELL[over], ALONG[over]);
     }
   };
   return {
@@ -144,9 +145,9 @@ function scalingCharts(viewId) {
     speeds.name(`images/sec against ${unit}`);
     const looks = curves.map((curve, place) => ({ key: String(place), label: curve.label, colour: runColour(place), x: curve.processes }));
     const ideals = looks.map((look) => ({ ...look, key: `${look.key} ideal`, label: "ideal", isQuiet: true, isDashed: true }));
-    speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], tell);
+    speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], tell, unit);
     const whole = ideals.map((look) => ({ ...look, y: look.x.map(() => 100) }));
-    shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], tell);
+    shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], tell, unit);
   };
   return { charts: [speeds, shares], update, take: () => {} };
 }

@@ -19,10 +19,11 @@ export function rankColour(rank) {
 /**
  * @param {HTMLElement} box where the colours come from
  * @param {Line[]} lines
- * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null}} look
+ * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, along?: string}} look
+ *   `along`: what the x axis counts
  * @returns {Partial<uPlot.Options>}
  */
-export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo }) {
+export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = "step" }) {
   const axis = {
     stroke: () => colour(box, "--ba-muted"),
     grid: { stroke: () => colour(box, "--ba-grid"), width: 1 },
@@ -42,11 +43,11 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo }) {
       y: isLog ? { distr: 3, log: 10, range: (_, min, max) => logRange(min, max) } : { range: (_, min, max) => yRange(min, max, fromZero) },
     },
     axes: [
-      { ...axis, ...title, size: 22, label: "step", labelSize: 14, space: 60, incrs: STEP_INCREMENTS },
+      { ...axis, ...title, size: 22, label: along, labelSize: 14, space: 60, incrs: STEP_INCREMENTS },
       { ...axis, size: 52, space: 32, values: (_, ticks) => ticks.map((tick) => tickLabel(tick)) },
     ],
     series: [
-      { label: "step" },
+      { label: along },
       ...lines.map((line) => ({
         label: line.label,
         stroke: () => colour(box, line.colour),

@@ -56,6 +56,17 @@ export function quantity(value) {
 }
 
 /**
+ * How uncertain a value is, in as many decimals as the value has itself.
+ * @param {number} uncertainty
+ * @param {number | null | undefined} value
+ */
+export function error(uncertainty, value) {
+  const decimals = quantity(value).split(".")[1] ?? "";
+  if (/\D/.test(decimals) || !Number(uncertainty.toFixed(decimals.length))) return quantity(uncertainty);
+  return uncertainty.toFixed(decimals.length);
+}
+
+/**
  * A count with its noun: `1 line`, `12,340 lines`.
  * @param {number} count
  * @param {string} noun

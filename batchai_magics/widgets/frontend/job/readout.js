@@ -1,7 +1,7 @@
 // The values of a chart at one step, in words: over all ranks, and of each rank or, of many, the range.
 
 import { ACCENT, rankColour } from "../core/chart_style.js";
-import { quantity } from "../core/format.js";
+import { error, quantity } from "../core/format.js";
 
 /** @typedef {import("../core/chart_legend.js").Entry} Entry */
 /** @typedef {import("./points.js").Quantity} Quantity */
@@ -23,7 +23,7 @@ export function entriesAt(index, { values, over, band, smooth, isEach }) {
   const { ranks } = values;
   const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
   const word = ranks.length > 1 ? `${over} ` : "";
-  const spread = band?.all[index] ? ` ± ${quantity(band.all[index])}` : "";
+  const spread = band?.all[index] ? ` ± ${error(band.all[index], values.all[index])}` : "";
   const line = smooth ? `, smooth ${quantity(smooth[index])}` : "";
   /** @type {Entry[]} */
   const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}${spread}${line}`, colour: ACCENT }];

@@ -1,0 +1,111 @@
+"""Runs side by side, and how they scale, as HTML tables for people: few columns, none of them cut off."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from batchai_magics.metrics.runs.curve import Growth
+
+_Row = Mapping[str, Any]
+
+_FRAME = "max-width:100%;overflow-x:auto"
+_TABLE = "border-collapse:collapse;margin:0;table-layout:auto"
+_LABEL = "padding:3px 10px;text-align:left;vertical-align:top"
+_SHORT = "padding:3px 10px;text-align:right;vertical-align:top;white-space:nowrap"
+_LONG = "padding:3px 10px;text-align:right;vertical-align:top;min-width:7em;overflow-wrap:anywhere"
+_MOST_SHORT = 13  # letters that stand in one line
+
+
+def comparison_html(rows: Sequence[_Row]) -> str:
+    """A column a run, of the rows of a `Comparison`; what no log tells is left out."""
+    texts = ((label, [text_of(row) for row in rows]) for label, text_of in _OF_RUN)
+    lines = [(label, cells) for label, cells in texts if any(cells)]
+    return _table(["", *(row["run"] for row in rows)], [[label, *cells] for label, cells in lines])
+
+
+def scaling_html(rows: Sequence[_Row]) -> str:
+    """A row a model and number of processes, of the rows of a `Scaling`."""
+    titles = list(_OF_POINT)
+    return _table(titles, [[text_of(row) for text_of in _OF_POINT.values()] for row in rows])
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = _line(["th"] * len(titles), titles)
+    body = "".join(_line(["th", *["td"] * (len(row) - 1)], row) for row in rows)
+    table = f"<table style='{_TABLE}'><thead>{head}</thead><tbody>{body}</tbody></table>"
+    return f"<div style='{_FRAME}'>{table}</div>"
+
+
+def _line(tags: Sequence[str], texts: Sequence[str]) -> str:
+    cells = (
+        f"<{tag} style='{_style(place, text)}'>{html.escape(text)}</{tag}>"
+        for place, (tag, text) in enumerate(zip(tags, texts, strict=True))
+    )
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _style(place: int, text: str) -> str:
+    if not place:
+        return _LABEL
+    return _SHORT if len(text) <= _MOST_SHORT else _LONG
+
+
+def _with_error(value: float | None, error: float | None, unit: str = "") -> str:
+    if value is None:
+        return ""
+    return f"{value:,.1f}{f' ± {error:,.1f}' if error else ''}{unit}"
+
+
+def _batch(row: _Row) -> str:
+    whole, each = row["batch_size_global"], row["batch_size_per_device"]
+    sizes = (f"{whole:,}" if whole else "", f"{each:,} per device" if each else "")
+    return f"{sizes[0]} ({sizes[1]})" if all(sizes) else "".join(sizes)
+
+
+def _loss(row: _Row) -> str:
+    first, last, trend = row["first_loss"], row["last_loss"], row["loss_trend"]
+    if first is None or last is None:
+        return ""
+    return f"{first:.3f} to {last:.3f}{f', {trend}' if trend else ''}"
+
+
+def _number(name: str, form: str = ",") -> Callable[[_Row], str]:
+    return lambda row: format(row[name], form) if row[name] else ""
+
+
+def _kept_batch(row: _Row) -> str:
+    if row["scaling"] == Growth.STRONG.value:
+        return f"{row['batch_size_global']:,} in all"
+    return f"{row['batch_size_per_device']:,} per device" if row["batch_size_per_device"] else ""
+
+
+_OF_RUN: tuple[tuple[str, Callable[[_Row], str]], ...] = (
+    ("model", lambda row: row["model"] or ""),
+    ("dataset", lambda row: row["dataset"] or ""),
+    ("processes", _number("processes")),
+    ("devices", _number("devices")),
+    ("batch size", _batch),
+    ("steps", _number("steps")),
+    ("warm-up steps", _number("warm_up_steps")),
+    ("images/sec", lambda row: _with_error(row["images_per_sec"], row["uncertainty"])),
+    ("jitter", _number("jitter", ",.1f")),
+    ("per process", _number("per_process", ",.1f")),
+    ("total images/sec", _number("total_images_per_sec", ",.1f")),
+    ("speed-up", lambda row: f"{row['speedup']:.2f} ×" if row["speedup"] else ""),
+    ("skew between ranks", _number("skew", ".1%")),
+    ("stragglers", lambda row: f"rank {row['stragglers']}" if row["stragglers"] else ""),
+    ("loss", _loss),
+    ("NaN or infinite loss", lambda row: "seen" if row["has_nan"] else ""),
+)
+_OF_POINT: Mapping[str, Callable[[_Row], str]] = {
+    "model": lambda row: row["model"],
+    "processes": lambda row: f"{row['processes']:,}",
+    "images/sec": lambda row: _with_error(row["images_per_sec"], row["uncertainty"]),
+    "ideal": lambda row: f"{row['ideal']:,.1f}",
+    "speed-up": lambda row: f"{row['speedup']:.2f} ×",
+    "efficiency": lambda row: _with_error(row["efficiency_percent"], row["efficiency_uncertainty"], " %"),
+    "batch": _kept_batch,
+    "runs": lambda row: ", ".join(row["runs"]),
+}
