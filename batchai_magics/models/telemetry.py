@@ -37,10 +37,10 @@ class MachineUse(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """One GPU: its number, its use in percent, and its memory that is taken."""
+    """One GPU: its number, its use in percent where the driver tells it, and its memory that is taken."""
 
     gpu: int
-    percent: int
+    percent: int | None
     memory_bytes: int
 
 

@@ -1,7 +1,9 @@
 """What the GPUs of a job do, by what NVIDIA's driver tells through its own library, NVML, where that is.
 
 https://docs.nvidia.com/deploy/nvml-api/: these few functions and structures have stood still for ten years,
-so that a node needs no package for them.
+so that a node needs no package for them. Processes are asked for by the function without a version: what its
+later ones fill in has changed from driver to driver. On a GPU that is cut into instances (MIG) the driver
+tells no use.
 """
 
 from __future__ import annotations
@@ -9,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from batchai_magics.launch.plan import Plan
 
 LIBRARY = "libnvidia-ml.so.1"
 DRIVER = "/proc/driver/nvidia/version"  # there when the driver is
-MOST_PROCESSES = 256  # on one GPU
+PROCESSES, MOST_PROCESSES = 64, 4096  # on one GPU: those there is room for at first, and at most
+_INSUFFICIENT_SIZE, _FUNCTION_NOT_FOUND = 7, 13
 _NOT_KNOWN = 2**64 - 1  # memory of a process that the driver does not tell
 _ERRORS = {
     3: "the driver does not support it",
@@ -39,9 +42,9 @@ class _Process(ctypes.Structure):
 
 
 class GpuSample(NamedTuple):
-    """Index, use in percent, memory in bytes of each GPU; and the memory that processes have there."""
+    """Index, use in percent if it is told, memory in bytes of each GPU; and the memory of processes there."""
 
-    devices: list[list[int]]
+    devices: list[list[int | None]]
     memory: dict[int, int]  # by pid
 
 
@@ -56,23 +59,22 @@ class Gpus:
             return
         try:
             self._nvml = ctypes.CDLL(LIBRARY)
-        except OSError as error:
+            code = self._nvml.nvmlInit_v2()
+            self._handles = {} if code else dict(self._opened(wanted))
+        except (OSError, AttributeError) as error:  # no library, or one that lacks a function
             self.note = f"GPUs are not sampled: {error}"
             return
-        code = self._nvml.nvmlInit_v2()
         if code:
             self.note = f"GPUs are not sampled: {_ERRORS.get(code, f'NVML tells error {code}')}"
-            return
-        self._handles = dict(self._opened(wanted))
 
     def sample(self) -> GpuSample:
         """What they do just now; one that cannot be asked is left out."""
         sample = GpuSample([], {})
         for index, handle in self._handles.items():
             use, memory = _Utilization(), _Memory()
-            self._nvml.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(use))  # 0 for a share of a GPU
-            if not self._nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)):
-                sample.devices.append([index, use.gpu, memory.used])
+            is_silent = self._ask("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(use))
+            if not self._ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory)):
+                sample.devices.append([index, None if is_silent else use.gpu, memory.used])
             for process in self._processes(handle):
                 used = process.used if process.used != _NOT_KNOWN else 0
                 sample.memory[process.pid] = sample.memory.get(process.pid, 0) + used
@@ -81,7 +83,14 @@ class Gpus:
     def close(self) -> None:
         """Lets go of the driver."""
         if self._handles:
-            self._nvml.nvmlShutdown()
+            self._ask("nvmlShutdown")
+
+    def _ask(self, function: str, *values: Any) -> int:
+        """The code that a function returns: 0 when it has done its work; also for one that is not there."""
+        try:
+            return int(getattr(self._nvml, function)(*values))
+        except AttributeError:
+            return _FUNCTION_NOT_FOUND
 
     def _opened(self, wanted: set[int]) -> Iterator[tuple[int, ctypes.c_void_p]]:
         for index in sorted(wanted):
@@ -90,9 +99,12 @@ class Gpus:
                 yield index, handle
 
     def _processes(self, handle: ctypes.c_void_p) -> list[_Process]:
-        count, found = ctypes.c_uint(MOST_PROCESSES), (_Process * MOST_PROCESSES)()
-        failed = self._nvml.nvmlDeviceGetComputeRunningProcesses(handle, ctypes.byref(count), found)
-        return [] if failed else list(found[: count.value])
+        room, code = PROCESSES, _INSUFFICIENT_SIZE
+        while code == _INSUFFICIENT_SIZE and room <= MOST_PROCESSES:
+            count, found = ctypes.c_uint(room), (_Process * room)()
+            code = self._ask("nvmlDeviceGetComputeRunningProcesses", handle, ctypes.byref(count), found)
+            room = max(2 * room, count.value)
+        return [] if code else list(found[: count.value])
 
 
 def _devices(plan: Plan) -> set[int]:

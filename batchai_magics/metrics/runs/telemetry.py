@@ -231,7 +231,7 @@ def _of_machine(sample: Sample, last: tuple[float, MachineUse] | None) -> Use:
 
 
 def _of_gpu(sample: Sample, gpu: GpuUse) -> Use:
-    percent, memory_bytes = float(gpu.percent), float(gpu.memory_bytes)
+    percent, memory_bytes = _NONE if gpu.percent is None else float(gpu.percent), float(gpu.memory_bytes)
     return Use(sample.time, sample.machine, gpu=gpu.gpu, gpu_percent=percent, gpu_memory_bytes=memory_bytes)
 
 

@@ -18,6 +18,7 @@ GROWTH, MOST_RECORDS = 1.3, 50_000  # after which stragglers are sought again, a
 
 _OF_RANK = ("cpu_percent", "memory_bytes", "gpu_memory_bytes")
 _OF_GPU = ("gpu_percent", "gpu_memory_bytes")
+_TOLD_IF_ZERO = ("gpu_percent",)  # that a GPU does nothing is news
 _OF_MACHINE = ("load", "available_bytes", "received_bytes_per_s", "sent_bytes_per_s")
 
 
@@ -62,7 +63,11 @@ class _Row:
 
     @property
     def fields(self) -> dict[str, Any]:
-        seen = {name: curve for name, curve in self.curves.items() if curve.last or any(curve.points)}
+        seen = {
+            name: curve
+            for name, curve in self.curves.items()
+            if curve.last or any(curve.points) or name in _TOLD_IF_ZERO
+        }
         return {**self.head, "curves": {name: curve.fields for name, curve in seen.items()}}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,23 +24,29 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **handle) {
 }
 struct use { unsigned gpu, memory; };
 int nvmlDeviceGetUtilizationRates(void *handle, struct use *use) {
+  if (MIG) return 3;
   use->gpu = handle == &handles[0] ? 97 : 3;
   return 0;
 }
 struct memory { unsigned long long total, free, used; };
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
+  if (handle == &handles[1] && MIG) return 4;
   memory->used = 5ull << 30;
   return 0;
 }
 struct process { unsigned pid; unsigned long long used; };
+#if !OLD
 int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, struct process *found) {
-  *count = 2;
-  found[0].pid = 42;
-  found[0].used = 1ull << 30;
-  found[1].pid = 43;
-  found[1].used = ~0ull;
+  unsigned room = *count;
+  *count = MANY ? MANY : 2;
+  if (room < *count) return 7;
+  for (unsigned i = 0; i < *count; i++) {
+    found[i].pid = 42 + i;
+    found[i].used = i == 1 ? ~0ull : 1ull << 30;
+  }
   return 0;
 }
+#endif
 """
 
 
@@ -57,10 +64,12 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "libnvidia-ml.so.1"
 
 
-def compiled(library: Path, *, init: int = 0) -> None:
+def compiled(library: Path, *, init: int = 0, mig: int = 0, many: int = 0, old: int = 0) -> None:
     source = library.with_suffix(".c")
     source.write_text(LIBRARY)
-    subprocess.run(["cc", "-shared", "-fPIC", f"-DINIT={init}", "-o", library, source], check=True)
+    meant = {"INIT": init, "MIG": mig, "MANY": many, "OLD": old}
+    defines = [f"-D{name}={value}" for name, value in meant.items()]
+    subprocess.run(["cc", "-shared", "-fPIC", *defines, "-o", library, source], check=True)
 
 
 needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler for C")
@@ -100,3 +109,51 @@ def test_a_library_that_refuses_is_told_in_words(driver: Path) -> None:
     found = Gpus(plan("0"))
     assert found.note == "GPUs are not sampled: library and driver are of different versions"
     assert found.sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_gpu_that_is_cut_into_instances_has_no_use_that_is_told(driver: Path) -> None:
+    compiled(driver, mig=1)
+    assert Gpus(plan("0,1")).sample().devices == [[0, None, 5 << 30]]
+
+
+@needs_cc
+@pytest.mark.slow
+def test_more_processes_than_there_was_room_for_are_all_counted(driver: Path) -> None:
+    compiled(driver, many=300)
+    assert len(Gpus(plan("0")).sample().memory) == 300
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_library_without_a_function_tells_what_it_can(driver: Path) -> None:
+    compiled(driver, old=1)
+    assert Gpus(plan("0")).sample() == ([[0, 97, 5 << 30]], {})
+
+
+@needs_cc
+@pytest.mark.slow
+def test_a_file_that_is_no_such_library_is_told_and_harms_nothing(driver: Path) -> None:
+    source = driver.with_suffix(".c")
+    source.write_text("int nothing;")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", driver, source], check=True)
+    found = Gpus(plan("0"))
+    assert "nvmlInit_v2" in found.note
+    assert found.sample() == ([], {})
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("structure", "layout"),
+    [
+        (gpus._Utilization, {"gpu": 0, "memory": 4}),
+        (gpus._Memory, {"total": 0, "free": 8, "used": 16}),
+        (gpus._Process, {"pid": 0, "used": 8}),
+    ],
+)
+def test_structures_lie_as_in_the_public_header(
+    structure: type[ctypes.Structure], layout: dict[str, int]
+) -> None:
+    assert {name: getattr(structure, name).offset for name, _ in structure._fields_} == layout
+    assert ctypes.sizeof(structure) == {2: 8, 3: 24}[len(layout)] + 8 * (structure is gpus._Process)

@@ -52,6 +52,14 @@ def test_each_rank_gpu_and_machine_has_its_curves():
     assert data["machines"][0]["machine"] == "m"
 
 
+def test_a_gpu_that_does_nothing_is_told_and_one_whose_use_is_not_known_is_not():
+    curves = UseCurves()
+    curves.take(record(1.0, 2.0, gpus=(GpuUse(0, 0, 5), GpuUse(1, None, 5))))
+    idle, unknown = told(curves)["gpus"]
+    assert idle["curves"]["gpu_percent"]["last"] == 0
+    assert list(unknown["curves"]) == ["gpu_memory_bytes"]
+
+
 def test_many_ranks_are_counted_and_not_drawn():
     curves = UseCurves()
     curves.take(record(1.0, 2.0, ranks=MOST_RANKS + 5))

@@ -144,7 +144,7 @@ function nameOf(row) {
 export function briefOf(use) {
   const cpu = sumOf(use.ranks, "cpu_percent");
   const memory = sumOf(use.ranks, "memory_bytes");
-  const gpus = use.gpus.map((row) => `${Math.round(row.curves.gpu_percent?.last ?? 0)} %`);
+  const gpus = use.gpus.flatMap(({ curves: { gpu_percent: gpu } }) => (gpu ? [`${Math.round(gpu.last)} %`] : []));
   const slow = Object.entries(use.slow).map(([rank, reason]) => `rank ${rank} slow: ${reason.split(":")[0]}`);
   const parts = [`CPU ${Math.round(cpu)} %`, `memory ${size(memory)}`, gpus.length ? `GPU ${gpus.join(", ")}` : ""];
   return [...parts, ...slow].filter(Boolean).join(" · ");
