@@ -31,7 +31,7 @@ _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;fon
 _ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
 _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
 _CELL = "text-align:left;vertical-align:top;padding:2px 16px 2px 0;background:none;border:none"
-_SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:9em"
+_SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:11.5em"
 _MOST_SHORT = 16  # letters of a cell that stand in one line
 _FACT = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
 _LABEL = f"{_FACT};{MUTED};font-weight:normal"
@@ -72,7 +72,9 @@ def way_back(command: str) -> str:
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table; the cells are HTML already."""
-    head = "".join(f'<th style="{_CELL};{MUTED};font-weight:normal">{escaped(text)}</th>' for text in titles)
+    head = "".join(
+        f'<th style="{_CELL};{_SHORT};{MUTED};font-weight:normal">{escaped(text)}</th>' for text in titles
+    )
     body = "".join(_row(f'<td style="{_CELL};{_width(cell)}">{cell}</td>' for cell in row) for row in rows)
     return f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 

@@ -6,8 +6,6 @@ import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from batchai_magics.metrics.runs.curve import Growth
-
 _Row = Mapping[str, Any]
 
 _FRAME = "max-width:100%;overflow-x:auto"
@@ -75,12 +73,6 @@ def _number(name: str, form: str = ",") -> Callable[[_Row], str]:
     return lambda row: format(row[name], form) if row[name] else ""
 
 
-def _kept_batch(row: _Row) -> str:
-    if row["scaling"] == Growth.STRONG.value:
-        return f"{row['batch_size_global']:,} in all"
-    return f"{row['batch_size_per_device']:,} per device" if row["batch_size_per_device"] else ""
-
-
 _OF_RUN: tuple[tuple[str, Callable[[_Row], str]], ...] = (
     ("model", lambda row: row["model"] or ""),
     ("dataset", lambda row: row["dataset"] or ""),
@@ -103,9 +95,7 @@ _OF_POINT: Mapping[str, Callable[[_Row], str]] = {
     "model": lambda row: row["model"],
     "processes": lambda row: f"{row['processes']:,}",
     "images/sec": lambda row: _with_error(row["images_per_sec"], row["uncertainty"]),
-    "ideal": lambda row: f"{row['ideal']:,.1f}",
     "speed-up": lambda row: f"{row['speedup']:.2f} ×",
     "efficiency": lambda row: _with_error(row["efficiency_percent"], row["efficiency_uncertainty"], " %"),
-    "batch": _kept_batch,
     "runs": lambda row: ", ".join(row["runs"]),
 }

@@ -7,14 +7,16 @@ import { runColour } from "./chart.js";
 /** @typedef {import("./messages.d.ts").RunRow} RunRow */
 /** @typedef {{title: string, key: string, of: (row: RunRow) => string}} Column */
 
+const NOTHING = "–";
+
 /** @type {Column[]} */
 const COLUMNS = [
-  { title: "Processes", key: "workers", of: (row) => (row.workers === null ? "–" : String(row.workers)) },
-  { title: "Step", key: "steps", of: (row) => (row.steps ? row.steps.toLocaleString("en") : "–") },
+  { title: "Processes", key: "workers", of: (row) => (row.workers === null ? NOTHING : String(row.workers)) },
+  { title: "Step", key: "steps", of: (row) => (row.steps ? row.steps.toLocaleString("en") : NOTHING) },
   { title: "Images/sec", key: "rate", of: (row) => rate(row) },
-  { title: "Speed-up", key: "speedup", of: (row) => (row.speedup === null ? "–" : `${row.speedup.toFixed(2)} ×`) },
+  { title: "Speed-up", key: "speedup", of: (row) => (row.speedup === null ? NOTHING : `${row.speedup.toFixed(2)} ×`) },
   { title: "Loss", key: "loss", of: (row) => loss(row) },
-  { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : "–") },
+  { title: "Stragglers", key: "stragglers", of: (row) => (row.stragglers ? `rank ${row.stragglers}` : NOTHING) },
 ];
 
 /**
@@ -58,7 +60,11 @@ function tableRow(place) {
     swatch.style.background = `var(${colourOf(run, place)})`;
     setText(badge, run.state);
     badge.dataset.state = run.state;
-    COLUMNS.forEach((column, i) => setText(/** @type {HTMLElement} */ (cells[i]), column.of(run)));
+    COLUMNS.forEach((column, i) => {
+      const cell = /** @type {HTMLElement} */ (cells[i]);
+      setText(cell, column.of(run));
+      cell.dataset.empty = String(cell.textContent === NOTHING);
+    });
   };
   return { row, update };
 }
@@ -75,14 +81,14 @@ function colourOf({ curve }, place) {
 
 /** @param {RunRow} row */
 function rate(row) {
-  if (row.images_per_sec === null) return "–";
+  if (row.images_per_sec === null) return NOTHING;
   return row.uncertainty === null ? quantity(row.images_per_sec) : `${tenths(row.images_per_sec)} ± ${tenths(row.uncertainty)}`;
 }
 
 /** @param {RunRow} row */
 function loss(row) {
   if (row.has_nan) return "NaN seen";
-  if (row.last_loss === null) return "–";
+  if (row.last_loss === null) return NOTHING;
   return row.loss_trend ? `${quantity(row.last_loss)}, ${row.loss_trend}` : quantity(row.last_loss);
 }
 
