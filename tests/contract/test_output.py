@@ -57,6 +57,15 @@ def test_the_log_of_a_cancelled_job_is_provably_complete(place: Place) -> None:
     assert chunk.seal.fault(chunk.size, hashlib.sha256(chunk.data).hexdigest()) == ""
 
 
+def test_the_log_of_a_killed_process_is_provably_complete(place: Place) -> None:
+    job = place.run("seq 20000; echo last >&2; kill -9 $$")
+    for name in ("stdout.txt", "stderr.txt"):
+        data, seal = place.log(job.id, name), place.backend.read(FileRef(job.id, name)).seal
+        assert seal
+        assert seal.fault(len(data), hashlib.sha256(data).hexdigest()) == ""
+        assert data.endswith(b"20000\n" if name == "stdout.txt" else b"last\n")
+
+
 def test_a_file_that_is_not_there_is_empty(place: Place) -> None:
     chunk = place.backend.read(FileRef(place.start(HOLD), "later.txt"))
     assert (chunk.data, chunk.size, chunk.is_complete) == (b"", 0, False)

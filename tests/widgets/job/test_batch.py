@@ -1,7 +1,7 @@
 import numpy as np
 
 from batchai_magics.backends.base import Chunk, FileRef, Span
-from batchai_magics.follow import LogBytes, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.follow import LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
@@ -268,3 +268,10 @@ def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
     assert cursor.next_batch(feed, BIG).content["standing"] == standing
     restart(feed, "anew\n", "stderr.txt")
     assert cursor.next_batch(feed, BIG).content["standing"]["progress"] is None
+
+
+def test_a_finished_log_that_lacks_bytes_is_told_of_in_the_head():
+    feed = JobFeed()
+    feed.take(StateChanged(resource(ExecutionState.FAILED)))
+    feed.take(LogFault(FileRef(JOB, "stdout.txt"), "4 of its 8 bytes are missing"))
+    assert facts_of(feed)["log_faults"] == ["stdout.txt is not complete: 4 of its 8 bytes are missing"]

@@ -20,6 +20,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import process, recovery
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, StorageError
+from batchai_magics.follow import LogFault
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import find
 from batchai_magics.models.ids import Kind, workspace_id
@@ -89,10 +90,11 @@ def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: W
     until(lambda: job.is_done)
     assert job.show().execution.errors[0].code == "JobSupervisorLost"
     until(lambda: not below(world.home))
-    assert (
-        job.log()
-        == "up\nup\n\n[stdout.txt is not complete: its last lines may be missing: what wrote it was killed]\n"
-    )
+    fault = "its last lines may be missing: what wrote it was killed"
+    assert job.log() == f"up\nup\n\n[stdout.txt is not complete: {fault}]\n"
+    assert {event.fault for event in job.events() if isinstance(event, LogFault)} == {fault}
+    with pytest.raises(StorageError, match=fault):
+        job.download("stdout.txt", world.home / "to")
     assert world.backend.show(world.cluster).node_states.idle_node_count == 2
 
 
@@ -241,6 +243,7 @@ def on_a_full_disk(home: Path) -> None:
     (error,) = job.show().execution.errors
     seal = world.backend.read(FileRef(job.id, "stdout.txt")).seal
     print(json.dumps([job.state.value, error.code, bool(seal and seal.sha256 and seal.lost_bytes)]))
+    assert "bytes are missing: the disk did not take them" in job.log()[-200:]
     for path in home.rglob("stdout.txt"):
         path.unlink()
     print(json.dumps(world.run("after", "print('room again')").log()))
