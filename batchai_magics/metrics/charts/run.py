@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 NOTHING = "There is nothing to draw: the log tells no images/sec, no finite loss and no other number."
 _ALL = PALETTE[0]
+_MEAN = "mean of the ranks"
 _PANEL_INCHES = 2.5
 
 _Series = Mapping[int, Sequence[StepRecord]]
@@ -117,7 +118,7 @@ def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
         together = rates_together(series, 1 if is_global else 0)
         ax.plot(list(together), list(together.values()), color=_ALL, linewidth=2.0, label="all ranks")
     if len(series) > 1 and not is_global:
-        _legend(ax, len(series))
+        _legend(ax)
     ax.set_ylim(bottom=0)
 
 
@@ -146,18 +147,21 @@ def _draw_losses(ax: Axes, series: _Series) -> None:
     decorate(ax, "loss")
     for rank, steps in series.items():
         losses = [record.loss for record in steps]
-        ax.plot([record.step for record in steps], losses, **_rank_style(rank, len(series)))
+        style = _rank_style(rank, len(series))
+        ax.plot([record.step for record in steps], losses, label=f"rank {rank}", **style)
     if len(series) > 1:
         means = mean_losses(series)
-        ax.plot(list(means), list(means.values()), color=_ALL, linewidth=2.0)
+        ax.plot(list(means), list(means.values()), color=_ALL, linewidth=2.0, label=_MEAN)
+        _legend(ax)
 
 
 def _draw_other(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[int, float]]]) -> None:
     decorate(ax, name)
     for rank, points in values.items():
-        ax.plot(*zip(*points, strict=True), **_rank_style(rank or 0, len(values)))
+        ax.plot(*zip(*points, strict=True), label=f"rank {rank}", **_rank_style(rank or 0, len(values)))
     if len(values) > 1:
-        ax.plot(*zip(*_means(values), strict=True), color=_ALL, linewidth=2.0)
+        ax.plot(*zip(*_means(values), strict=True), color=_ALL, linewidth=2.0, label=_MEAN)
+        _legend(ax)
 
 
 def _means(values: Mapping[int | None, Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
@@ -169,8 +173,12 @@ def _means(values: Mapping[int | None, Sequence[tuple[int, float]]]) -> list[tup
     return [(step, sum(found) / len(found)) for step, found in sorted(at.items())]
 
 
-def _legend(ax: Axes, rank_count: int) -> None:
+def _legend(ax: Axes) -> None:
+    """Which colour is which rank: in the first panel; below it what the line over all of them is."""
     handles, labels = ax.get_legend_handles_labels()
-    if rank_count > len(RANK_COLOURS):
+    rank_count = len(handles) - 1
+    if any(panel.get_legend() for panel in ax.figure.axes if panel is not ax):
+        handles, labels = handles[-1:], labels[-1:]
+    elif rank_count > len(RANK_COLOURS):
         handles, labels = handles[-2:], [f"each of {rank_count} ranks", labels[-1]]
     colour_legend(ax.legend(handles, labels, loc="best", fontsize="small", frameon=False))

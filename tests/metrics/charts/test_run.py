@@ -23,6 +23,21 @@ def test_each_rank_and_all_together_are_lines():
     assert list(ax.lines[-1].get_ydata()) == [201, 201, 201]
 
 
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_the_first_panel_names_the_ranks_and_each_one_the_line_over_all_of_them():
+    rates, losses = plot(records(run(ranks=2))).figure.axes
+    assert legend(rates) == ["rank 0", "rank 1", "all ranks"]
+    assert legend(losses) == ["mean of the ranks"]
+
+
+def test_ranks_are_named_where_there_is_no_speed():
+    text = "".join(f"[1,{rank}]<stdout>:Step #{step}\tLoss: 1.5\n" for step in (10, 20) for rank in (0, 1))
+    assert legend(plot(records(text))) == ["rank 0", "rank 1", "mean of the ranks"]
+
+
 def test_a_frame_draws_what_its_records_draw():
     found = records(run(ranks=2) + f"[1,7]<stdout>:{step(30)}\n")
     lines = [line.get_xydata().tolist() for line in plot(found).lines]
