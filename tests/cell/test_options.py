@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from batchai_magics.cell.options import OPTIONS, PRIORITIES, TOOLKITS, HelpRequested, help_text, read_options
@@ -66,6 +68,7 @@ def test_help_names_every_option():
     assert caught.value.message == help_text()
     assert caught.value._render_traceback_() == [help_text()]
     assert all(option.flags[0] in help_text() for option in OPTIONS)
+    assert not re.search(r"\b(later|not yet|one day|in future|TODO)\b", help_text()), "nothing is promised"
 
 
 def test_every_option_has_its_key():
