@@ -17,25 +17,28 @@ from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
-from tests.patience import PATIENCE_S
 from tests.world import World, below, until
 
 pytestmark = [pytest.mark.slow]
 
 NODES = 4
 NOTE = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran; sleep 0.05"
+HOLD = NOTE + "; until [ -e $AZ_BATCHAI_MOUNT_ROOT/autoafs/go ]; do sleep 0.05; done"
+KILLS = 50
 
 
-def submit_all(world: World, count: int) -> list[str]:
+def submit_all(world: World, count: int, *, holding: int = 0) -> list[str]:
+    """Of the first ones, `holding` in all, every other does not end by itself."""
     scale = {"manual": {"targetNodeCount": NODES}}
     world.backend.update(world.cluster, ClusterPatch.from_wire({"properties": {"scaleSettings": scale}}))
     names = [f"j{number:03}" for number in range(count)]
-    for name in names:
+    for number, name in enumerate(names):
+        line = HOLD if number % 2 and number < 2 * holding else NOTE
         properties = {
             "cluster": {"id": str(world.cluster)},
             "nodeCount": 1,
             "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-            "customToolkitSettings": {"commandLine": NOTE.format(name=name)},
+            "customToolkitSettings": {"commandLine": line.format(name=name)},
         }
         world.backend.create(world.job_id(name), JobSpec.from_wire({"properties": properties}))
     return names
@@ -67,22 +70,27 @@ def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
     assert sorted(started(world)) == names
 
 
-def test_random_kills_lose_no_job(world: World) -> None:
+def supervisors(world: World) -> list[str]:
+    with world.backend.store.read() as db:
+        rows = db.execute("SELECT supervisor FROM job WHERE supervisor != '' AND ended IS NULL").fetchall()
+    return [name for (name,) in rows if process.is_alive(name)]
+
+
+def kill_some(world: World, count: int) -> None:
+    """Kills supervisors at random moments, one after the other."""
     dice = random.Random(20180501)
-    names = submit_all(world, 150)
-    kills, until_s = 0, time.monotonic() + PATIENCE_S
-    while kills < 100 and time.monotonic() < until_s:
-        running = [job for job in jobs(world) if not job.state.is_final]
-        if not running:
-            break
-        with world.backend.store.read() as db:
-            query = "SELECT supervisor FROM job WHERE supervisor != '' AND ended IS NULL"
-            alive = [name for (name,) in db.execute(query) if process.is_alive(name)]
-        if alive:
-            with contextlib.suppress(psutil.Error):
-                psutil.Process(process.pid_of(dice.choice(alive))).kill()
-                kills += 1
+    while count:
+        alive = until(lambda: jobs(world) and supervisors(world))  # who looks at the jobs recovers them
         time.sleep(dice.uniform(0.0, 0.05))
+        with contextlib.suppress(psutil.Error):
+            psutil.Process(process.pid_of(dice.choice(alive))).kill()
+            count -= 1
+
+
+def test_random_kills_lose_no_job(world: World) -> None:
+    names = submit_all(world, 150, holding=KILLS + NODES)
+    kill_some(world, KILLS)
+    world.backend.storage.upload("batchaishare", {"go": b""})
     until(lambda: all(job.state.is_final for job in jobs(world)))
     ended = {job.id.name: job for job in jobs(world)}
     assert sorted(ended) == names
@@ -93,6 +101,5 @@ def test_random_kills_lose_no_job(world: World) -> None:
             assert name in ran
         else:
             assert job.execution.errors[0].code in ("JobSupervisorLost", "JobLaunchFailed"), job.execution
-    assert kills >= 50
     assert world.backend.show(world.cluster).node_states.idle_node_count == NODES
     until(lambda: not below(world.home))
