@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeu
 PARTITION = "batch"
 CONFIGURATION = """
 ClusterName=tests
+FirstJobId={first}
 SlurmctldHost=localhost(127.0.0.1)
 SlurmctldPort={port}
 SlurmUser={user}
@@ -148,6 +150,7 @@ class RealSlurm:
         )
         self.conf.write_text(
             CONFIGURATION.format(
+                first=random.randrange(1, 1 << 25),  # MPICH names its shared memory after the job's id
                 port=ports[0],
                 user=name,
                 folder=self.folder,
