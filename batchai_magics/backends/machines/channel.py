@@ -53,6 +53,19 @@ class Channel:
                 continue
         raise self._lost()
 
+    def ask_once(self, name: str, *, wait_s: float, **asked: Any) -> Frame:
+        """The answer to what the host does once, however often it is asked for within `wait_s`."""
+        link: Link | None = self._up()
+        deadline = time.monotonic() + wait_s
+        while True:
+            try:
+                return _answer(link or self._up(), {"ask": name, **asked}, b"", wait_s)
+            except (LostError, UnreachableError) as error:
+                if time.monotonic() > deadline:
+                    raise self._lost() from error
+                link = None
+                time.sleep(FIRST_PAUSE_S)
+
     def parts(self, name: str, *, tick_s: float, **asked: Any) -> Generator[Frame | None, None, Any]:
         """The parts of an answer as they come, None where none came for so long; at last the answer's value.
 

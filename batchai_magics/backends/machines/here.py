@@ -37,6 +37,11 @@ class Here:
         """The Python of this process."""
         return sys.executable
 
+    @property
+    def first_on_path(self) -> str:
+        """The folder of the Python of this process."""
+        return str(Path(sys.executable).parent)
+
     def folder(self, path: PurePath) -> Path:
         """An absolute path."""
         return Path(path).expanduser().absolute()
@@ -47,9 +52,12 @@ class Here:
 
     def run(self, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
         """Runs a command to its end; TimeoutError when that takes too long."""
+        program = shutil.which(line.words[0])
+        if program is None:
+            raise FileNotFoundError(line.words[0])
         try:
             done = subprocess.run(
-                line.words,
+                [program, *line.words[1:]],
                 env=line.env,
                 cwd=line.folder or None,
                 stdin=subprocess.DEVNULL,

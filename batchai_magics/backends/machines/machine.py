@@ -47,6 +47,10 @@ class Machine(Protocol):
     def python(self) -> str:
         """The Python of this package, or the one that was found there."""
 
+    @property
+    def first_on_path(self) -> str:
+        """The folder that has to come first on PATH for `python` to be that one; empty where it is so."""
+
     def folder(self, path: PurePath) -> Path:
         """An absolute path there; `~` is the user's folder."""
 

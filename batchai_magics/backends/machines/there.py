@@ -45,6 +45,11 @@ class There:
         """The Python that was found there."""
         return str(self._hello["python"])
 
+    @property
+    def first_on_path(self) -> str:
+        """Nothing: it was found on PATH."""
+        return ""
+
     @cached_property
     def _hello(self) -> Mapping[str, Any]:
         hello: Mapping[str, Any] = self._channel.ask("hello").head["value"]
@@ -67,7 +72,8 @@ class There:
     def run(self, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
         """Runs a command to its end; TimeoutError when that takes too long."""
         told = {**self._told(line), "timeout_s": timeout_s, "answer": str(answer) if answer else None}
-        frame = self._channel.ask("run", wait_s=timeout_s + SLACK_S, **told)
+        ask = self._channel.ask_once if answer else self._channel.ask
+        frame = ask("run", wait_s=timeout_s + SLACK_S, **told)
         if answer:
             private_files.remove_folder(answer)
         code, size = frame.head["value"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
 from collections.abc import Sequence
@@ -100,7 +101,9 @@ class Runs:
         script = orders.script(self._layout, job.guid, attempt, python=more["python"])
         number = self._slurm.submit(script, said.options, python=more["python"])
         if not files.note_submission(attempt, Submission(number, time.time(), is_held)):
-            self._slurm.end(number)
+            noted = files.submission(attempt)
+            if noted is None or noted.slurm_job != number:
+                self._slurm.end(number)
 
     def standing(self, guid: str) -> Standing:
         """Where a run stands, by its files alone."""
@@ -184,8 +187,19 @@ class Runs:
 
     def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
         if time.time() - job.created > self._settings.lost_s and not files.attempt:
+            number = self._number_in_slurm(job)
+            if number:
+                files.note_submission(1, Submission(number, time.time()))
+                return
             text = "The process that submitted it disappeared before it was done: submit it again"
             self.conclude(job, failed_with("JobLaunchFailed", text))
+
+    def _number_in_slurm(self, job: Record) -> str:
+        """What Slurm calls a job whose submitter died before it could note it; empty where it has none."""
+        with contextlib.suppress(ServiceError):
+            _, lines = self._answers.jobs(since=job.created)
+            return next((line.number for line in lines.values() if line.comment == job.guid), "")
+        return ""
 
     def _settle_submitted(
         self, job: Record, attempt: int, submission: Submission, line: JobLine | None

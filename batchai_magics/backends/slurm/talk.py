@@ -104,6 +104,7 @@ def environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]
     }
     if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
-    env["PATH"] = ":".join([str(PurePosixPath(python).parent), env.get("PATH", os.defpath)])
+    first = machine.first_on_path if python == machine.python else str(PurePosixPath(python).parent)
+    env["PATH"] = ":".join(filter(None, [first, env.get("PATH", os.defpath)]))
     env["PYTHONUNBUFFERED"] = "1"
     return env

@@ -115,6 +115,17 @@ def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
     assert not list(home.layout.jobs.iterdir())
 
 
+def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -> None:
+    place.is_up(place.start(HOLD, "first", nodeCount=2))
+    waiting = place.start(name="waiting")
+    known = number(place, waiting)
+    (files(place, waiting).root / "submission-1.json").unlink()
+    until(lambda: place.backend.show(waiting) and files(place, waiting).submission(1))
+    assert number(place, waiting) == known
+    place.backend.terminate(place.job("first"))
+    assert place.wait(waiting).state is ExecutionState.SUCCEEDED
+
+
 def test_a_job_that_waits_says_why(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = place.start(name="waiting")

@@ -83,7 +83,7 @@ def _kept(file: str, timeout_s: float) -> "Any":
 
 
 def _start(words: "list[str]", env: "dict[str, str]", folder: str, stdin: int) -> "Any":
-    program = shutil.which(words[0], path=env.get("PATH", os.defpath))
+    program = shutil.which(words[0])
     if program is None:
         raise FileNotFoundError(errno.ENOENT, "there is no such program", words[0])
     pipe = subprocess.PIPE
