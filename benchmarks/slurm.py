@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 from statistics import median
@@ -18,9 +19,11 @@ from statistics import median
 from row import Row, table
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.machines.channel import Channel
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.talk import Slurm
+from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import RealSlurm, why_not
 from tests.contract.places import HOLD, Place, Wishes, place_on
 
@@ -44,6 +47,42 @@ def rows() -> Iterator[Row]:
         with place_on(slurm, Path(folder) / "watched", Wishes()) as place:
             calls = _calls_a_minute(place)
             yield Row(f"calls a minute, {WATCHED} watched jobs", calls, "the most", MOST_CALLS, "calls")
+        yield from _over_ssh(slurm, Path(folder) / "far", ours, calls)
+
+
+def _over_ssh(slurm: RealSlurm, folder: Path, near_s: float, near_calls: float) -> Iterator[Row]:
+    """The same over a real ssh on this machine, against the login node itself; nothing where there is no sshd."""
+    if reason := real_sshd.why_not():
+        print(f"ssh is not measured: {reason}.", file=sys.stderr)
+        return
+    sshd = real_sshd.SHARED.get()
+    try:
+        with place_on(slurm, folder, Wishes(), sshd=sshd) as place:
+            far_s = median(_seconds(lambda number: _first_line(place, number)))
+            yield Row("submit -> first line over ssh, median", far_s, "on the login node", near_s, "s")
+        with place_on(slurm, folder / "watched", Wishes(), sshd=sshd) as place:
+            asked, runs = Questions(), sshd.log.count("Starting session")
+            calls = _calls_a_minute(place, asked)
+            runs = sshd.log.count("Starting session") - runs
+            yield Row(f"calls a minute over ssh, {WATCHED} watched jobs", calls, "near", near_calls, "calls")
+            yield Row(f"runs of ssh a minute, {WATCHED} watched jobs", runs, "kernels", 1, "runs")
+            yield Row("questions over ssh for a look at all", asked.count / asked.looks, "jobs", WATCHED, "")
+    finally:
+        real_sshd.SHARED.stop()
+
+
+class Questions:
+    """Counts what is asked over ssh, and the looks that it is asked for."""
+
+    def __init__(self) -> None:
+        self.count, self.looks = 0, 0
+        ask = Channel.ask
+
+        def counted(channel: Channel, *words: object, **asked: object) -> object:
+            self.count += 1
+            return ask(channel, *words, **asked)  # type: ignore[arg-type]  # whatever is asked
+
+        Channel.ask = counted  # type: ignore[method-assign, assignment]  # this program ends soon
 
 
 @contextlib.contextmanager
@@ -99,13 +138,18 @@ def _output(line: Sequence[str], slurm: RealSlurm) -> str:
     return subprocess.run(line, env=slurm.env, capture_output=True, text=True, check=False).stdout
 
 
-def _calls_a_minute(place: Place) -> float:
+def _calls_a_minute(place: Place, questions: Questions | None = None) -> float:
     """How often Slurm is asked while many jobs are looked at five times a second, at the usual pace."""
     ids = [place.start(HOLD, f"watched{number}", nodeCount=2) for number in range(WATCHED)]
     counted = Counted.of(place.backend)
+    Counted.calls = 0
+    if questions:
+        questions.count = 0
     deadline, started = time.monotonic() + WATCH_S, time.monotonic()
     while time.monotonic() < deadline:
         counted.look([*ids, place.cluster])
+        if questions:
+            questions.looks += 1
         time.sleep(0.2)
     return Counted.calls / (time.monotonic() - started) * 60
 
@@ -127,7 +171,8 @@ class Counted(SlurmBackend):
             return ask(self, *words, **options)  # type: ignore[arg-type]  # whatever is asked
 
         Slurm._run = counted  # type: ignore[method-assign, assignment]  # this program ends soon
-        usual = SlurmSettings(home=given.home, conf=given.conf, placement=given.placement)
+        plain = SlurmSettings()
+        usual = replace(given, look_s=plain.look_s, lost_s=plain.lost_s)
         return cls(usual)
 
 

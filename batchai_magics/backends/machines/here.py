@@ -87,7 +87,9 @@ class Here:
             finally:
                 _end(child)
 
-    def together(self, folders: Collection[Path]) -> contextlib.AbstractContextManager[None]:
+    def together(
+        self, folders: Collection[Path], files: Collection[Path] = ()
+    ) -> contextlib.AbstractContextManager[None]:
         """Nothing: files are near."""
         return contextlib.nullcontext()
 

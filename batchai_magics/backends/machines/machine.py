@@ -71,8 +71,10 @@ class Machine(Protocol):
         `tick_s` no bytes at all are given whenever nothing came for so long.
         """
 
-    def together(self, folders: Collection[Path]) -> AbstractContextManager[None]:
-        """Within it, this thread may be answered from what lay in these folders when it began."""
+    def together(
+        self, folders: Collection[Path], files: Collection[Path] = ()
+    ) -> AbstractContextManager[None]:
+        """Within it, this thread may be answered from what was in these folders, and at these paths."""
 
     def close(self) -> None:
         """Lets go of what is held open."""

@@ -24,6 +24,7 @@ _OPTIONS = {
     "ForwardX11": "no",
     "RequestTTY": "no",
     "RemoteCommand": "none",
+    "Compression": "yes",
     "LogLevel": "ERROR",
 }
 # What runs there first: it says that it is there, and then reads what it is to be.

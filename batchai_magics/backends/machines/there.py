@@ -90,9 +90,11 @@ class There:
                     return int(end.value)
                 yield CommandBytes(frame.data, frame.head["error"]) if frame else CommandBytes(b"")
 
-    def together(self, folders: Collection[Path]) -> contextlib.AbstractContextManager[None]:
+    def together(
+        self, folders: Collection[Path], files: Collection[Path] = ()
+    ) -> contextlib.AbstractContextManager[None]:
         """Within it, this thread is answered from what lay in these folders when it began."""
-        return self._snapshots.taken(self._channel, [str(folder) for folder in folders])
+        return self._snapshots.taken(self._channel, [*map(str, folders)], [*map(str, files)])
 
     def close(self) -> None:
         """Ends the connection; the next question makes another."""

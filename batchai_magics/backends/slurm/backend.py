@@ -114,10 +114,10 @@ class SlurmBackend(BackendBase):
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand; Slurm is asked once for all of them, if at all."""
         home = self._home
-        with home.machine.together(home.records.folders(ids)):
+        with home.machine.together([], home.records.files(ids)):
             found = [record for id in ids if (record := home.records.find(id))]
-        with home.machine.together(_folders_of(home, found)):
-            return Look({record.resource_id.key: self._shown(record) for record in found})
+            with home.machine.together(_folders_of(home, found)):
+                return Look({record.resource_id.key: self._shown(record) for record in found})
 
     def close(self) -> None:
         """Lets go of the connection to another machine."""
@@ -171,8 +171,12 @@ class SlurmBackend(BackendBase):
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs."""
         record = self._home.records.get(job)
-        is_open = self._home.runs.settle(record).is_open
-        return self._logs(record, self._directory(record, STDOUTERR), is_open=is_open).tail(positions, limit)
+        with self._home.machine.together(_folders_of(self._home, [record])):
+            is_open = self._home.runs.settle(record).is_open
+        folders = [self._home.layout.job(record.guid).root, self._home.layout.job(record.guid).hidden]
+        with self._home.machine.together(folders):  # only now: what is not open any more has all its records
+            logs = self._logs(record, self._directory(record, STDOUTERR), is_open=is_open)
+            return logs.tail(positions, limit)
 
     def _shown(self, record: Record) -> Resource:
         kind = record.resource_id.kind
@@ -207,5 +211,8 @@ def _storage(layout: Layout, kind: str, noun: str, users: Users) -> GuardedStora
 
 def _folders_of(home: Home, found: Sequence[Record]) -> Sequence[Path]:
     """What is read to know where these resources stand: the folders of jobs, and what Slurm said."""
+    layout = home.layout
     jobs = [record.guid for record in found if record.resource_id.kind is Kind.JOB]
-    return [home.layout.home / "asked", *(home.layout.job(guid).root for guid in jobs)]
+    clusters = [record.guid for record in found if record.resource_id.kind is Kind.CLUSTER]
+    opened = [layout.cluster(guid) / "open" for guid in clusters]
+    return [layout.home / "asked", *opened, *(layout.job(guid).root for guid in jobs)]

@@ -97,9 +97,9 @@ class Records:
         """Changes what only the kind of the resource has."""
         return self.change(id, lambda record: replace(record, more={**record.more, **more}))
 
-    def folders(self, ids: Collection[ResourceId]) -> list[Path]:
-        """The folders that their records lie in."""
-        return list({self._file(id).parent: None for id in ids})
+    def files(self, ids: Collection[ResourceId]) -> list[Path]:
+        """Where they are written down."""
+        return [self._file(id) for id in ids]
 
     def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
         """The resources of a kind inside `parent`, oldest first: all, or those of a page and one more."""

@@ -43,6 +43,18 @@ def test_a_snapshot_says_the_same(there: There, far: Path, tmp_path: Path, odd: 
         assert (far / "file").read_text() == "text"
 
 
+def test_single_files_are_told_together(there: There, far: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with there.together([], [far / "file", far / "nothing"]):
+        (tmp_path / "file").unlink()
+        (tmp_path / "nothing").touch()
+        assert (far / "file").read_text() == "text"
+        assert not (far / "nothing").exists()
+        (far / "nothing").unlink(missing_ok=True)
+        assert not (far / "nothing").exists()
+    assert not (far / "file").exists()
+
+
 def test_a_snapshot_holds_what_was_until_this_thread_changes_it(
     there: There, far: Path, tmp_path: Path
 ) -> None:

@@ -93,7 +93,7 @@ def test_a_job_is_submitted_once_however_often_the_connection_breaks(
     sshd.kill()
     sshd.start()
     out, _ = other.communicate()
-    assert out.split() == [b"queued"]
+    assert out.strip() in (b"queued", b"running", b"succeeded")
     assert far_place.wait(far_place.job()).state is ExecutionState.SUCCEEDED
     assert (tmp_path / "submitted").read_text() == "x\n"
 

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-SNAPSHOT_BYTES = 1 << 16  # of a file: so much of it is told without being asked for
+SNAPSHOT_BYTES = 1 << 12  # of a file: no larger one is told without being asked for
 
 
 def status(path: str, follow: bool = True) -> "Any":
@@ -107,17 +107,17 @@ def access(path: str) -> "Any":
     return os.access(path, os.W_OK), b""
 
 
-def snapshot(folders: "list[str]") -> "Any":
-    """What lies in folders, each with what `lstat` says of it and, of a small file, its bytes."""
+def snapshot(folders: "list[str]", files: "list[str]") -> "Any":
+    """What lies in folders, and at paths: what `lstat` says of it and, of a small file, its bytes."""
     told: dict[str, Any] = {}
     pieces: list[bytes] = []
     for folder in folders:
         try:
-            found = [_seen(os.path.join(folder, name), pieces) for name in os.listdir(folder)]
-            told[folder] = [one for one in found if one]
+            paths = [os.path.join(folder, name) for name in os.listdir(folder)]
         except (FileNotFoundError, NotADirectoryError):
-            told[folder] = None
-    return told, b"".join(pieces)
+            paths = []
+        told[folder] = [one for one in (_seen(path, pieces) for path in paths) if one]
+    return [told, [_seen(path, pieces) for path in files]], b"".join(pieces)
 
 
 def _seen(path: str, pieces: "list[bytes]") -> "Any":
