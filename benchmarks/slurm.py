@@ -51,7 +51,7 @@ def rows() -> Iterator[Row]:
 
 
 def _over_ssh(slurm: RealSlurm, folder: Path, near_s: float, near_calls: float) -> Iterator[Row]:
-    """The same over a real ssh on this machine, against the login node itself; nothing where there is no sshd."""
+    """The same over a real ssh on this machine, against the login node; nothing where there is no sshd."""
     if reason := real_sshd.why_not():
         print(f"ssh is not measured: {reason}.", file=sys.stderr)
         return
