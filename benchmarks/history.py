@@ -5,6 +5,7 @@ The CPU time of this process for one job is held against that with next to none 
 
 from __future__ import annotations
 
+import json
 import shutil
 import statistics
 import tempfile
@@ -80,9 +81,10 @@ def rows() -> Iterator[Row]:
         yield Row(f"submit {beside}", submitted, "beside none", alone, "ms")
         yield Row(f"show {beside}", shown(full), "beside none", shown(empty), "ms")
         experiment = workspace_id(full.settings).child(Kind.EXPERIMENT, full.settings.experiment)
-        listed = full.once_ms(lambda: full.backend.list(experiment, Kind.JOB))
-        names = full.once_ms(lambda: full.backend.names(experiment, Kind.JOB))
-        yield Row(f"list {HISTORY:,} jobs", listed, "their names alone", names, "ms")
+        listed = full.cpu_ms(lambda: states(full, experiment))
+        files = written(Path(folder) / "files")
+        read = full.cpu_ms(lambda: [json.loads(path.read_text()) for path in files])
+        yield Row(f"list {HISTORY:,} jobs and their states", listed, "json.load of as many", read, "ms")
         yield queued(Home(Path(folder) / "queue"))
         yield deleted(Home(Path(folder) / "deleted"))
 
@@ -91,6 +93,20 @@ def insert(db: Database, name: str, row: dict[str, object]) -> None:
     """A row of a table."""
     places = ", ".join("?" * len(row))
     db.execute(f"INSERT INTO {name} ({', '.join(row)}) VALUES ({places})", tuple(row.values()))
+
+
+def states(home: Home, experiment: ResourceId) -> list[object]:
+    """What a list is looked at for: each job's name and state."""
+    return [(job.id.name, job.state) for job in home.backend.list(experiment, Kind.JOB)]
+
+
+def written(folder: Path) -> list[Path]:
+    """As many small JSON files as there are jobs."""
+    folder.mkdir()
+    paths = [folder / f"{number}.json" for number in range(HISTORY)]
+    for path in paths:
+        path.write_text(json.dumps({"name": path.stem, "state": "succeeded", "x": "y" * 900}))
+    return paths
 
 
 def shown(home: Home) -> float:

@@ -12,6 +12,7 @@ import allreduce
 import browser
 import chaos
 import chart
+import commands
 import history
 import job_cost
 import load_ext
@@ -41,6 +42,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     sources = (
         load_ext.rows,
+        commands.rows,
         start.rows,
         allreduce.rows,
         many_jobs.rows,
