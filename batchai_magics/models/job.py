@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_val
 from typing_extensions import Self
 
 from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
-from batchai_magics.models.slurm_options import SlurmOptions
+from batchai_magics.models.slurm_options import checked_options
 from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.storage import (
     EnvironmentVariable,
@@ -157,7 +157,7 @@ class JobSpec(WireModel):
         None  # ours: what the job is to be stopped for
     )
     batchai_patterns: dict[str, str] | None = None  # ours: expressions of the metrics named there
-    batchai_slurm: SlurmOptions | None = None  # ours: options of sbatch
+    batchai_slurm: Annotated[str, AfterValidator(checked_options)] | None = None  # ours: options of sbatch
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
-
-from pydantic import AfterValidator
+from typing import Any
 
 from batchai_magics.errors import UsageError
 
@@ -135,13 +133,10 @@ def with_slurm_options(body: Mapping[str, Any], text: str | None) -> dict[str, A
     return {**body, "batchaiSlurm": f"{present} {text}" if present and isinstance(present, str) else text}
 
 
-def _checked(text: str) -> str:
+def checked_options(text: str) -> str:
+    """The line itself if its options may go with a job; ValueError that names one that may not."""
     slurm_words(text, {**OWN, **OF_CLUSTERS})
     return text
-
-
-SlurmOptions = Annotated[str, AfterValidator(_checked)]
-"""A line of options of sbatch that may go with a job."""
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
