@@ -47,14 +47,21 @@ class Logs:
         chunk = outputs.read(path, offset, limit, is_complete=not self.is_open)
         if chunk.is_complete:
             chunk = replace(chunk, seal=outputs.seal(self.job.seals, path.name))
+        stream = _STREAMS.get(name)
+        if stream and self.is_open:
+            chunk = self._known(chunk, stream)
         if not chunk.data:
             return chunk
         end = chunk.end
         hidden = records.secrets(self.job.hidden / path.name, offset, end)  # a link shows them too
         chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
-        stream = _STREAMS.get(name)
         if not stream:
             return chunk
         spans = [Span(*record) for record in records.writers(self.job.spans(stream), offset, end)]
         times = [Written(*record) for record in records.times(self.job.times(stream), offset, end)]
         return replace(chunk, spans=tuple(spans), times=tuple(times))
+
+    def _known(self, chunk: Chunk, stream: str) -> Chunk:
+        """The log as far as is known who wrote it: the rest comes with the next look."""
+        size = records.known(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
+        return replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)

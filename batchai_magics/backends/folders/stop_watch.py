@@ -78,11 +78,14 @@ class _Log:
             if size < self._offset:
                 self._parser, self._offset = Parser(self._patterns), 0
                 continue
-            if not data:
+            start, end, spans = self._offset, self._offset + len(data), Path(self._log.spans)
+            if self._log.spans:
+                end = records.known(spans, start, end)
+            if start == end:
                 return
-            start, self._offset = self._offset, self._offset + len(data)
-            spans = records.writers(Path(self._log.spans), start, self._offset) if self._log.spans else ()
-            stopping.take(records_in(_Piece(data, start, spans), self._parser), now_s)
+            self._offset = end
+            writers = records.writers(spans, start, end) if self._log.spans else ()
+            stopping.take(records_in(_Piece(data[: end - start], start, writers), self._parser), now_s)
 
 
 def _read(file: Path, offset: int) -> tuple[bytes, int]:

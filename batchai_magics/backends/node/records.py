@@ -55,6 +55,19 @@ def writers(file: Path, start: int, end: int) -> list[WrittenBy]:
     return joined
 
 
+def known(file: Path, start: int, end: int) -> int:
+    """Up to where it is recorded who wrote the bytes from `start` to `end`.
+
+    A writer appends what it has to say first, and then whose it is: bytes at the end of a log that grows may
+    wait for that.
+    """
+    if not file.exists():
+        return end
+    with _Records.of(file, SPAN) as records:
+        last = records[len(records) - 1][1] if records else start
+    return max(start, min(last, end))
+
+
 def times(file: Path, start: int, end: int) -> list[WrittenAt]:
     """When the bytes from `start` to `end` were written; empty where that was not noted."""
     if start >= end or not file.exists():

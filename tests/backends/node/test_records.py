@@ -64,3 +64,17 @@ def test_a_piece_has_the_times_of_its_bytes(tmp_path: Path, piece, expected) -> 
 
 def test_without_a_record_the_times_are_unknown(tmp_path: Path) -> None:
     assert records.times(tmp_path / "missing", 0, 5) == []
+
+
+def test_bytes_whose_writer_is_not_recorded_yet_wait(tmp_path: Path) -> None:
+    spans = tmp_path / "spans"
+    assert records.known(spans, 0, 8) == 8  # a lone process needs no record
+    spans.write_bytes(b"")
+    assert records.known(spans, 0, 8) == 0
+    spans.write_bytes(SPAN.pack(0, 4, 0) + SPAN.pack(4, 6, 1))
+    assert [records.known(spans, start, end) for start, end in ((0, 8), (2, 3), (6, 8), (7, 8))] == [
+        6,
+        3,
+        6,
+        7,
+    ]
