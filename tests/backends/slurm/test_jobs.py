@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
@@ -130,9 +132,9 @@ def test_a_job_that_waits_says_why(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = place.start(name="waiting")
     until(lambda: "too few of its nodes are free" in place.backend.show(waiting).waiting)
-    wire = place.backend.show(waiting).to_wire()["properties"]
-    assert wire["executionState"] == "queued"
-    assert JobResource.from_wire(place.backend.show(waiting).to_wire()).waiting == wire["batchaiWaiting"]
+    shown = place.backend.show(waiting)
+    assert shown.to_wire()["properties"]["executionState"] == "queued"
+    assert JobResource.from_wire(shown.to_wire()).waiting == shown.waiting
     place.backend.terminate(waiting)
     assert place.backend.show(waiting).waiting == ""
 
@@ -174,8 +176,9 @@ def test_a_job_whose_program_was_killed_has_failed(place: Place, tmp_path: Path)
     id = place.start(HOLD)
     place.is_up(id)
     for process in below(tmp_path):
-        if "run_job" in " ".join(process.cmdline()):
-            process.send_signal(signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if "run_job" in " ".join(process.cmdline()):
+                process.send_signal(signal.SIGKILL)
     job = place.wait(id)
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobSupervisorLost")
     until(lambda: not below(tmp_path))
