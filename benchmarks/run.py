@@ -24,6 +24,7 @@ import printed_secrets
 import progress_lines
 import reported
 import server
+import slurm
 import start
 import telemetry
 import transfer
@@ -58,6 +59,7 @@ def main() -> None:
         printed_secrets.rows,
         progress_lines.rows,
         server.rows,
+        slurm.rows,
         parse_rows,
         browser.rows,
     )

@@ -1,6 +1,6 @@
-"""A real Slurm on this machine: what a job costs beside `sbatch`, and how often its controller is asked.
+"""A real Slurm on this machine: what a job costs beside `sbatch`, how it trains, how often Slurm is asked.
 
-The controller schedules once a second; that is part of both times. Takes two minutes.
+The controller schedules once a second; that is part of both times. Takes three minutes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,31 @@ from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.talk import Slurm
 from tests.backends.machines import real_sshd
-from tests.backends.slurm.real_slurm import RealSlurm, why_not
+from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, why_not
 from tests.contract.places import HOLD, Place, Wishes, place_on
 
 ROUNDS = 7
 WATCHED = 100  # jobs
 WATCH_S = 60.0
+TRIES = 3
+RANKS = {"nodeCount": 2, "customToolkitSettings": None}
+# As training does it: some work of each rank, then the sum of the gradients.
+TRAINING = """
+import time
+import numpy
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+weights, gradients = numpy.ones((256, 256), dtype="f4"), numpy.empty((256, 256), dtype="f4")
+for step in range(130):
+    if step == 10:
+        world.Barrier()
+        began = time.perf_counter()
+    for _ in range(10):
+        weights = numpy.tanh(weights @ weights)
+    world.Allreduce(weights, gradients)
+if not world.rank:
+    print(120 / (time.perf_counter() - began), flush=True)
+"""
 MOST_CALLS = 12  # a minute: what an administrator should not have to notice
 
 
@@ -44,6 +63,7 @@ def rows() -> Iterator[Row]:
             bare = median(_seconds(lambda number: _bare_first_line(slurm, number)))
             yield Row("submit -> first line, median", ours, "sbatch", bare, "s")
             yield Row("submit -> first line, median", ours, "submitit", _submitit(slurm), "s")
+            yield _training(place, slurm)
         with place_on(slurm, Path(folder) / "watched", Wishes()) as place:
             calls = _calls_a_minute(place)
             yield Row(f"calls a minute, {WATCHED} watched jobs", calls, "the most", MOST_CALLS, "calls")
@@ -136,6 +156,28 @@ def _submitit(slurm: RealSlurm) -> float:
 
 def _output(line: Sequence[str], slurm: RealSlurm) -> str:
     return subprocess.run(line, env=slurm.env, capture_output=True, text=True, check=False).stdout
+
+
+def _training(place: Place, slurm: RealSlurm) -> Row:
+    """Steps of training a second, of four ranks on two nodes: the median of some tries, taken in turns."""
+    script = slurm.folder / "training.py"
+    script.write_text(TRAINING)
+    pairs = [(_steps_by_us(place, script, number), _steps_by_srun(slurm, script)) for number in range(TRIES)]
+    ours, theirs = (median(rates) for rates in zip(*pairs, strict=True))
+    return Row("training, 4 ranks on 2 nodes", ours, "srun --mpi=pmi2", theirs, "steps/s")
+
+
+def _steps_by_us(place: Place, script: Path, number: int) -> float:
+    settings = {"pythonScriptFilePath": str(script), "processCount": 4}
+    id = place.start(name=f"training{number}", horovodSettings=settings, **RANKS)
+    return float(place.log(place.wait(id).id))
+
+
+def _steps_by_srun(slurm: RealSlurm, script: Path) -> float:
+    tasks = ["srun", "--quiet", "--nodes=2", "--ntasks-per-node=2", "--exclusive", "--mpi=pmi2"]
+    env = {**slurm.env, **MPI_ENV, "OMP_NUM_THREADS": "1"}
+    line = [*tasks, sys.executable, str(script)]
+    return float(subprocess.run(line, env=env, capture_output=True, text=True, check=True).stdout)
 
 
 def _calls_a_minute(place: Place, questions: Questions | None = None) -> float:

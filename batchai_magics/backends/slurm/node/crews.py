@@ -20,6 +20,7 @@ from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, o
 from batchai_magics.backends.node.rank import die_with_parent
 from batchai_magics.backends.node.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
+from batchai_magics.backends.slurm.node.endings import not_launched
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit, Role
 
@@ -125,11 +126,10 @@ class SpreadCrew:
         self._plan, self._bell, self._files = plan, bell, files
         self._mpi = mpi if plan.launcher is Launcher.MPI else "none"
         self._host_file = files.root / "tasks"
-        own_hosts = {} if plan.launcher is Launcher.MPI else {"SLURM_HOSTFILE": str(self._host_file)}
-        self._env = {**env, **own_hosts}
+        is_mpi = plan.launcher is Launcher.MPI
+        self._env = env if is_mpi else {**env, "SLURM_HOSTFILE": str(self._host_file)}
         self._srun: subprocess.Popen[bytes] | None = None
-        self._looked_s = 0.0
-        self._ends: list[ProcessExit] = []
+        self._looked_s, self._ends = 0.0, list[ProcessExit]()
 
     @property
     def is_running(self) -> bool:
@@ -150,8 +150,8 @@ class SpreadCrew:
 
     def start(self) -> None:
         """Starts srun, which starts all of them."""
-        hosts = [self._plan.node_of(process).id for process in self._plan.processes]
-        self._host_file.write_text("".join(f"{host}\n" for host in hosts))
+        hosts = "".join(f"{self._plan.node_of(process).id}\n" for process in self._plan.processes)
+        self._host_file.write_text(hosts)
         plan_file = str(self._files.root / f"plan-of-{Path(self._plan.exits).name}.json")
         self._plan.write(plan_file)
         with self._files.batch_log.open("ab") as log:
@@ -181,7 +181,8 @@ class SpreadCrew:
         """How the job ends, as far as its processes say."""
         cut_off = {int(file.name) for file in self._files.cut_off.iterdir()}
         by_themselves = {end.rank for end in self.ends} - cut_off
-        return of_ranks(_in_order(self.ends, by_themselves), self._plan, by_themselves)
+        outcome = of_ranks(_in_order(self.ends, by_themselves), self._plan, by_themselves)
+        return outcome if self.ends else not_launched(self._files.batch_log)
 
     def close(self) -> None:
         """Nothing of it is left: what still runs is ended."""

@@ -1,0 +1,45 @@
+"""However ranks are to meet on several nodes: they are one world, or the job fails before they run."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+from tests.contract.places import Place
+
+pytestmark = pytest.mark.slow
+SUM = (
+    "from mpi4py import MPI; import sys; c = MPI.COMM_WORLD;"
+    'sys.stdout.write(f"{c.size} {c.allreduce(1)}\\n")'  # one piece: mpiexec passes on pieces of lines
+)
+
+
+def ranks_by(place: Place, mpi: str) -> JobResource:
+    """A job of four ranks on two nodes, that meet by what `srun --mpi=` is told."""
+    with closing(SlurmBackend(replace(place.backend._home.settings, mpi=mpi))) as backend:
+        command = {"commandLine": f"python -c '{SUM}'", "processCount": 4}
+        spec = place.spec(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
+        backend.create(place.job(), spec)
+        return place.wait(place.job())
+
+
+@pytest.mark.parametrize("mpi", ["pmix", "none", "cray_shasta", "nothing-of-the-kind"])
+def test_ranks_are_one_world_or_none_runs(place: Place, mpi: str) -> None:
+    job = ranks_by(place, mpi)
+    log = place.log(job.id)
+    if job.state is ExecutionState.SUCCEEDED:
+        assert log == b"4 4\n" * 4
+    else:
+        (error,) = job.execution.errors
+        assert (log, "mpi" in error.message.lower()) == (b"", True), error
+
+
+def test_a_mpiexec_of_ones_own_finds_the_nodes_by_itself(place: Place) -> None:
+    job = place.run(f"mpiexec -n 4 -ppn 2 python -c '{SUM}'", nodeCount=2)
+    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
+    assert place.log(job.id) == b"4 4\n" * 4
