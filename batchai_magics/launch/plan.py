@@ -1,8 +1,8 @@
 """The Plan: what a job's nodes start, all that their programs are told. Frozen, typed, with a version.
 
-Only the standard library is imported, and little of it: this file travels with the programs of
-`backends.node` to wherever nodes are, and every rank reads it before it starts its process. So the values are
-named tuples: `dataclasses` alone would make a rank's start half as long again.
+Only the standard library is imported, and little of it: this file and `typed_json` travel with the programs
+of `backends.node` to wherever nodes are, and every rank reads them before it starts its process. So the
+values are named tuples: `dataclasses` alone would make a rank's start half as long again.
 """
 
 import enum
@@ -10,7 +10,9 @@ import json
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from batchai_magics.launch.typed_json import FormError, plain, typed
 
 VERSION = 4  # of the file's form: a program reads its own version only
 
@@ -183,7 +185,7 @@ class Plan(NamedTuple):
 
     def to_json(self) -> str:
         """The plan as it is written to a file."""
-        return json.dumps({"version": VERSION, **_plain(self)})
+        return json.dumps({"version": VERSION, **plain(self)})
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
@@ -197,7 +199,10 @@ class Plan(NamedTuple):
             written = f"version {version}" if version else "no version"
             text = f"The plan has {written}, and this program reads version {VERSION}"
             raise PlanError(f"{text}: submit the job again with the batchai_magics that is installed now")
-        plan: Plan = _typed(cls, body, "plan")
+        try:
+            plan: Plan = typed(cls, body, "plan")
+        except FormError as error:
+            raise PlanError(str(error)) from None
         return plan
 
     def write(self, path: str) -> None:
@@ -212,56 +217,3 @@ class Plan(NamedTuple):
         """The plan in a file."""
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 pathlib slows each rank
             return cls.from_json(file.read())
-
-
-def _plain(value: Any) -> Any:
-    """JSON's own types for a value of a plan."""
-    if hasattr(value, "_fields"):
-        return {name: _plain(getattr(value, name)) for name in value._fields}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return dict(value)
-    return value.value if isinstance(value, enum.Enum) else value
-
-
-def _typed(kind: Any, value: Any, where: str) -> Any:
-    """The value of a type that JSON's own types stand for."""
-    if hasattr(kind, "_fields"):
-        return _record(kind, value, where)
-    if hasattr(kind, "__args__"):
-        return _made_of(kind, value, where)
-    if issubclass(kind, enum.Enum):
-        return _member(kind, value, where)
-    return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
-
-
-def _made_of(kind: Any, value: Any, where: str) -> Any:
-    """The same for `tuple[kind, …]`, `kind | None`, and mappings of texts."""
-    inner = kind.__args__[0]
-    if type(None) in kind.__args__:
-        return None if value is None else _typed(inner, value, where)
-    if kind.__origin__ is tuple:
-        return tuple(_typed(inner, item, where) for item in _checked(list, value, where))
-    return {name: _checked(str, text, where) for name, text in _checked(dict, value, where).items()}
-
-
-def _record(kind: Any, value: Any, where: str) -> Any:
-    body = _checked(dict, value, where)
-    if body.keys() != set(kind._fields):
-        odd = ", ".join(sorted(body.keys() ^ set(kind._fields)))
-        raise PlanError(f"{where} has not the fields of a {kind.__name__}: {odd}")
-    types = kind.__annotations__
-    return kind(*[_typed(types[name], body[name], f"{where}.{name}") for name in kind._fields])
-
-
-def _member(kind: type[enum.Enum], value: Any, where: str) -> enum.Enum:
-    if value not in [member.value for member in kind]:
-        raise PlanError(f"{where}: {value!r} is not a valid {kind.__qualname__}")
-    return kind(value)
-
-
-def _checked(kind: Any, value: Any, where: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise PlanError(f"{where} is {type(value).__name__}, which it must not be")
-    return value

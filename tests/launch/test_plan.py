@@ -6,12 +6,13 @@ import ast
 import json
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.launch import plan as module
+from batchai_magics.launch import plan, typed_json
 from batchai_magics.launch.plan import (
     VERSION,
     Containers,
@@ -143,9 +144,11 @@ def test_a_plans_file_appears_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_the_plan_needs_nothing_but_the_standard_library() -> None:
-    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+@pytest.mark.parametrize("module", [plan, typed_json])
+def test_the_plan_needs_nothing_but_the_standard_library(module: ModuleType) -> None:
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    names -= {typed_json.__name__}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
     assert "dataclasses" not in names  # half a rank's start

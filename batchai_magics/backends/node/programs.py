@@ -6,7 +6,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from batchai_magics.launch import plan
+from batchai_magics.launch import plan, typed_json
 
 _HERE = Path(__file__).parent
 RUN_RANKS = str(_HERE / "run_ranks.py")
@@ -23,7 +23,8 @@ def copy_to(folder: Path) -> None:
     """Copies the programs with all that they import to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     neighbours = [_HERE / f"{name}.py" for name in NEIGHBOURS]
-    for file in (Path(RUN_RANKS), Path(RUN_SCRIPT), Path(plan.__file__), *neighbours):
+    plans = [Path(module.__file__ or "") for module in (plan, typed_json)]
+    for file in (Path(RUN_RANKS), Path(RUN_SCRIPT), *plans, *neighbours):
         shutil.copy(file, folder)
 
 
