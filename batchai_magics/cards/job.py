@@ -89,6 +89,11 @@ class Card:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:
             facts["nodes"] = _nodes(self.counts)
+        if self.job.attempts:
+            facts["attempt"] = str(len(self.job.attempts))
+            facts["before"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
+        if self.job.waiting:
+            facts["waits"] = self.job.waiting
         return {**facts, **self.numbers}
 
     @property

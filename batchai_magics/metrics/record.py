@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, cast
 
+ATTEMPT = "attempt"  # key of the entry of a header with which a job begins once more
+
 
 class StepRecord(NamedTuple):
     """One step line of tf_cnn_benchmarks (format: tensorflow/benchmarks, `benchmark_cnn.py`).

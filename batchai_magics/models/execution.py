@@ -68,6 +68,47 @@ class ExecutionInfo:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """One of several times that a job was begun: on which nodes and when, and why it was not the last one.
+
+    `reason` is a sentence without its point; empty for the latest.
+    """
+
+    number: int  # from 1
+    nodes: tuple[str, ...]
+    started: datetime
+    ended: datetime | None = None
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """What became of it: `attempt 1 on n1: Slurm lost a node of it`."""
+        return f"attempt {self.number} on {', '.join(self.nodes)}" + f": {self.reason}" * bool(self.reason)
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON in the words of the service, which itself knew no attempts."""
+        data: dict[str, Any] = {"attempt": self.number, "nodeIds": [*self.nodes]}
+        data["startTime"] = wire_time(self.started)
+        if self.ended:
+            data["endTime"] = wire_time(self.ended)
+        if self.reason:
+            data["reason"] = self.reason
+        return data
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Attempt:
+        """Reads what `to_wire` gives."""
+        answer = Answer.of(data, "the attempt")
+        return cls(
+            number=answer.number("attempt"),
+            nodes=tuple(map(str, data.get("nodeIds") or ())),
+            started=answer.time("startTime"),
+            ended=answer.optional_time("endTime"),
+            reason=answer.text("reason", ""),
+        )
+
+
+@dataclass(frozen=True)
 class RankExit:
     """How one process ended: its rank, its node's name, its exit code (128 + signal if killed).
 

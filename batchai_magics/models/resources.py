@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from batchai_magics.models.answer import Answer, unreadable
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
+from batchai_magics.models.execution import Attempt, ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
@@ -34,6 +34,7 @@ from batchai_magics.models.wire import WireModel
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits, in a sentence
 NOTES = "batchaiNotes"  # beside a new cluster's properties, once: what who made it should know
 RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
+ATTEMPTS = "batchaiAttempts"  # beside it too: each time that the job was begun, if it was more than once
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
 
 
@@ -152,7 +153,8 @@ class Cluster:
 class JobResource:
     """A job as it stands. `ranks` is what became of each process, first failure first (may be empty).
 
-    `waiting` is why a queued job waits, where the place where it is to run says so.
+    `waiting` is why a queued job waits, where the place where it is to run says so. `attempts` is each time
+    that it was begun, if it was more than once or is to be begun again.
     """
 
     id: ResourceId
@@ -165,6 +167,7 @@ class JobResource:
     execution: ExecutionInfo | None = field(default_factory=lambda: None)
     ranks: tuple[RankExit, ...] = field(default_factory=tuple)
     waiting: str = field(default_factory=str)
+    attempts: tuple[Attempt, ...] = field(default_factory=tuple)
 
     @classmethod
     def reading_later(cls, source: object) -> JobResource:
@@ -234,6 +237,8 @@ class JobResource:
             properties["executionInfo"] = self.execution.to_wire()
         if self.waiting:
             properties[WAITING] = self.waiting
+        if self.attempts:
+            properties[ATTEMPTS] = [attempt.to_wire() for attempt in self.attempts]
         if self.ranks:
             properties[RANKS] = [rank.to_wire() for rank in self.ranks]
         return {**head(self.id), "properties": properties}
@@ -255,6 +260,7 @@ class JobResource:
             execution=ExecutionInfo.from_wire(info) if info else None,
             ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),
             waiting=properties.text(WAITING, ""),
+            attempts=tuple(Attempt.from_wire(each) for each in properties.items(ATTEMPTS)),
         )
 
 

@@ -53,6 +53,10 @@ class Answers:
         """The nodes of all partitions."""
         return [NodeLine(*line) for line in self._latest("nodes", self._slurm.nodes, since).lines]
 
+    def configuration(self) -> dict[str, str]:
+        """How Slurm is set up, asked now."""
+        return self._slurm.configuration()
+
     def _latest(self, name: str, ask: Callable[[], Sequence[tuple[Any, ...]]], since: float) -> Answer:
         file = self._folder / f"{name}-{self._slurm.machine.user}.json"
         with self._lock:

@@ -42,7 +42,6 @@ from batchai_magics.models.resources import Node, Resource
 
 CAPABILITIES = Capabilities(
     name="slurm",
-    auto_scale=False,
     unmanaged_mounts=False,
     key_vault=False,
     logins=False,

@@ -14,13 +14,14 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import showing
 from batchai_magics.backends.slurm.answers import Answers
-from batchai_magics.backends.slurm.partitions import demands
+from batchai_magics.backends.slurm.partitions import demands, scaling
 from batchai_magics.backends.slurm.records import Record, Records
-from batchai_magics.backends.slurm.runs import Placement, Runs, Standing
+from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
+from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
-from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.cluster import ClusterSpec, ScaleSettings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Node
@@ -52,12 +53,13 @@ class Clusters:
 
     # -- what a cluster stands on
 
-    def foundation(self, spec: ClusterSpec, *, count: int) -> dict[str, Any]:
+    def foundation(self, spec: ClusterSpec) -> dict[str, Any]:
         """What is written down of a new cluster beside its description; SpecError for what Slurm has not."""
         options = self._settings.options_of_size(spec.vm_size)
         partition = slurm_values(options).get("partition") or self._settings.partition
         lines = self._lines(partition)
-        name = lines[0].partition
+        name, count = lines[0].partition, scaling.most_nodes(spec.scale_settings)
+        scaling.check(spec.scale_settings, name, self._answers.configuration)
         if problems := demands.problems(options, lines, 0, field="properties.vmSize"):
             raise SpecError(problems, what=spec.what)
         taken = [node for record in self._records.of_kind(Kind.CLUSTER) for node in record.more["nodes"]]
@@ -85,9 +87,10 @@ class Clusters:
         if found := found or demands.problems(general, lines, 0, field="slurm.options"):
             raise SpecError(found, what=spec.what)
 
-    def resized(self, cluster: Record, count: int, *, busy: Mapping[str, Node]) -> dict[str, Any]:
+    def resized(self, cluster: Record, scale: ScaleSettings, *, busy: Mapping[str, Node]) -> dict[str, Any]:
         """What is written down of a cluster that is to have so many nodes; idle ones go first."""
-        lines = self._lines(cluster.more["partition"])
+        lines, count = self._lines(cluster.more["partition"]), scaling.most_nodes(scale)
+        scaling.check(scale, cluster.more["partition"], self._answers.configuration)
         nodes = cluster.more["nodes"]
         others = [record for record in self._records.of_kind(Kind.CLUSTER) if record.guid != cluster.guid]
         taken = [node for record in others for node in record.more["nodes"]]
@@ -137,7 +140,10 @@ class Clusters:
         more = cluster.more
         names = [*more["nodes"], *more["leaving"]] if self._is_fixed else _seen(lines, busy, more["target"])
         leaving = more["leaving"] if self._is_fixed else _of_too_large(busy, more["target"])
-        found = [self._node(name, busy, lines, is_leaving=name in leaving) for name in names]
+        is_auto = scaling.is_auto(showing.cluster_spec(cluster.spec))
+        asleep = {name for name, line in lines.items() if is_auto and scaling.is_asleep(line)} - {*busy}
+        shown = [name for name in names if name not in asleep]
+        found = [self._node(name, busy, lines, is_leaving=name in leaving) for name in shown]
         return [(node, reason) for node, reason in found if node.job or node.id not in leaving]
 
     def has_node(self, cluster: Record, name: str) -> bool:
@@ -213,7 +219,7 @@ def _of_too_large(busy: Mapping[str, Node], count: int) -> set[str]:
 
 def _seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:
     """The nodes that a cluster shows that has none of its own: those of its jobs, then idle ones."""
-    states = (NodeState.IDLE, NodeState.PREPARING)
+    states = (NodeState.IDLE, NodeState.PREPARING, NodeState.LEAVING)
     idle = [name for name, line in lines.items() if name not in busy and node_state(line.state) in states]
     return [*busy, *idle][: max(target, len(busy))]
 

@@ -17,6 +17,7 @@ from batchai_magics.backends.slurm import orders, showing, understand
 from batchai_magics.backends.slurm.accounts import SlurmGroups
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.partitions import scaling
 from batchai_magics.backends.slurm.preparing import file_servers, images, setups
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Runs
@@ -62,15 +63,15 @@ def create(home: Home, id: ResourceId, spec: Spec) -> None:
 def resize(home: Home, id: ResourceId, patch: ClusterPatch) -> None:
     """Changes a cluster's size; what runs on nodes that leave ends as the deallocation option says."""
     manual = patch.scale_settings.manual
-    assert manual, "auto-scale settings are refused before"
     old = home.records.get(id)
     spec = showing.cluster_spec(old.spec)
-    _check_quota(home, spec, manual.target_node_count, except_for=old.guid)
+    _check_quota(home, spec, scaling.most_nodes(patch.scale_settings), except_for=old.guid)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
-    more = home.clusters.resized(old, manual.target_node_count, busy=home.clusters.busy(old.guid))
+    more = home.clusters.resized(old, patch.scale_settings, busy=home.clusters.busy(old.guid))
     text = descriptions.kept_text(changed)
     cluster = home.records.change(id, lambda record: _changed(record, text, more))
-    _move_jobs(home, cluster, manual.node_deallocation_option)
+    option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
+    _move_jobs(home, cluster, option)
 
 
 def change_tags(home: Home, id: ResourceId, tags: dict[str, str]) -> None:
@@ -101,8 +102,8 @@ def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     file_servers.check(home.records, volumes)
     setups.check(home.layout, spec)
-    _check_quota(home, spec, spec.target_node_count)
-    record = _changed(record, record.spec, home.clusters.foundation(spec, count=spec.target_node_count))
+    _check_quota(home, spec, scaling.most_nodes(spec.scale_settings))
+    record = _changed(record, record.spec, home.clusters.foundation(spec))
     mounts.link(home.layout, home.layout.mounts(record.guid), volumes)
     setups.begin(home.layout, record.guid, spec)
     if not _is_new(home, id, record):

@@ -5,33 +5,38 @@ from __future__ import annotations
 import contextlib
 import shlex
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import NamedTuple
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.exits import exits_in
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import orders, understand
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
-from batchai_magics.backends.slurm.node.run_files import Begun, Over, RunFiles, Stop, Submission
+from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.say import Submission as Said
 from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.standing import Standing, standing_of, with_last_words, with_ranks
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
-from batchai_magics.launch.plan import Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
+SKEW_S = 2.0  # how far the clocks of a node and of this machine may be apart
 OVERDUE_S = 20.0  # a program that was told to end its job, and has not by then, is ended by Slurm
 
 
 GONE = JobLine("", "", "", "", "", "")  # of a job that Slurm does not know
+
+
+class Heard(NamedTuple):
+    """What Slurm has said of an attempt, and when it was asked."""
+
+    asked: float
+    line: JobLine
 
 
 class Placement(NamedTuple):
@@ -43,30 +48,6 @@ class Placement(NamedTuple):
     def is_held(self, node_count: int) -> bool:
         """Whether a job of so many nodes has to wait for the cluster to grow."""
         return node_count > self.size
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a run stands: its state and since when, how its latest attempt began, how it has ended.
-
-    `waiting` is why Slurm has not started it yet.
-    """
-
-    state: ExecutionState
-    changed: float
-    begun: Begun | None = None
-    end: RunEnd | None = None
-    waiting: str = ""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not ended."""
-        return self.end is None
-
-    @property
-    def holds_nodes(self) -> bool:
-        """Whether nodes belong to it now."""
-        return self.is_open and self.begun is not None
 
 
 class Runs:
@@ -107,18 +88,7 @@ class Runs:
 
     def standing(self, guid: str) -> Standing:
         """Where a run stands, by its files alone."""
-        files = self.files(guid)
-        attempt, end = files.attempt, files.end
-        begun = files.begun(attempt)
-        if end:
-            return Standing(_state_of(end), end.ended, begun, end)
-        stop, submission = files.stop(attempt), files.submission(attempt)
-        if stop and (begun or stop.reason != REQUEUE):
-            state = ExecutionState.QUEUED if stop.reason == REQUEUE else ExecutionState.TERMINATING
-            return Standing(state, stop.time, begun)
-        if begun:
-            return Standing(ExecutionState.RUNNING, begun.time, begun)
-        return Standing(ExecutionState.QUEUED, submission.time if submission else 0.0)
+        return standing_of(self.files(guid))
 
     def settle(self, job: Record) -> Standing:
         """Where a run stands, also if Slurm has ended it without a word, or its submitter has died."""
@@ -131,16 +101,20 @@ class Runs:
         if submission is None:
             self._settle_unsubmitted(job, files)
             return self.standing(job.guid)
-        line = self._line(submission)
-        self._settle_submitted(job, attempt, submission, line)
+        heard = self._heard(submission)
+        self._settle_submitted(job, attempt, submission, heard and heard.line)
         standing = self.standing(job.guid)
-        is_waiting = standing.state is ExecutionState.QUEUED and line is not None
-        return replace(standing, waiting=understand.waiting_words(line)) if is_waiting and line else standing
+        if heard is None or not standing.is_open:
+            return standing
+        standing = _queued_again(standing, heard)
+        is_queued = standing.state is ExecutionState.QUEUED
+        return replace(standing, waiting=understand.waiting_words(heard.line)) if is_queued else standing
 
     def ask_to_stop(self, job: Record, reason: str = TERMINATE) -> bool:
         """Asks a run to end, or to begin again; one that waits ends at once. False if it was asked before."""
         files = self.files(job.guid)
-        if files.end:
+        standing = self.settle(job)
+        if standing.end:
             return False
         attempt = files.attempt
         is_first = files.ask_to_stop(attempt, Stop(reason, time.time()))
@@ -148,7 +122,7 @@ class Runs:
         if submission is None:
             return is_first
         number = submission.slurm_job
-        if not files.begun(attempt):
+        if standing.is_waiting:
             self._slurm.end_if_waiting(number)
             line = self._slurm.jobs().get(number)
             if line is None or ending_of(line.state):
@@ -171,7 +145,7 @@ class Runs:
         files = self.files(job.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
-        if submission and not files.begun(attempt) and not files.end:
+        if submission and self.standing(job.guid).is_waiting:
             is_held = placement.is_held(job.more["node_count"])
             excluded = () if is_held else placement.excluded
             self._slurm.place(submission.slurm_job, excluded=excluded, is_held=is_held)
@@ -179,7 +153,7 @@ class Runs:
     def conclude(self, job: Record, outcome: Outcome, *, ended: float = 0.0) -> None:
         """Notes the end of a run that cannot tell it itself."""
         files = self.files(job.guid)
-        files.note_end(RunEnd(_with_ranks(outcome, files), ended or time.time()))
+        files.note_end(RunEnd(with_ranks(outcome, files), ended or time.time()))
 
     def forget(self, job: Record) -> None:
         """Deletes the folder of a run."""
@@ -212,12 +186,12 @@ class Runs:
         if ending is None:
             return
         over = files.note_over(attempt, Over(ending.value, time.time()))
-        is_cancelled = ending is Ending.CANCELLED and not files.begun(attempt)
+        is_cancelled = ending is Ending.CANCELLED and self.standing(job.guid).is_waiting
         if is_cancelled or time.time() - over.time >= self._settings.lost_s:
-            outcome = _named(outcome_of(ending, reason=stop.reason if stop else ""), files)
+            outcome = with_last_words(outcome_of(ending, reason=stop.reason if stop else ""), files)
             self.conclude(job, outcome, ended=over.time)
 
-    def _line(self, submission: Submission) -> JobLine | None:
+    def _heard(self, submission: Submission) -> Heard | None:
         """What Slurm says of an attempt: `GONE` when it knows it no longer; None where nobody knows."""
         try:
             asked, lines = self._answers.jobs(since=submission.time)
@@ -225,7 +199,18 @@ class Runs:
             return None
         if asked <= submission.time:
             return None
-        return lines.get(submission.slurm_job, GONE)
+        return Heard(asked, lines.get(submission.slurm_job, GONE))
+
+
+def _queued_again(standing: Standing, heard: Heard) -> Standing:
+    """The same, queued where Slurm has said so since the run began: its program could not tell."""
+    begun = standing.begun
+    is_stale = begun is None or heard.asked <= begun.time + SKEW_S
+    if is_stale or heard.line.state not in understand.WAITING_STATES:
+        return standing
+    if standing.state is not ExecutionState.RUNNING:
+        return standing
+    return replace(standing, state=ExecutionState.QUEUED, has_left=True)
 
 
 def _ending(job: Record, line: JobLine | None) -> Ending | None:
@@ -233,34 +218,3 @@ def _ending(job: Record, line: JobLine | None) -> Ending | None:
     if line is None:
         return None
     return ending_of(line.state) if line.comment == job.guid else Ending.GONE  # numbers are used again
-
-
-def _state_of(end: RunEnd) -> ExecutionState:
-    return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
-
-
-def _named(outcome: Outcome, files: RunFiles) -> Outcome:
-    """The outcome with the last words of the job's script, where it had any."""
-    words = _last_line(files.batch_log)
-    if not words or not outcome.errors:
-        return outcome
-    first, *rest = outcome.errors
-    text = f"{first['message']}. Its script said last: {words}"
-    return Outcome(outcome.exit_code, ({**first, "message": text}, *rest))
-
-
-def _last_line(file: Path) -> str:
-    try:
-        lines: Sequence[str] = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1].strip() if lines else ""
-
-
-def _with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
-    """The outcome with what became of each process, as far as they have told it."""
-    try:
-        plan = Plan.read(str(files.layout.plan))
-        return outcome.with_ranks(exits_in(files.layout.exits), plan)
-    except (OSError, PlanError):  # it never ran
-        return outcome

@@ -83,6 +83,11 @@ def all_nodes() -> list[str]:
     return ["sinfo", "--noheader", "--Node", f"--format={SEPARATOR.join(NODE_FIELDS)}"]
 
 
+def configuration() -> list[str]:
+    """The line that asks how Slurm is set up."""
+    return ["scontrol", "show", "config"]
+
+
 def cancellation(number: str, *, state: str = "") -> list[str]:
     """The line that ends a job, if it is in that state."""
     return ["scancel", *([f"--state={state}"] if state else []), number]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 
 from batchai_magics.backends.service.descriptions import output_segment, with_image
+from batchai_magics.backends.slurm.node.beginning import UNTOLD
 from batchai_magics.backends.slurm.node.node_setups import FAILED, SETUP
 from batchai_magics.backends.slurm.records import Record
-from batchai_magics.backends.slurm.runs import Standing
+from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.execution import Attempt, ErrorDetail, ExecutionInfo, NameValue, RankExit
 from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
@@ -74,6 +75,7 @@ def job(record: Record, standing: Standing) -> JobResource:
         execution=_execution(standing),
         ranks=tuple(_rank(end) for end in ranks),
         waiting=standing.waiting,
+        attempts=tuple(_attempts(standing)),
     )
 
 
@@ -124,6 +126,16 @@ def _execution(standing: Standing) -> ExecutionInfo | None:
         exit_code=end.outcome.exit_code,
         errors=tuple(ErrorDetail.from_wire(error) for error in errors),
     )
+
+
+def _attempts(standing: Standing) -> Iterator[Attempt]:
+    """Each time that the job was begun. One that left no word was over when the next one began."""
+    later = [begun.time for begun, _ in standing.beginnings[1:]]
+    for number, (begun, left) in enumerate(standing.beginnings, start=1):
+        is_latest = number == len(standing.beginnings)
+        ended = left.time if left else None if is_latest else later[number - 1]
+        reason = left.reason if left else "" if is_latest else UNTOLD
+        yield Attempt(number, begun.nodes, moment(begun.time), moment(ended) if ended else None, reason)
 
 
 def _rank(end: ProcessExit) -> RankExit:

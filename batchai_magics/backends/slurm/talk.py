@@ -51,6 +51,10 @@ class Slurm:
         """The nodes of all partitions, a line for each node and partition."""
         return understand.nodes(self._run(say.all_nodes()))
 
+    def configuration(self) -> dict[str, str]:
+        """How this Slurm is set up, by the names of its configuration file."""
+        return understand.configuration(self._run(say.configuration()))
+
     def end(self, number: str) -> None:
         """Ends a job, whether it waits or runs; nothing happens to one that has ended."""
         self._run(say.cancellation(number), may_fail=True)

@@ -42,6 +42,8 @@ class NodeLine(NamedTuple):
         return node_state(self.state) is not NodeState.UNUSABLE
 
 
+# A job that waits for nodes, for the first time or again.
+WAITING_STATES = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 # What a node does, by the first word of its state without suffix.
 _NODE_STATES = {
     **dict.fromkeys(("idle", "planned", "npc"), NodeState.IDLE),
@@ -64,7 +66,7 @@ _REASONS = {
     "Resources": "too few of its nodes are free",
     "Priority": "other jobs are before it in Slurm's queue",
     "Dependency": "its attempt before this one is ending",
-    "JobHeldUser": "its cluster has fewer nodes than it needs: resize the cluster",
+    "JobHeldUser": "it is held: resize the cluster if that is too small, or use scontrol release",
     "JobHeldAdmin": "an administrator of Slurm holds it",
     "BeginTime": "the time at which it may begin has not come",
     "Reservation": "its reservation has not begun",
@@ -77,6 +79,7 @@ _REASONS = {
     "NodeDown": "a node that it needs is down",
     "ReqNodeNotAvail": "nodes that it needs cannot be used now",
     "Nodes_required_for_job_are_DOWN": "nodes that it needs are down, drained or reserved",
+    "job requeued in held state": "it was queued again and is held: use scontrol release",
     "launch_failed_requeued_held": "Slurm could not start it, and holds it",
 }
 _LIMITS = re.compile(r"(Assoc|QOS)\w*")
@@ -87,7 +90,7 @@ def waiting_words(line: JobLine) -> str:
     """Why a job waits, and when Slurm expects it to start; empty where Slurm does not say."""
     if line.state == "CONFIGURING":
         return "its nodes are being started"
-    if line.state != "PENDING":
+    if line.state not in WAITING_STATES:
         return ""
     words = _reason_words(line.reason)
     start = _START.fullmatch(line.start)
@@ -132,6 +135,11 @@ def nodes(text: str) -> list[NodeLine]:
         )
         for name, partition, state, cores, limit, reason, *asked in _rows(text, len(NODE_FIELDS))
     ]
+
+
+def configuration(text: str) -> dict[str, str]:
+    """What scontrol says of its configuration, by name."""
+    return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
 
 
 def minutes(limit: str) -> int | None:

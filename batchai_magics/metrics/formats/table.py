@@ -18,6 +18,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
+from batchai_magics.metrics.formats.attempts import ATTEMPTS
 from batchai_magics.metrics.formats.caffe import CAFFE
 from batchai_magics.metrics.formats.chainer import CHAINER, TABLE_OPENINGS
 from batchai_magics.metrics.formats.cntk import CNTK
@@ -38,6 +39,7 @@ from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import Record
 
 LINE_FORMATS: tuple[LineFormat, ...] = (
+    *ATTEMPTS,
     *JSON_LINES,
     *DLLOGGER,
     *HOROVOD,

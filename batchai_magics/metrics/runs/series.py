@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.record import (
+    ATTEMPT,
     HeaderRecord,
     PatternRecord,
     Record,
@@ -55,8 +56,9 @@ def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:
 def runs(records: Iterable[Record]) -> list[list[Record]]:
     """The records of each run in a log: at least one run, which may be empty.
 
-    A header opens a new run when the rank that prints it has told its total, or, where ranks are unknown,
-    when as many totals were told as the run has ranks: buffered ranks print one after the other.
+    A job that is begun once more opens a new run. A header does when the rank that prints it has told its
+    total, or, where ranks are unknown, when as many totals were told as the run has ranks: buffered ranks
+    print one after the other.
     """
     result: list[list[Record]] = [[]]
     for record in records:
@@ -87,6 +89,8 @@ def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRec
 
 
 def _opens_run(record: Record, run: list[Record]) -> bool:
+    if isinstance(record, HeaderRecord) and record.key == ATTEMPT:
+        return True
     is_first_line = isinstance(record, HeaderRecord) and record.key in ("tensorflow", "model")
     return is_first_line and _is_over(run, record.rank)
 

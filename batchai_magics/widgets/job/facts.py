@@ -37,6 +37,8 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "errors": _errors(job),
         "first_failure": failed and _failure(failed),
         "problem": feed.problem,
+        "attempt": len(job.attempts),
+        "before": _before(job),
         "log_faults": feed.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
         "script": script_name(job),
@@ -72,6 +74,12 @@ def progress_fields(progress: Progress) -> dict[str, Any]:
         "ends": progress.ends and int(progress.ends * 1000),
         "is_of_epoch": progress.is_of_epoch,
     }
+
+
+def _before(job: JobResource) -> list[str]:
+    """What became of the attempts at it, and what the next one waits for."""
+    waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
+    return [*(each.sentence for each in job.attempts if each.reason), *([waits] if waits else [])]
 
 
 def _errors(job: JobResource) -> list[dict[str, str]]:

@@ -89,15 +89,19 @@ class RealSlurm:
         """The environment in which Slurm's commands mean this one."""
         return {**os.environ, "SLURM_CONF": str(self.conf)}
 
-    def start(self) -> None:
-        """Starts all of it, and waits until every node is idle."""
+    def prepare(self) -> None:
+        """Makes its folders, and writes its configuration."""
         for folder in (self.folder / "state", *(self.spool / f"node{number}" for number in self._numbers)):
             folder.mkdir()
         self._configure()
+
+    def start(self) -> None:
+        """Starts all of it, and waits until every node is idle."""
+        self.prepare()
         self.start_controller()
         for number in self._numbers:
             self.start_node(f"node{number}")
-        until(lambda: len(self.ask("sinfo", "-hN", "-t", "idle", "-o", "%N").split()) == self.count)
+        until(lambda: len({*self.ask("sinfo", "-hN", "-t", "idle", "-o", "%N").split()}) == self.count)
 
     def start_controller(self) -> None:
         """Starts the controller, with what it knew when it ended."""

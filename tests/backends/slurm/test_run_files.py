@@ -9,8 +9,9 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import Outcome, stopped
+from batchai_magics.backends.slurm.node import beginning
 from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
-from batchai_magics.backends.slurm.node.run_files import Begun, RunFiles, Stop, Submission
+from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission, is_followed
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 
 
@@ -38,6 +39,53 @@ def test_an_attempt_that_slurm_starts_again_has_begun_anew(files: RunFiles) -> N
     files.note_begun(1, Begun("7", ("n1",), 1.0))
     files.note_begun(1, Begun("7", ("n2", "n3"), 2.0, restarts=1))
     assert files.begun(1) == Begun("7", ("n2", "n3"), 2.0, restarts=1)
+
+
+def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
+    first, second, third = Begun("7", ("n1",), 1.0), Begun("7", ("n2",), 2.0, 1), Begun("8", ("n1",), 3.0)
+    files.note_submission(1, Submission("7", 0.0))
+    files.note_begun(1, first)
+    files.note_left(1, 0, Left("preempted", 1.5))
+    files.note_left(1, 0, Left("another", 1.6))
+    assert not files.is_superseded(1, 0)
+    files.note_begun(1, second)
+    assert (files.is_superseded(1, 0), files.is_superseded(1, 1)) == (True, False)
+    files.note_submission(2, Submission("8", 2.5))
+    files.note_begun(2, third)
+    assert files.is_superseded(1, 1)
+    assert files.beginnings() == [(first, Left("preempted", 1.5)), (second, None), (third, None)]
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00 DUE TO PREEMPTION ***",
+            "PREEMPTION",
+        ),
+        (
+            "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00 DUE TO NODE FAILURE,"
+            " SEE SLURMCTLD LOG FOR DETAILS ***",
+            "NODE FAILURE",
+        ),
+        ("slurmstepd-node1: error: *** JOB 1 ON node1 CANCELLED AT 2026-11-22T10:00:00 ***", ""),
+        ("", ""),
+    ],
+)
+def test_slurm_says_why_it_ends_a_script(files: RunFiles, said: str, reason: str) -> None:
+    files.batch_log.write_text(f"something else\n{said}\n")
+    assert beginning.said(files.batch_log) == reason
+
+
+def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:
+    def plan(exits: str) -> Plan:
+        node = Node("n", "/h", "", {})
+        return Plan("g", (node,), (), Output(LogFile("o"), LogFile("e")), f"{files.root}/{exits}", "python")
+
+    (files.root / "exits-2").mkdir()
+    assert is_followed(plan("exits"))
+    assert not is_followed(plan("exits-2"))
+    assert not is_followed(plan("preparation-exits"))
 
 
 def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:

@@ -14,6 +14,7 @@ from batchai_magics.metrics.record import ValueRecord
 SAMPLES = {row.name: row.sample for row in FORMATS}
 SILENT = {"Keras epoch", "Caffe testing", "glog file"}  # they tell of what the lines after them are
 HEADERS = {
+    "attempt": ("attempt", "2"),
     "DLLogger parameter": ("batch_size_per_device", "64"),
     "Horovod benchmark model": ("model", "ResNet50"),
     "Horovod benchmark batch size": ("batch_size", "32"),

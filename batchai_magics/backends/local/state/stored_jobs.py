@@ -27,6 +27,7 @@ class StoredJob:
     """What the rows of a job say: the fields of a JobResource, each made when it is asked for."""
 
     waiting = ""
+    attempts = ()
 
     def __init__(self, row: sqlite3.Row) -> None:
         self._row = row

@@ -7,8 +7,6 @@ import re
 import subprocess
 from collections.abc import Sequence
 
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of
-
 ASK_S = 10.0
 
 
@@ -31,11 +29,10 @@ def boot_times(names: Sequence[str]) -> dict[str, str]:
     return _of_nodes(names, "BootTime")
 
 
-def own_ending() -> Ending | None:
-    """Why Slurm ends this allocation; None when it does not say."""
+def own_fields() -> dict[str, str]:
+    """What Slurm says of this allocation, by its own names; nothing when it does not answer."""
     answer = _scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner")
-    state = re.search(r"JobState=(\S+)", answer)
-    return ending_of(state[1]) if state else None
+    return dict(re.findall(r"(\w+)=(\S*)", answer))
 
 
 def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:

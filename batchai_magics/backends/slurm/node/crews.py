@@ -21,7 +21,7 @@ from batchai_magics.backends.node.rank import die_with_parent
 from batchai_magics.backends.node.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
 from batchai_magics.backends.slurm.node.endings import not_launched
-from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit, Role
 
 LOOK_S = 1.0  # between looks at the files of ranks that are elsewhere
@@ -179,7 +179,7 @@ class SpreadCrew:
 
     def outcome(self) -> Outcome:
         """How the job ends, as far as its processes say."""
-        cut_off = {int(file.name) for file in self._files.cut_off.iterdir()}
+        cut_off = {int(file.name) for file in cut_off_folder(self._plan).iterdir()}
         by_themselves = {end.rank for end in self.ends} - cut_off
         outcome = of_ranks(_in_order(self.ends, by_themselves), self._plan, by_themselves)
         return outcome if self.ends else not_launched(self._files.batch_log)

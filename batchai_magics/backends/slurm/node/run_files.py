@@ -7,6 +7,7 @@ A run has attempts, each a job of Slurm; the latest is the one that has been sub
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Plan
 
 Told = TypeVar("Told")
 
@@ -34,6 +36,13 @@ class Begun(NamedTuple):
     nodes: tuple[str, ...]
     time: float
     restarts: int = 0
+
+
+class Left(NamedTuple):
+    """A beginning is over, and the run is not: why, in a sentence without its point."""
+
+    reason: str
+    time: float
 
 
 class Stop(NamedTuple):
@@ -78,11 +87,6 @@ class RunFiles:
         return self.root / "secrets.json"
 
     @property
-    def cut_off(self) -> Path:
-        """One empty file for each rank that was ended, and did not end by itself."""
-        return self.root / "cut-off"
-
-    @property
     def setup_exits(self) -> Path:
         """One small file for every node on which the run has had its cluster's setup task run."""
         return self.root / "setup-exits"
@@ -113,8 +117,33 @@ class RunFiles:
         return _link(self._file("submission", attempt), submission._asdict())
 
     def note_begun(self, attempt: int, begun: Begun) -> None:
-        """Notes that an attempt runs; a later beginning takes the place of the one before."""
+        """Notes that an attempt runs; a later beginning takes the place of the one before, which is kept."""
+        _link(self._file("begun", attempt, begun.restarts), begun._asdict())
         private_files.write(self._file("begun", attempt), json.dumps(begun._asdict()))
+
+    def note_left(self, attempt: int, restarts: int, left: Left) -> None:
+        """Notes that a beginning is over though the run is not."""
+        _link(self._file("left", attempt, restarts), left._asdict())
+
+    def left(self, attempt: int, restarts: int) -> Left | None:
+        """How a beginning was over; None while it is not, and for the one that the run ended with."""
+        return _read(Left, self._file("left", attempt, restarts))
+
+    def beginnings(self) -> list[tuple[Begun, Left | None]]:
+        """Every time that the run was begun, with how each was over, the first before the others."""
+        found = []
+        for attempt in range(1, self.attempt + 1):
+            latest = self.begun(attempt)
+            for restarts in range(latest.restarts + 1 if latest else 0):
+                begun = _read(Begun, self._file("begun", attempt, restarts))
+                if begun:
+                    found.append((begun._replace(nodes=tuple(begun.nodes)), self.left(attempt, restarts)))
+        return found
+
+    def is_superseded(self, attempt: int, restarts: int) -> bool:
+        """Whether the run has been begun once more since."""
+        latest = self.begun(attempt)
+        return bool(latest and latest.restarts > restarts) or self._file("begun", attempt + 1).exists()
 
     def ask_to_stop(self, attempt: int, stop: Stop) -> bool:
         """Asks an attempt to end; False when it was asked before."""
@@ -145,8 +174,20 @@ class RunFiles:
         self.secrets.unlink(missing_ok=True)
         return is_first
 
-    def _file(self, name: str, attempt: int) -> Path:
-        return self.root / f"{name}-{attempt}.json"
+    def _file(self, name: str, attempt: int, restarts: int | None = None) -> Path:
+        number = attempt if restarts is None else f"{attempt}.{restarts}"
+        return self.root / f"{name}-{number}.json"
+
+
+def cut_off_folder(plan: Plan) -> Path:
+    """One empty file for each rank that was ended, and did not end by itself."""
+    return Path(f"{plan.exits}.cut-off")
+
+
+def is_followed(plan: Plan) -> bool:
+    """Whether the run has been begun once more since the plan was made: that has the next folder of exits."""
+    match = re.fullmatch(r"(.*/exits)(?:-(\d+))?", plan.exits)
+    return match is not None and Path(f"{match[1]}-{int(match[2] or 1) + 1}").exists()
 
 
 def _read(kind: Callable[..., Told], file: Path) -> Told | None:

@@ -22,18 +22,21 @@ from batchai_magics.backends.node import elevation, requirements
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.log_seals import LogSeal, seal_record
-from batchai_magics.backends.node.outcome import Outcome, not_run, of_preparation, stopped, too_long
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, not_run, of_preparation, stopped, too_long
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
+from batchai_magics.backends.slurm.node.beginning import RESIZED, SAID_ENDINGS, Beginning, said
 from batchai_magics.backends.slurm.node.crews import ENDING_S, PATIENCE_S, Crew, crew
-from batchai_magics.backends.slurm.node.endings import Ending, outcome_of
+from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
-from batchai_magics.backends.slurm.node.run_files import Begun, RunFiles
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
+TOLD_TO_END = 128 + signal.SIGTERM
+HEARING_S = 1.0  # by which a signal comes to this program behind processes that it runs: Slurm signals all
 LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
 
 
@@ -43,11 +46,14 @@ def main() -> None:
     ending.adopt_orphans()
     if files.end:  # it was given up meanwhile
         return
+    beginning = Beginning(files, attempt)
     try:
-        outcome = JobRun(files, attempt, bell).run()
+        outcome = JobRun(files, beginning, bell).run()
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
         outcome = not_run(error)
-    if not outcome.is_requeued:
+    if outcome.is_requeued or beginning.is_superseded:
+        beginning.leave()
+    else:
         files.note_end(RunEnd(outcome, time.time()))
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
@@ -55,14 +61,15 @@ def main() -> None:
 class JobRun:
     """One attempt at a job, on the nodes that it has got."""
 
-    def __init__(self, files: RunFiles, attempt: int, bell: Bell) -> None:
-        self._files, self._attempt, self._bell = files, attempt, bell
+    def __init__(self, files: RunFiles, beginning: Beginning, bell: Bell) -> None:
+        self._files, self._beginning, self._bell = files, beginning, bell
         self._order = Order.read(files.order)
         self._nodes = allocation.nodes()
         guid = files.root.name
-        self._plan, self._preparation, self._setup = self._order.filled_in(
+        plan, self._preparation, self._setup = self._order.filled_in(
             guid, self._nodes, allocation.addresses(self._nodes)
         )
+        self._plan = beginning.of_its_own(plan)
         self._env = {**os.environ, **read_secrets(files.secrets)}
         self._deadline = time.monotonic() + self._plan.limits.wall_s
         self._next_look = 0.0
@@ -71,8 +78,10 @@ class JobRun:
         """Prepares the nodes, runs the processes, and leaves none of them behind."""
         self._make_folders()
         self._plan.write(str(self._files.layout.plan))
-        self._files.note_begun(self._attempt, self._begun())
+        self._beginning.begin(self._nodes)
         self._log = ExecutionLog(self._plan.execution_logs)
+        if sentence := self._beginning.mark(Path(self._plan.output.stdout.path), self._nodes):
+            self._log.write(sentence)
         record = seal_record(self._files.layout.seals)
         try:
             outcome = self._interruption(set()) or self._set_up() or requirements.directories(self._plan)
@@ -84,13 +93,9 @@ class JobRun:
         self._log.write(outcome.sentence)
         return outcome
 
-    def _begun(self) -> Begun:
-        restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
-        return Begun(os.environ["SLURM_JOB_ID"], tuple(self._nodes), time.time(), restarts)
-
     def _make_folders(self) -> None:
-        job = self._files.layout
-        for stale in (job.exits, job.preparation_exits, self._files.setup_exits, self._files.cut_off):
+        job, own = self._files.layout, (Path(self._plan.exits), cut_off_folder(self._plan))
+        for stale in (*own, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
         for node in (*self._plan.nodes, *(self._setup.nodes if self._setup else ())):
@@ -150,7 +155,7 @@ class JobRun:
         self._log.write(f"starting {count} process(es) on {len(self._plan.nodes)} node(s)")
         unchecked: list[str] = []
         with self._started(self._plan) as started:
-            with watched(self._files, self._attempt, self._plan, warn=unchecked.append):
+            with watched(self._files, self._beginning.attempt, self._plan, warn=unchecked.append):
                 interrupted = self._follow(started)
             started.end(patience_s=PATIENCE_S if interrupted else float("inf"))
             outcome = started.outcome()
@@ -168,18 +173,14 @@ class JobRun:
 
     def _follow(self, started: Crew, at_each_turn: Callable[[], None] | None = None) -> Outcome | None:
         """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
-        while started.is_running:
+        while started.is_running and not started.is_over:
             if at_each_turn:
                 at_each_turn()
             interrupted = self._interruption(started.turn(min(LOOK_S, self._left_s)))
             if interrupted:
                 return interrupted
-            if started.is_over:
-                deadline = time.monotonic() + ENDING_S
-                while started.is_running and (left_s := deadline - time.monotonic()) > 0:
-                    started.turn(left_s)
-                return None
-        return None
+        heard = _let_end(started)
+        return self._interruption(heard) if signal.SIGTERM in heard else None
 
     @property
     def _left_s(self) -> float:
@@ -190,18 +191,47 @@ class JobRun:
         now_s = time.monotonic()
         if signal.SIGTERM in heard or now_s >= self._next_look:
             self._next_look = now_s + LOOK_S
-            stop = self._files.stop(self._attempt)
+            stop = self._files.stop(self._beginning.attempt)
+            if stop and stop.reason == REQUEUE:
+                self._beginning.reason = RESIZED
             if stop:
                 return stopped(stop.reason)
+            if self._beginning.is_superseded:
+                return stopped(REQUEUE)
         if signal.SIGTERM in heard:
-            return outcome_of(allocation.own_ending() or Ending.CANCELLED)
+            return self._taken()
         return too_long(self._plan.limits) if now_s >= self._deadline else None
+
+    def _taken(self) -> Outcome:
+        """How it ends now that Slurm takes its nodes: for good, or to be begun again."""
+        told = allocation.own_fields()
+        is_queued = int(told.get("Restarts") or 0) > self._beginning.restarts
+        if is_queued or (not told and said(self._files.batch_log) == "JOB REQUEUE"):
+            self._beginning.leave()  # now: Slurm gives no long notice
+            return stopped(REQUEUE)
+        said_so = SAID_ENDINGS.get(said(self._files.batch_log), Ending.CANCELLED)
+        return outcome_of(ending_of(told.get("JobState", "")) or said_so)
 
     def _seals(self) -> dict[str, LogSeal]:
         """The logs as they are, now that nobody writes to them any more."""
         folder = Path(self._plan.output.stdout.path).parent
         logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
         return {file.name: _seal(file) for file in logs}
+
+
+def _let_end(started: Crew) -> set[int]:
+    """Lets the other processes end by themselves, for a moment; gives the signals that came."""
+    heard = _turn(started, ENDING_S, lambda: started.is_running)
+    is_told = any(end.exit_code == TOLD_TO_END for end in started.ends)
+    return heard | _turn(started, HEARING_S, lambda: is_told)
+
+
+def _turn(started: Crew, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:
+    """Lets processes go on for so long, or until a signal comes; gives those that came."""
+    deadline, heard = time.monotonic() + span_s, set[int]()
+    while is_wanted() and not heard and (left_s := deadline - time.monotonic()) > 0:
+        heard |= started.turn(left_s)
+    return heard
 
 
 def _seal(file: Path) -> LogSeal:

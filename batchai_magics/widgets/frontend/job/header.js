@@ -95,14 +95,15 @@ function describe(facts) {
   const nodes = `${facts.nodes} node${facts.nodes === 1 ? "" : "s"}`;
   const each = facts.processes / facts.nodes;
   const spread = Number.isInteger(each) ? `${nodes} × ${each}` : `${nodes}, ${facts.processes}`;
-  return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}`;
+  const again = facts.attempt > 1 ? `  ·  attempt ${facts.attempt}` : "";
+  return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}${again}`;
 }
 
 /** @param {Facts} facts */
 function reasonOf(facts) {
   const first = facts.state === "failed" ? facts.first_failure : null;
   const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
-  return [facts.problem, ...reasons, ...facts.log_faults].filter(Boolean).join("  ·  ");
+  return [facts.problem, ...facts.before, ...reasons, ...facts.log_faults].filter(Boolean).join("  ·  ");
 }
 
 /** @param {Facts} facts */

@@ -18,6 +18,8 @@ export interface Facts {
   errors: { code: string; message: string }[];
   first_failure: { rank: number; node: string; exit_code: number; meaning: string } | null;
   problem: string;
+  attempt: number;
+  before: string[];
   log_faults: string[];
   max_s: number;
   script: string;

@@ -1,0 +1,104 @@
+"""Where a run stands by its files, and how it ended in the words of all who told something of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.node.exits import exits_in
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome
+from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
+from batchai_magics.launch.plan import Plan, PlanError
+from batchai_magics.models.states import ExecutionState
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands: its state and since when, how its latest attempt began, how it has ended.
+
+    `waiting` is why Slurm has not started it yet; `has_left` whether its latest attempt is over; it waits
+    for the next one; `beginnings` are all that it has had, unless it was but one.
+    """
+
+    state: ExecutionState
+    changed: float
+    begun: Begun | None = None
+    end: RunEnd | None = None
+    waiting: str = ""
+    has_left: bool = False
+    beginnings: tuple[tuple[Begun, Left | None], ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return self.end is None
+
+    @property
+    def holds_nodes(self) -> bool:
+        """Whether nodes belong to it now."""
+        return self.is_open and self.begun is not None and not self.has_left
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no program that could be told anything."""
+        return self.is_open and (self.begun is None or self.has_left)
+
+
+def standing_of(files: RunFiles) -> Standing:
+    """Where a run stands, by its files alone."""
+    attempt, end = files.attempt, files.end
+    begun = files.begun(attempt)
+    left = files.left(attempt, begun.restarts) if begun else None
+    is_again = left is not None or attempt > 1 or bool(begun and begun.restarts)
+    beginnings = tuple(files.beginnings()) if is_again else ()
+    if end:
+        return Standing(_state_of(end), end.ended, begun, end, beginnings=beginnings)
+    state, changed = _open_state(files, attempt, begun, left)
+    return Standing(state, changed, begun, has_left=left is not None, beginnings=beginnings)
+
+
+def _open_state(
+    files: RunFiles, attempt: int, begun: Begun | None, left: Left | None
+) -> tuple[ExecutionState, float]:
+    """The state of a run that has not ended, and since when."""
+    stop, submission = files.stop(attempt), files.submission(attempt)
+    if stop and stop.reason != REQUEUE:
+        return ExecutionState.TERMINATING, stop.time
+    if left:
+        return ExecutionState.QUEUED, left.time
+    if begun:
+        return (ExecutionState.QUEUED, stop.time) if stop else (ExecutionState.RUNNING, begun.time)
+    return ExecutionState.QUEUED, submission.time if submission else 0.0
+
+
+def _state_of(end: RunEnd) -> ExecutionState:
+    return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
+
+
+def with_last_words(outcome: Outcome, files: RunFiles) -> Outcome:
+    """The outcome with the last words of the job's script, where it had any."""
+    words = _last_line(files.batch_log)
+    if not words or not outcome.errors:
+        return outcome
+    first, *rest = outcome.errors
+    text = f"{first['message']}. Its script said last: {words}"
+    return Outcome(outcome.exit_code, ({**first, "message": text}, *rest))
+
+
+def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
+    """The outcome with what became of each process, as far as they have told it."""
+    try:
+        plan = Plan.read(str(files.layout.plan))
+        return outcome.with_ranks(exits_in(Path(plan.exits)), plan)
+    except (OSError, PlanError):  # it never ran
+        return outcome
+
+
+def _last_line(file: Path) -> str:
+    try:
+        lines: Sequence[str] = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip() if lines else ""

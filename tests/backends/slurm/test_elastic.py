@@ -1,0 +1,120 @@
+"""A partition whose nodes a real Slurm starts for jobs and stops when they are idle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.errors import CapabilityError
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.real_slurm import RealSlurm, why_not
+from tests.contract.places import HOLD, Place, Wishes, auto, manual, place_on
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+COUNT = 2
+START = """#!/bin/bash
+export SLURM_CONF={conf}
+until [ -e {folder}/power ]; do sleep 0.1; done
+for node in $(scontrol show hostnames "$1"); do
+  slurmd -D -b -f {conf} -N "$node" </dev/null >>{folder}/"$node".out 2>&1 &
+  echo $! > {folder}/"$node".pid
+done
+"""
+STOP = """#!/bin/bash
+export SLURM_CONF={conf}
+for node in $(scontrol show hostnames "$1"); do kill "$(cat {folder}/"$node".pid)"; done
+"""
+POWER = """
+SuspendProgram={folder}/stop.sh
+ResumeProgram={folder}/start.sh
+SuspendTime={idle_s}
+SuspendTimeout=2
+ResumeTimeout=120
+ResumeRate=0
+SuspendRate=0
+PrivateData=cloud
+SlurmctldParameters=idle_on_node_suspend,cloud_dns"""
+
+
+class ElasticSlurm(RealSlurm):
+    """A Slurm whose nodes sleep at first. They get power when its folder has a file of that name."""
+
+    def start(self) -> None:
+        """Starts the controller, and waits until it knows that all nodes sleep."""
+        for name, text in (("start.sh", START), ("stop.sh", STOP)):
+            program = self.folder / name
+            program.write_text(text.format(conf=self.conf, folder=self.folder))
+            program.chmod(0o755)
+        self.more += POWER.format(folder=self.folder, idle_s=5)
+        self.prepare()
+        self.conf.write_text(self.conf.read_text().replace("State=UNKNOWN", "State=CLOUD"))
+        self.start_controller()
+        until(lambda: self.states() == ["idle~"] * COUNT)
+
+    def states(self) -> list[str]:
+        """The states of its nodes as Slurm spells them."""
+        return self.ask("sinfo", "-hN", "-o", "%T").split()
+
+    def power(self) -> None:
+        """Nodes that Slurm starts, start."""
+        (self.folder / "power").touch()
+
+    def stop(self) -> None:
+        """Ends every job, the controller, and the nodes that were started."""
+        super().stop()
+        for file in self.folder.glob("node*.pid"):
+            pid = int(file.read_text())
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                if str(self.conf).encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def elastic(tmp_path: Path) -> Iterator[ElasticSlurm]:
+    if reason := why_not():
+        pytest.skip(reason)
+    folder = tmp_path / "slurm"
+    folder.mkdir()
+    made = ElasticSlurm(folder, count=COUNT)
+    made.start()
+    yield made
+    made.stop()
+
+
+def counts(place: Place, cluster) -> NodeStateCounts:
+    return place.backend.show(cluster).node_states
+
+
+def test_a_cluster_that_scales_has_the_nodes_that_jobs_need(elastic: ElasticSlurm, tmp_path: Path) -> None:
+    with place_on(elastic, tmp_path, Wishes()) as place:
+        cluster = place.make_cluster(scale=auto(0, COUNT)).id
+        assert counts(place, cluster).total == 0
+        until(lambda: counts(place, place.cluster).idle_node_count == COUNT)  # a fixed one can have them
+        id = place.start(HOLD, cluster={"id": str(cluster)})
+        until(lambda: "its nodes are being started" in place.backend.show(id).waiting)
+        until(lambda: counts(place, cluster).preparing_node_count == 1)
+        elastic.power()
+        place.is_up(id)
+        until(lambda: counts(place, cluster).running_node_count == 1)
+        place.backend.terminate(id)
+        assert place.wait(id).is_cancelled
+        until(lambda: counts(place, cluster).total == 0)
+        assert place.backend.show(id).state is ExecutionState.FAILED
+        shown = place.backend.show(cluster).to_wire()["properties"]["scaleSettings"]["autoScale"]
+        assert (shown["minimumNodeCount"], shown["maximumNodeCount"]) == (0, COUNT)
+        place.scale(cluster, manual(1))
+        until(lambda: counts(place, cluster).idle_node_count == 1)
+
+
+def test_a_partition_with_nodes_that_stay_refuses_auto_scale_by_name(place: Place) -> None:
+    with pytest.raises(CapabilityError, match=r"scaleSettings\.autoScale is not supported by this partition"):
+        place.make_cluster(scale=auto(0, 2))
+    with pytest.raises(CapabilityError, match=r"scaleSettings\.autoScale is not supported by this partition"):
+        place.scale(place.cluster, auto(0, 2))
