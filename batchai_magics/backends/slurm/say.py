@@ -83,6 +83,11 @@ def all_nodes() -> list[str]:
     return ["sinfo", "--noheader", "--Node", f"--format={SEPARATOR.join(NODE_FIELDS)}"]
 
 
+def version() -> list[str]:
+    """The line that asks which Slurm this is; the controller is not asked."""
+    return ["sinfo", "--version"]
+
+
 def configuration() -> list[str]:
     """The line that asks how Slurm is set up."""
     return ["scontrol", "show", "config"]

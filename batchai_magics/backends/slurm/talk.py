@@ -36,6 +36,7 @@ class Slurm:
 
     def __init__(self, machine: Machine, conf: str = "") -> None:
         self.machine, self.conf = machine, conf
+        self._is_new_enough = False
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Hands a batch script to Slurm; gives the job's number."""
@@ -80,6 +81,9 @@ class Slurm:
         answer: Path | None = None,
         may_fail: bool = False,
     ) -> str:
+        if not self._is_new_enough:
+            self._is_new_enough = True
+            understand.check_version(self._run(say.version()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
         line = Line(words, {**(self.machine.environ if env is None else env), **own})
         try:

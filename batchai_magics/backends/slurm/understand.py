@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from batchai_magics.backends.slurm.say import JOB_FIELDS, NODE_FIELDS, SEPARATOR
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import CapabilityError, ServiceError
 from batchai_magics.models.states import NodeState
+
+OLDEST = (20, 11)  # versions before it have other states and formats
 
 
 class JobLine(NamedTuple):
@@ -43,11 +45,11 @@ class NodeLine(NamedTuple):
 
 
 # A job that waits for nodes, for the first time or again.
-WAITING_STATES = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
+WAITING_STATES = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 # What a node does, by the first word of its state without suffix.
 _NODE_STATES = {
     **dict.fromkeys(("idle", "planned", "npc"), NodeState.IDLE),
-    **dict.fromkeys(("allocated", "mixed", "completing", "reserved"), NodeState.RUNNING),
+    **dict.fromkeys(("allocated", "mixed", "completing", "reserved", "blocked"), NodeState.RUNNING),
     **dict.fromkeys(("powering_up", "reboot", "configuring"), NodeState.PREPARING),
     **dict.fromkeys(("powering_down", "powered_down", "power_down"), NodeState.LEAVING),
 }
@@ -70,6 +72,7 @@ _REASONS = {
     "JobHeldAdmin": "an administrator of Slurm holds it",
     "BeginTime": "the time at which it may begin has not come",
     "Reservation": "its reservation has not begun",
+    "ReservationDeleted": "its reservation was deleted, and it is held: use scontrol release",
     "Licenses": "a licence that it needs is taken",
     "PartitionDown": "its partition is down",
     "PartitionInactive": "its partition is closed",
@@ -78,10 +81,16 @@ _REASONS = {
     "BadConstraints": "no node has what it asks for",
     "NodeDown": "a node that it needs is down",
     "ReqNodeNotAvail": "nodes that it needs cannot be used now",
-    "Nodes_required_for_job_are_DOWN": "nodes that it needs are down, drained or reserved",
+    "Nodes required for job are DOWN": "nodes that it needs are down, drained or reserved",
     "job requeued in held state": "it was queued again and is held: use scontrol release",
-    "launch_failed_requeued_held": "Slurm could not start it, and holds it",
+    "launch failed requeued held": "Slurm could not start it, and holds it",
 }
+_SILENCE = (
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "Socket timed out",
+    "Zero Bytes were transmitted",
+)
 _LIMITS = re.compile(r"(Assoc|QOS)\w*")
 _START = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
@@ -99,7 +108,7 @@ def waiting_words(line: JobLine) -> str:
 
 
 def _reason_words(reason: str) -> str:
-    word = reason.partition(",")[0].split("(")[0].strip()
+    word = reason.partition(",")[0].split("(")[0].strip().replace("_", " ")
     if word in _REASONS:
         return _REASONS[word]
     if _LIMITS.fullmatch(word):
@@ -137,6 +146,15 @@ def nodes(text: str) -> list[NodeLine]:
     ]
 
 
+def check_version(text: str) -> None:
+    """Raises a CapabilityError for a Slurm that is too old; what `sinfo --version` says: `slurm 22.05.8`."""
+    match = re.search(r"(\d+)\.(\d+)", text)
+    if match and (int(match[1]), int(match[2])) < OLDEST:
+        oldest = ".".join(f"{part:02}" for part in OLDEST)
+        hint = f"Slurm {oldest} or newer is needed: ask your administrators. Nothing was submitted."
+        raise CapabilityError(f"this Slurm is too old: {text.strip()}", code="NotSupported", hint=hint)
+
+
 def configuration(text: str) -> dict[str, str]:
     """What scontrol says of its configuration, by name."""
     return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
@@ -155,7 +173,7 @@ def refusal(program: str, words: str) -> ServiceError:
     """The error for a command that Slurm refused, with its own words."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     said = "; ".join(line.removeprefix(f"{program}: ").removeprefix("error: ") for line in lines)
-    is_down = "Unable to contact slurm controller" in words or "Connection refused" in words
+    is_down = any(text in words for text in _SILENCE)
     code = "SlurmUnavailable" if is_down else "SlurmRefused"
     hint = "Slurm's controller is down: try again later." if is_down else "Nothing was submitted."
     return ServiceError(f"Slurm refused ({program}): {said or 'without a word'}", code=code, hint=hint)

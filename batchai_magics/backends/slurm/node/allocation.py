@@ -32,7 +32,12 @@ def boot_times(names: Sequence[str]) -> dict[str, str]:
 def own_fields() -> dict[str, str]:
     """What Slurm says of this allocation, by its own names; nothing when it does not answer."""
     answer = _scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner")
-    return dict(re.findall(r"(\w+)=(\S*)", answer))
+    return fields_of(answer)
+
+
+def fields_of(answer: str) -> dict[str, str]:
+    """The fields in a line of scontrol's, each as far as its first blank."""
+    return dict(re.findall(r"(?<!\S)(\w+)=(\S*)", answer))
 
 
 def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
