@@ -14,6 +14,7 @@ from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, fa
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import orders, understand
 from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.node.beginning import said_ending
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
 from batchai_magics.backends.slurm.records import Record
@@ -182,7 +183,7 @@ class Runs:
         stop = files.stop(attempt)
         if stop and time.time() - stop.time > OVERDUE_S:
             self._slurm.end(submission.slurm_job)
-        ending = _ending(job, line)
+        ending = _ending(job, line, files)
         if ending is None:
             return
         over = files.note_over(attempt, Over(ending.value, time.time()))
@@ -213,8 +214,10 @@ def _queued_again(standing: Standing, heard: Heard) -> Standing:
     return replace(standing, state=ExecutionState.QUEUED, has_left=True)
 
 
-def _ending(job: Record, line: JobLine | None) -> Ending | None:
+def _ending(job: Record, line: JobLine | None, files: RunFiles) -> Ending | None:
     """How Slurm says that an attempt has ended; None while it has not, or nobody knows."""
     if line is None:
         return None
-    return ending_of(line.state) if line.comment == job.guid else Ending.GONE  # numbers are used again
+    ending = ending_of(line.state) if line.comment == job.guid else Ending.GONE  # numbers are used again
+    is_vague = ending in (Ending.FAILED, Ending.CANCELLED, Ending.COMPLETED, Ending.GONE)
+    return (said_ending(files.batch_log) or ending) if is_vague else ending

@@ -36,7 +36,7 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
+JobAcctGatherType=jobacct_gather/{gathered}
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
@@ -75,6 +75,7 @@ class RealSlurm:
     silence_s: int = 10  # after which a node that does not answer is down
     more: str = ""  # lines of its configuration
     of_nodes: str = ""  # words on the lines of its nodes
+    gathered: str = "none"  # what is known of jobs' memory: `linux`
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     # The nodes have sockets there, whose paths must be short.
     spool: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="spool-")))
@@ -160,6 +161,7 @@ class RealSlurm:
                 folder=self.folder,
                 spool=self.spool,
                 silence_s=self.silence_s,
+                gathered=self.gathered,
                 partition=PARTITION,
                 count=self.count,
                 more=nodes + self.more,

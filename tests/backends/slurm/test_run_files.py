@@ -10,6 +10,7 @@ import pytest
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import Outcome, stopped
 from batchai_magics.backends.slurm.node import beginning
+from batchai_magics.backends.slurm.node.endings import Ending
 from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission, is_followed
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
@@ -75,6 +76,30 @@ def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
 def test_slurm_says_why_it_ends_a_script(files: RunFiles, said: str, reason: str) -> None:
     files.batch_log.write_text(f"something else\n{said}\n")
     assert beginning.said(files.batch_log) == reason
+
+
+@pytest.mark.parametrize(
+    ("said", "ending"),
+    [
+        ("slurmstepd: error: Exceeded job memory limit", Ending.OUT_OF_MEMORY),
+        (
+            "slurmstepd: error: StepId=1.batch exceeded memory limit (108007424 > 52428800), being killed",
+            Ending.OUT_OF_MEMORY,
+        ),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0 cgroup.", Ending.OUT_OF_MEMORY),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", Ending.OUT_OF_MEMORY),
+        (
+            "slurmstepd: error: *** JOB 2 ON n1 CANCELLED AT 2026-11-22T15:10 DUE TO TIME LIMIT ***",
+            Ending.TIMEOUT,
+        ),
+        ("slurmstepd: error: *** JOB 2 ON n1 CANCELLED AT 2026-11-22T15:10:34 ***", None),
+    ],
+)
+def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(
+    files: RunFiles, said: str, ending: Ending | None
+) -> None:
+    files.batch_log.write_text(f"{said}\n")
+    assert beginning.said_ending(files.batch_log) is ending
 
 
 def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:

@@ -24,11 +24,13 @@ _REASONS = {
     "PREEMPTION": "Slurm took its nodes for another job",
     "NODE FAILURE": "Slurm lost a node of it",
 }
-SAID_ENDINGS = {
+_ENDINGS = {
     "PREEMPTION": Ending.PREEMPTED,
     "TIME LIMIT": Ending.TIMEOUT,
     "NODE FAILURE": Ending.NODE_FAIL,
 }
+# Of a limit that Slurm's own accounting watches, and of the kernel's, by a control group.
+_MEMORY = re.compile(r"exceeded (?:job |step )?memory limit|oom[-_]kill event", re.IGNORECASE)
 _SAID = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO ([A-Z ]+?)(?:, SEE .*)? \*\*\*")
 
 
@@ -88,8 +90,17 @@ class Beginning:
 
 def said(batch_log: Path) -> str:
     """Why Slurm ended the script last, in its own capital words; empty where it did not say."""
+    reasons = _SAID.findall(_text(batch_log))
+    return reasons[-1] if reasons else ""
+
+
+def said_ending(batch_log: Path) -> Ending | None:
+    """How the script ended, by what Slurm wrote into its log; None where that tells nothing."""
+    return Ending.OUT_OF_MEMORY if _MEMORY.search(_text(batch_log)) else _ENDINGS.get(said(batch_log))
+
+
+def _text(file: Path) -> str:
     try:
-        reasons = _SAID.findall(batch_log.read_text(encoding="utf-8", errors="replace"))
+        return file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-    return reasons[-1] if reasons else ""

@@ -25,7 +25,7 @@ from batchai_magics.backends.node.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, not_run, of_preparation, stopped, too_long
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
-from batchai_magics.backends.slurm.node.beginning import RESIZED, SAID_ENDINGS, Beginning, said
+from batchai_magics.backends.slurm.node.beginning import RESIZED, Beginning, said, said_ending
 from batchai_magics.backends.slurm.node.crews import ENDING_S, PATIENCE_S, Crew, crew
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
@@ -209,8 +209,8 @@ class JobRun:
         if is_queued or (not told and said(self._files.batch_log) == "JOB REQUEUE"):
             self._beginning.leave()  # now: Slurm gives no long notice
             return stopped(REQUEUE)
-        said_so = SAID_ENDINGS.get(said(self._files.batch_log), Ending.CANCELLED)
-        return outcome_of(ending_of(told.get("JobState", "")) or said_so)
+        how = said_ending(self._files.batch_log) or ending_of(told.get("JobState", ""))
+        return outcome_of(how or Ending.CANCELLED)
 
     def _seals(self) -> dict[str, LogSeal]:
         """The logs as they are, now that nobody writes to them any more."""
