@@ -91,7 +91,7 @@ class Card:
             facts["nodes"] = _nodes(self.counts)
         if self.job.attempts:
             facts["attempt"] = str(len(self.job.attempts))
-            facts["before"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
+            facts["earlier"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
         if self.job.waiting:
             facts["waits"] = self.job.waiting
         return {**facts, **self.numbers}

@@ -8,7 +8,7 @@ from batchai_magics.cards import parts as card_parts
 from batchai_magics.cards.job import MAX_LINE_LENGTH, MAX_LINES, Card, clean, first_failure, to_html, to_text
 from batchai_magics.cards.jobs import JobsCard
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, RankExit
+from batchai_magics.models.execution import Attempt, ErrorDetail, RankExit
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted import FAILURE, START, resource
@@ -42,6 +42,14 @@ def test_a_failed_card_says_what_failed_first():
         assert "rank 2 on node-1 failed first, with exit code 1" in text
         assert "non-zero exit code" not in text  # it is said once
         assert "boom" in text
+
+
+def test_a_card_says_what_a_job_waits_for_and_what_became_of_its_attempts():
+    attempts = (Attempt(1, ("n1",), START, NOW, "Slurm lost a node of it"), Attempt(2, ("n2",), NOW))
+    job = replace(resource(), attempts=attempts, waiting="too few of its nodes are free")
+    for text in (to_text(Card(job, NOW)), to_html(Card(job, NOW))):
+        assert "attempt 1 on n1: Slurm lost a node of it" in text
+        assert "too few of its nodes are free" in text
 
 
 CANCELLED = {"exit_code": None, "errors": [ErrorDetail(code="JobTerminated", message="by the user")]}

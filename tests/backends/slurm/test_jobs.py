@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.commands.handlers.waiting import waiting as wait_for
+from batchai_magics.commands.output.stream import Said
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -132,6 +134,8 @@ def test_a_job_that_waits_says_why(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = place.start(name="waiting")
     until(lambda: "too few of its nodes are free" in place.backend.show(waiting).waiting)
+    said = (part.text for part in wait_for(place.backend, waiting) if isinstance(part, Said))
+    assert next(line for line in said if line.startswith("Job waits: too few of its nodes are free"))
     shown = place.backend.show(waiting)
     assert shown.to_wire()["properties"]["executionState"] == "queued"
     assert JobResource.from_wire(shown.to_wire()).waiting == shown.waiting

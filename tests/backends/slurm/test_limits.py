@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -80,6 +81,7 @@ def test_a_number_that_slurm_uses_again_is_no_sign_of_life(
     sleeper = ("sbatch", "--parsable", "-o/dev/null", "--wrap=sleep 1000")
     until(lambda: strict_slurm.ask(*sleeper).strip() == used)
     job = place.wait(id)
+    strict_slurm.ask("scancel", "--user", str(os.getuid()))
     assert (first_error(job).code, "knows the job no longer" in first_error(job).message) == (
         "JobSupervisorLost",
         True,

@@ -7,8 +7,10 @@ import pytest
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.follow import LogBytes, NodesChanged, QueueSeen, StateChanged
 from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import Attempt
+from batchai_magics.widgets.job.facts import facts_of
 from batchai_magics.widgets.job.feed import JobFeed
-from tests.widgets.scripted import JOB, ExecutionState, resource
+from tests.widgets.scripted import JOB, START, ExecutionState, resource
 
 TWO_IDLE = NodeStateCounts(idle_node_count=2)
 
@@ -24,6 +26,23 @@ def feed_of(state, **logs):
 def write(feed, name, data):
     file = {"execution": "execution.log", "out": "stdout.txt", "err": "stderr.txt"}.get(name, f"{name}.txt")
     feed.take(LogBytes(FileRef(JOB, file), Chunk(data, 0, len(data), False)))
+
+
+def test_the_words_of_the_place_where_it_is_to_run_come_first():
+    feed = JobFeed()
+    words = "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59"
+    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting=words)))
+    assert feed.activity == f"Waiting for 2 nodes of nc6: {words}."
+
+
+def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
+    feed = JobFeed()
+    attempts = (Attempt(1, ("n1",), START, START, "Slurm lost a node of it"),)
+    waits = "too few of its nodes are free"
+    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), attempts=attempts, waiting=waits)))
+    facts = facts_of(feed)
+    assert facts["attempt"] == 1
+    assert facts["before"] == ["attempt 1 on n1: Slurm lost a node of it", f"it waits again: {waits}"]
 
 
 @pytest.mark.parametrize(
