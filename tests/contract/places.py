@@ -37,7 +37,7 @@ USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 MOUNTED = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 HOLD = "echo up; exec sleep 1000"
 NOT_SLURMS = frozenset(
-    {"preemption", "early_setup", "new_nodes", "strict_order"}
+    {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order"}
 )  # nodes and queue are its own: it sets a node up for the first job that gets it
 
 
