@@ -6,7 +6,6 @@ imported while this file loads.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -32,6 +31,8 @@ def program() -> NoReturn:
     """The process `batchai`: runs its command line and ends with its exit code."""
     signal.signal(signal.SIGINT, _stop)
     warnings.formatwarning = lambda message, *_: f"WARNING: {message}\n"
+    import gc  # after the signal's handler: an interrupt may come during this import
+
     gc.set_threshold(GARBAGE_AT)
     code = main()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and done; the interpreter only tidies up

@@ -55,6 +55,15 @@ def test_two_jobs_share_a_cluster(place: Place) -> None:
     assert place.backend.nodes(jobs[1]) == [nodes[1]]
 
 
+@pytest.mark.needs("own_nodes")  # else the others start at once
+def test_a_queued_job_knows_who_is_before_it(place: Place) -> None:
+    place.is_up(place.start(HOLD, "first", nodeCount=2))
+    low = place.start(HOLD, "low", nodeCount=2, schedulingPriority="low")
+    second = place.start(HOLD, "second", nodeCount=2)
+    assert list(place.backend.ahead(place.backend.show(second))) == []
+    assert list(place.backend.ahead(place.backend.show(low))) == [second]
+
+
 @pytest.mark.needs("own_nodes")  # else it starts at once
 def test_a_queued_job_can_be_terminated(place: Place) -> None:
     place.start(HOLD, "first", nodeCount=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from batchai_magics.backends.service.elsewhere import is_elsewhere
@@ -53,4 +52,6 @@ def remove_folder(path: Path) -> None:
     """Deletes a folder with all in it, as far as that can be done."""
     if is_elsewhere(path):
         return path.rmtree(ignore_errors=True)
+    import shutil  # later: few who write files remove trees
+
     shutil.rmtree(path, ignore_errors=True)
