@@ -72,9 +72,9 @@ class BackendBase(PlainAnswers, ABC):
     """What our backends begin with: nothing that they cannot do reaches their own `_create` or `_update`."""
 
     @property
+    @abstractmethod
     def capabilities(self) -> Capabilities:
         """What this backend can and cannot do."""
-        raise NotImplementedError
 
     def create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource; CapabilityError for what this backend cannot do, before anything is sent."""
