@@ -17,6 +17,7 @@ BatchAIError
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -27,6 +28,9 @@ LONGEST_QUOTE = 60
 # What steers a terminal or the direction of its text, ends a line, or cannot be written at all.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSEEN_WITHIN_LINES = re.compile(_UNSEEN.pattern.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f"))
+
+DISK_FULL = "DiskFull"  # the code of an error that says so
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class BatchAIError(Exception):
@@ -185,3 +189,8 @@ def interrupted(message: str) -> BatchAIError:
     error = BatchAIError(message)
     error.exit_code = INTERRUPTED
     return error
+
+
+def is_of_a_full_disk(error: Exception) -> bool:
+    """Whether there was no room, as the system says it or, by its code, a store."""
+    return getattr(error, "errno", None) in _FULL or getattr(error, "code", "") == DISK_FULL

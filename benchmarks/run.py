@@ -24,6 +24,7 @@ import printed_secrets
 import progress_lines
 import reported
 import server
+import server_pixels
 import slurm
 import start
 import telemetry
@@ -59,6 +60,7 @@ def main() -> None:
         printed_secrets.rows,
         progress_lines.rows,
         server.rows,
+        server_pixels.rows,
         slurm.rows,
         parse_rows,
         browser.rows,

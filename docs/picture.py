@@ -42,6 +42,7 @@ for step in range(1, 501):
         raise {error}
     time.sleep(0.01)
 """
+SLOWER = PRINTING.replace("sleep(0.01)", "sleep(0.08)")
 FAILS = {"end": 120, "error": 'RuntimeError("NCCL error: unhandled system error")'}
 ENDS = {"end": 501, "error": "SystemExit"}
 
@@ -111,10 +112,24 @@ def runs(desk: Desk) -> None:
     desk.take(cell.locator(".jp-OutputArea").first, "scaling")
 
 
+def listed(desk: Desk) -> None:
+    """The list of jobs while one of them runs: long enough that it still does when the list is there."""
+    training = SLOWER.format(name="resnet-warmup", nodes=2, ranks=4, rate=58, **ENDS)
+    broken = PRINTING.format(name="resnet-broken", nodes=2, ranks=4, rate=60, **FAILS)
+    done = PRINTING.format(name="resnet-base", nodes=2, ranks=2, rate=61, **ENDS)
+    cells = [cell.replace("%%batchai_job", "%%batchai_job --wait") for cell in (done, broken)]
+    cell = desk.run("list", *cells, training, "%batchai job list")
+    training_row = cell.locator(".ba-board tr", has_text="resnet-warmup")
+    training_row.locator(".ba-progress[data-state=running]").wait_for()
+    desk.take(cell.locator(".ba-board"), "job-list")
+    training_row.locator(".ba-badge[data-state=succeeded]").wait_for()
+
+
 SCENES: dict[str, Callable[[Desk], None]] = {
     "live_view": live_view,
     "failure": failure,
     "runs": runs,
+    "listed": listed,
 }
 
 

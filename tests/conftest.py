@@ -1,8 +1,12 @@
 """What holds for every test: settings of its own, no deadlines, no process of a fast one, no skip in CI."""
 
+import atexit
+import gc
 import os
+import re
 import signal
 import sys
+from itertools import chain
 
 import hypothesis
 import pytest
@@ -21,8 +25,51 @@ hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_configure():
-    """A test that sends an interrupt gets it, also where a shell has started all this in the background."""
+    """A test that sends an interrupt gets it, also where a shell has started all this in the background.
+
+    Garbage is sought rarely: to look for it took a good part of the time of the fast tests.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.set_threshold(50_000, 20, 20)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """Of slow tests one more than there are cores is at work: they mostly wait for processes."""
+    return None if config.option.markexpr == "not slow" else (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Each worker of xdist begins with slow tests: what is left at the end is short, and easily shared."""
+    shares = getattr(config, "workerinput", {}).get("workercount", 1)
+    if shares > 1:
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        quick = [item for item in items if not item.get_closest_marker("slow")]
+        items[:] = chain.from_iterable(
+            tests[len(tests) * n // shares : len(tests) * (n + 1) // shares]
+            for n in range(shares)
+            for tests in (slow, quick)
+        )
+
+
+WHOLLY_SLOW = re.compile(rb"^pytestmark = (?:\[)?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Where no slow test is to run, a file of nothing else is not even loaded."""
+    is_file = config.option.markexpr == "not slow" and collection_path.suffix == ".py"
+    return True if is_file and WHOLLY_SLOW.search(collection_path.read_bytes()) else None
+
+
+def pytest_collection_finish():
+    """What is loaded stays until the end: the collector of garbage need not look at it again and again."""
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    """At the exit each shell of IPython that a test made collects garbage: little is left to look at."""
+    atexit.register(gc.freeze)
 
 
 @pytest.fixture(autouse=True)

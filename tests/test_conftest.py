@@ -1,3 +1,4 @@
+import os
 import shutil
 import signal
 import subprocess
@@ -11,10 +12,10 @@ pytestmark = pytest.mark.slow
 CONFTEST = Path(__file__).parent / "conftest.py"
 
 
-def run(folder, body, *, ci, before=None):
+def run(folder, body, *words, ci, before=None):
     shutil.copy(CONFTEST, folder)
     (folder / "test_it.py").write_text("import pytest\n" + body)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words, str(folder)]
     env = {"CI": ci}
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, preexec_fn=before)
 
@@ -68,3 +69,55 @@ def test_an_interrupt_arrives_where_all_was_started_in_the_background(tmp_path):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     assert run(tmp_path, INTERRUPTED, ci="", before=as_a_shell_does).returncode == 0
+
+
+@pytest.mark.parametrize(("words", "outcome"), [([], 2), (["-m", "not slow"], 5)])
+def test_a_file_of_slow_tests_alone_is_loaded_only_where_they_run(tmp_path, words, outcome):
+    assert (
+        run(tmp_path, "pytestmark = pytest.mark.slow\nraise ImportError\n", *words, ci="").returncode
+        == outcome
+    )
+
+
+ORDERED = """
+import os, pathlib
+@pytest.mark.parametrize("number", range(4))
+def test_quick(number):
+    note("quick")
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(4))
+def test_slow(number):
+    note("slow")
+def note(word):
+    with open(os.environ["PYTEST_XDIST_WORKER"], "a") as file:
+        print(word, os.environ["PYTEST_XDIST_WORKER_COUNT"], file=file)
+"""
+
+
+def test_every_worker_begins_with_slow_tests(tmp_path):
+    done = run(tmp_path, ORDERED, "-n2", "--dist=worksteal", ci="")
+    assert "8 passed" in done.stdout, done.stdout
+    firsts = [(tmp_path / name).read_text().split()[0] for name in ("gw0", "gw1")]
+    assert firsts == ["slow", "slow"]
+
+
+def test_one_more_worker_than_cores_is_there_for_slow_tests_alone(tmp_path):
+    for words, more in (((), 1), (("-m", "not slow"), 0)):
+        done = run(tmp_path, ORDERED, "-nlogical", *words, ci="")
+        assert done.returncode == 0, done.stdout
+        assert (tmp_path / "gw0").read_text().split()[-1] == str(os.cpu_count() + more)
+
+
+AT_EXIT = """
+import atexit, gc, pathlib
+KEPT = []
+def test_it():
+    KEPT.extend([] for _ in range(100_000))
+    atexit.register(lambda: pathlib.Path("left").write_text(str(len(gc.get_objects()))))
+"""
+
+
+def test_what_collects_garbage_at_exit_finds_little_to_look_at(tmp_path):
+    done = run(tmp_path, AT_EXIT, ci="")
+    assert done.returncode == 0, done.stdout
+    assert int((tmp_path / "left").read_text()) < 10_000

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_layers import tree
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -52,7 +54,7 @@ def imported(folder: str) -> dict[str, str]:
     for path in sorted((ROOT / folder).rglob("*.py")):
         if path.parent == CLIENTS:  # what is there says itself what it needs
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0:

@@ -23,7 +23,8 @@ from batchai_magics.follow import (
     records_in,
 )
 from batchai_magics.follow import follower as follower_module
-from batchai_magics.follow.queue import LOOK_S, Queue
+from batchai_magics.follow.numbers import MANY_BYTES, numbers_in
+from batchai_magics.follow.queue import LONGEST_PAUSE_S, LOOK_S, Queue
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind
@@ -330,6 +331,30 @@ def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(bac
     assert queue.news(queued) == []
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "spent_s", "pause_s"),
+    [(60.0, 0.0, LOOK_S), (0.0, 0.25, 5.0), (0.0, 60.0, LONGEST_PAUSE_S)],
+    ids=["a look that waits on a busy machine", "one that costs", "one that costs more than that"],
+)
+def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s, spent_s, pause_s):
+    now, spent, queued = [0.0], [0.0], resource(ExecutionState.QUEUED)
+    nodes = backend.nodes
+
+    def dear(id):
+        now[0] += waited_s
+        spent[0] += spent_s
+        return nodes(id)
+
+    backend.nodes = dear
+    queue = Queue(backend, JOB, clock=lambda: now[0], spent=lambda: spent[0])
+    assert queue.news(queued) == [QueueSeen(JOB, ("resnet",))]
+    backend.finish()
+    now[0] += pause_s - 0.01
+    assert queue.news(queued) == []
+    now[0] += 0.01
+    assert queue.news(queued) == [QueueSeen(JOB)]
+
+
 def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkeypatch):
     other = JOB.workspace_id.child(Kind.EXPERIMENT, "theirs").child(Kind.JOB, "long")
     monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, other)])
@@ -436,6 +461,31 @@ def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
     records = list(records_in(chunk, Parser({})))
     assert [(r.step, r.rank) for r in records] == [(1, 3), (2, None), (3, 0), (4, None)]
     assert [r.offset for r in records] == [100 + number * size for number in (1, 2, 3, 4)]
+
+
+def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself():
+    pieces = [(rank, "".join(plain_step(10 * number) for number in range(1, 200))) for rank in (3, 0, 3, 0)]
+    spans, times, end = [], [], 100
+    for rank, text in pieces:
+        spans.append(Span(end, end + len(text), rank))
+        times.append(Written(end + 5, 1000.0 + end))
+        end += len(text)
+    data = "".join(text for _, text in pieces).encode()
+    chunk = Chunk(data, 100, end, True, (*spans[:2], spans[3]), tuple(times))
+    records = numbers_in(chunk, Parser())
+    assert repr(list(records)) == repr(list(records_in(chunk, Parser())))
+    assert not isinstance(records, tuple)
+    assert isinstance(numbers_in(replace(chunk, data=data[:500], spans=()), Parser()), tuple)
+
+
+def test_a_look_at_much_of_a_log_tells_the_steps_of_all_its_lines(backend, follower):
+    lines = [plain_step(10 * number) for number in range(1, 1000)]
+    text = "".join(lines)
+    assert len(text) > 2 * MANY_BYTES
+    backend.write(text[:-7])
+    seen = steps(follower.poll())
+    backend.write(text[-7:])
+    assert seen + steps(follower.poll()) == [(10 * number, None) for number in range(1, 1000)]
 
 
 def test_records_know_when_they_were_written():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors | models config options | launch cell metrics | backends.base | backends.service backends.node"
-    " | backends.folders | backends.machines | backends.* | follow | jobs | cards commands"
-    " | widgets server | magics cli"
+    "errors late_names | models config options | launch cell metrics | backends.base"
+    " | backends.service backends.node | backends.folders | backends.machines | backends.* | follow | jobs"
+    " | cards commands | widgets server | magics cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 

@@ -128,7 +128,12 @@ def test_the_quickstart_runs_from_top_to_bottom(tmp_path):
     cells = re.findall(r"^\[(\d+)/(\d+)\] (.+)$", printed, re.MULTILINE)
     assert [int(number) for number, _, _ in cells] == list(range(1, int(cells[0][1]) + 1))
     assert cells[1][2].startswith("%%batchai_job quickstart")
+    assert re.search(r"^ +step \d+, loss \d+\.\d{3}$", printed, re.MULTILINE)
     assert re.search(r"^100( +\d+\.\d){4}\n\ntotal images/sec: \d+\.\d\d$", printed, re.MULTILINE)
+    results = printed.partition("Results:\n")[2].splitlines()
+    assert [Path(name.strip()) for name in results[:3]] == [
+        tmp_path / name for name in (QUICKSTART.name, "chart.png", "stdout.txt")
+    ]
     assert "Next: `make lab` opens" in printed
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "stdout.txt").read_text().count("total images/sec") == 4

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -100,13 +102,14 @@ def holders(home: Path, text: str) -> list[str]:
 
 def below(home: Path) -> list[psutil.Process]:
     """Every living process that works for jobs of `home`, from supervisors to what ranks started."""
-    found = []
+    found, folder, own = [], f"{home}/", os.getpid()
     for process in psutil.process_iter():
+        if process.pid == own:
+            continue
         with contextlib.suppress(psutil.Error, OSError):
-            if process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            words = [*process.cmdline(), *process.environ().values()]
-            if process.pid != psutil.Process().pid and any(str(home) + "/" in word + "/" for word in words):
+            words = chain(process.cmdline(), process.environ().values())
+            is_at_work = any(folder in f"{word}/" for word in words)
+            if is_at_work and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from batchai_magics.cards import parts
@@ -85,8 +85,9 @@ def scale_of(scale: ScaleSettings | None) -> str:
 
 
 def to_html(card: ClusterCard) -> str:
-    """The card as one self-contained HTML element."""
-    return sheet_html(_sheet(card))
+    """The card as one self-contained HTML element, nodes by the names that the live view gives them."""
+    sheet = _sheet(card)
+    return sheet_html(replace(sheet, rows=[(parts.node_name(name), *rest) for name, *rest in sheet.rows]))
 
 
 def to_text(card: ClusterCard) -> str:

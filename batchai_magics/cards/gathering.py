@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import FileRef
@@ -41,7 +41,7 @@ def card_of(job: Job) -> Card:
     )
 
 
-def numbers_of(records: Sequence[Record]) -> dict[str, str]:
+def numbers_of(records: Collection[Record]) -> dict[str, str]:
     """The numbers of a log by label; empty while there are none."""
     if not records:
         return {}

@@ -35,8 +35,9 @@ _LOG = (
 class Card:
     """What a card shows: the job, its cluster's nodes, its numbers, its last lines, the way back to it.
 
-    `failure_lines` are the last lines of what failed first. `now` is when the card is made: a job that runs
-    has been running until then.
+    `failure_lines` are the last lines of what failed first; `activity` is what the job does while it has
+    printed nothing, in a sentence. `now` is when the card is made: a job that runs has been running until
+    then.
     """
 
     job: JobResource
@@ -48,6 +49,7 @@ class Card:
     failure_lines: tuple[str, ...] = ()
     way_back: str = ""
     progress: Progress | None = None
+    activity: str = ""
 
     @property
     def title(self) -> str:
@@ -94,6 +96,8 @@ class Card:
             facts["earlier"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
         if self.job.waiting:
             facts["waits"] = self.job.waiting
+        elif self.activity:
+            facts["now"] = self.activity
         return {**facts, **self.numbers}
 
     @property
@@ -102,7 +106,8 @@ class Card:
         execution, first = self.job.execution, first_failure(self.job)
         if first:
             meaning = f": {first.meaning}" if first.meaning else ""
-            text = f"rank {first.rank} on {first.node} failed first, with exit code {first.exit_code}"
+            node = parts.node_name(first.node)
+            text = f"rank {first.rank} on {node} failed first, with exit code {first.exit_code}"
             return [f"{text}{meaning}"]
         if execution is None or self.job.is_cancelled:
             return []

@@ -72,11 +72,12 @@ class JobsCard:
 
     @property
     def short_rows(self) -> Iterator[tuple[JobResource, tuple[str, ...]]]:
-        """The same in few columns, for a page that may be narrow: `SHORT_TITLES`, and progress if any."""
+        """The same in few columns, for a page that may be narrow: progress is told below the state."""
         for job, (name, nodes, toolkit, cluster, lasted, code, rate, *rest) in self.rows:
             place = f"{parts.counted(int(nodes), 'node')} · {toolkit} · {cluster}"
             ended = f"exit code {code}" if code not in ("", "0") else ""
-            yield job, (f"{name}\n{place}", f"{job.word}\n{ended}", lasted, f"{rate}\n{rest[0]}", *rest[1:])
+            below = ", ".join(filter(None, (*rest[1:], ended)))
+            yield job, (f"{name}\n{place}", f"{job.word}\n{below}", lasted, f"{rate}\n{rest[0]}")
 
     def _progress_of(self, job: JobResource) -> str:
         progress = self.progress.get(job.id.name)
@@ -100,8 +101,9 @@ def exit_code_of(job: JobResource) -> str:
 
 def to_html(card: JobsCard) -> str:
     """The card as one self-contained HTML element."""
-    titles = (*SHORT_TITLES, PROGRESS) if card.progress else SHORT_TITLES
-    return sheet_html(replace(_sheet(card), titles=titles, rows=[row for _, row in card.short_rows]))
+    width = len(SHORT_TITLES) if any(card.rates.values()) else len(SHORT_TITLES) - 1
+    rows = [row[:width] for _, row in card.short_rows]
+    return sheet_html(replace(_sheet(card), titles=SHORT_TITLES[:width], rows=rows))
 
 
 def to_text(card: JobsCard) -> str:

@@ -30,14 +30,15 @@ JOB_COLOURS = {  # by the words for where jobs stand
 _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
 _ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
 _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
-_CELL = "text-align:left;vertical-align:top;padding:2px 16px 2px 0;background:none;border:none"
-_SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:11.5em"
+_CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;background:none;border:none"
+_NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
+_SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:7em"
 _MOST_SHORT = 16  # letters of a cell that stand in one line
-_FACT = "text-align:left;padding:1px 16px 1px 0;background:none;border:none"
+_FACT = "text-align:left;vertical-align:top;padding:1px 16px 1px 0;background:none;border:none"
 _LABEL = f"{_FACT};{MUTED};font-weight:normal"
 _TAG = re.compile(r"<[^>]*>")
 _BARS = "▁▂▃▄▅▆▇█"
-_BARS_SHOWN = 10
+_BARS_SHOWN = 8
 
 
 def frame(*parts: str) -> str:
@@ -102,6 +103,11 @@ def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _row(cells: Iterable[str]) -> str:
     return f'<tr style="background:none">{"".join(cells)}</tr>'
+
+
+def node_name(name: str) -> str:
+    """A node's name without what all have in common: `tvm-1690037429_2-20261121t033128z-p` is `node 2`."""
+    return _NODE.sub(r"node \1", name)
 
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from batchai_magics.late_names import late_names
 
 if TYPE_CHECKING:
     from batchai_magics.cell.request import CellRequest, describe, parse
 
-# Where each name lives; imported when it is first asked for: a command needs few of them.
+# Where each name lives.
 _HOMES = {
     "CellRequest": "cell.request",
     "describe": "cell.request",
@@ -17,13 +18,5 @@ _HOMES = {
 
 __all__ = ["CellRequest", "describe", "parse"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"batchai_magics.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # a checker would take any name for one of these
+    __getattr__, __dir__ = late_names(__name__, _HOMES)

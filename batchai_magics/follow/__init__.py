@@ -13,10 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from batchai_magics.backends.base import Backend, FileRef, Look, Watcher
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import UnreachableError
-from batchai_magics.follow.follower import (
-    METRICS_FILE,
+from batchai_magics.follow.event import (
     Event,
-    Follower,
     LogBytes,
     LogFault,
     MetricsSeen,
@@ -25,6 +23,7 @@ from batchai_magics.follow.follower import (
     StateChanged,
     Unreached,
 )
+from batchai_magics.follow.follower import METRICS_FILE, Follower
 from batchai_magics.follow.queue import QueueSeen
 from batchai_magics.follow.telemetry import UseSeen
 from batchai_magics.models.ids import ResourceId

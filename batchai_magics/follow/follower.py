@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
-from batchai_magics.backends.service.log_records import records_in
-from batchai_magics.follow.queue import Queue, QueueSeen
-from batchai_magics.follow.telemetry import Telemetry, UseSeen
+from batchai_magics.follow.event import Event, LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.follow.numbers import numbers_in
+from batchai_magics.follow.queue import Queue
+from batchai_magics.follow.telemetry import Telemetry
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import OUT, STDOUTERR
@@ -22,75 +22,6 @@ from batchai_magics.models.states import ExecutionState
 PIECE_BYTES = 1 << 20
 MOST_PIECES = 16  # of one file in one look
 METRICS_FILE = OUT
-
-
-@dataclass(frozen=True)
-class StateChanged:
-    """The job's state, or what it tells about itself, is new. The last one has a final state."""
-
-    job: JobResource
-
-
-@dataclass(frozen=True)
-class NodesChanged:
-    """The states of the job's own nodes are new, or those of its cluster's."""
-
-    job: ResourceId
-    counts: NodeStateCounts
-    cluster: NodeStateCounts
-
-
-@dataclass(frozen=True)
-class LogBytes:
-    """New bytes of a log file, secrets hidden. `restarted`: it was cut, and what was read before is void."""
-
-    file: FileRef
-    chunk: Chunk
-    restarted: bool = False
-
-
-@dataclass(frozen=True)
-class LogFault:
-    """A finished log is not what was written: what is wrong with it. Comes before the final state."""
-
-    file: FileRef
-    fault: str
-
-
-@dataclass(frozen=True)
-class MetricsSeen:
-    """New records of the job's stdout, in file order."""
-
-    job: ResourceId
-    records: tuple[Record, ...]
-
-
-@dataclass(frozen=True)
-class Unreached:
-    """The backend does not answer any more; it is asked again."""
-
-    job: ResourceId
-    reason: str
-
-
-@dataclass(frozen=True)
-class Reached:
-    """The backend answers again; what it did meanwhile follows."""
-
-    job: ResourceId
-
-
-Event = (
-    StateChanged
-    | NodesChanged
-    | QueueSeen
-    | UseSeen
-    | LogBytes
-    | LogFault
-    | MetricsSeen
-    | Unreached
-    | Reached
-)
 
 
 @dataclass
@@ -246,9 +177,9 @@ class Follower:
             return
         if restarted:
             self._parser = Parser(self.patterns)
-        records = list(records_in(chunk, self._parser))
-        if records:
-            yield MetricsSeen(self.id, tuple(records))
+        records = numbers_in(chunk, self._parser)
+        if len(records):
+            yield MetricsSeen(self.id, records)
 
     def _end(self, job: JobResource) -> list[Event]:
         self.is_over = True

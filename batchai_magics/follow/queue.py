@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -12,7 +13,8 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 LOOK_S = 2.0  # between two looks at a queue
-COST_SHARE = 0.05  # of the time may go into looking
+COST_SHARE = 0.05  # of a core may go into looking
+LONGEST_PAUSE_S = 10.0  # that the cost of a look may ask for
 
 
 @dataclass(frozen=True)
@@ -28,24 +30,34 @@ class QueueSeen:
 
 
 class Queue:
-    """The place of one job in its cluster's queue, looked at from time to time."""
+    """The place of one job in its cluster's queue, looked at from time to time.
 
-    def __init__(self, backend: Backend, id: ResourceId, *, clock: Callable[[], float]) -> None:
+    `spent` is the processor time of the thread, in seconds: on a machine that is busy with something else
+    nothing comes later for it.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        id: ResourceId,
+        *,
+        clock: Callable[[], float],
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
         self._backend = backend
         self._id = id
-        self._clock = clock
+        self._clock, self._spent = clock, spent
         self._due_at = 0.0
         self._last: QueueSeen | None = None
 
     def news(self, job: JobResource) -> list[QueueSeen]:
         """What is new, if the job waits, its place does not say for what, and it is time to look."""
-        began = self._clock()
-        if job.state is not ExecutionState.QUEUED or job.waiting or began < self._due_at:
+        if job.state is not ExecutionState.QUEUED or job.waiting or self._clock() < self._due_at:
             return []
+        began = self._spent()
         seen = self._look(job)
-        ended = self._clock()
-        pause_s = max(LOOK_S, self._backend.capabilities.pace.look_s, (ended - began) / COST_SHARE)
-        self._due_at = ended + pause_s
+        cost_s = min(LONGEST_PAUSE_S, (self._spent() - began) / COST_SHARE)
+        self._due_at = self._clock() + max(LOOK_S, self._backend.capabilities.pace.look_s, cost_s)
         if seen == self._last:
             return []
         self._last = seen

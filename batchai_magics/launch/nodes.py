@@ -21,7 +21,7 @@ class NodeShare:
     temp: str
     address: str = ""  # where the other nodes reach its processes
     tmpdir: str = ""
-    devices: tuple[int, ...] = ()  # GPUs of the machine that belong to the node
+    devices: tuple[str, ...] = ()  # GPUs of the machine that belong to the node: numbers or UUIDs
     core_count: int = 1  # cores of the machine that belong to it
 
 
@@ -48,5 +48,6 @@ class JobSite:
     hidden: str = ""
     telemetry: str = ""  # the folder for samples of what the ranks use
     threads: Mapping[str, str] = field(default_factory=dict)  # variables for them that are set already
+    device_order: str = "PCI_BUS_ID"  # in which CUDA counts GPUs: as the driver's tools do
     disk_grace_s: float = 60.0
     module_path: str = ""  # where Python looks for modules behind the folders that the job names

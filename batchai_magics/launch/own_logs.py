@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from batchai_magics.launch.plan import Launcher, LogFile, Output, Process, Role
-
-if TYPE_CHECKING:  # whoever follows a log needs this module, and supervisors start without the models
+if TYPE_CHECKING:  # whoever lists jobs needs this module, and supervisors start without the models
+    from batchai_magics.launch.plan import Launcher, LogFile, Output, Process
     from batchai_magics.models.job import JobSpec
 
 _TENSORFLOW, _NAMED_BY_RANK = "tensorflow", ("pytorch", "caffe2")
@@ -20,6 +19,8 @@ _NAME = re.compile(r"std(?:out|err)-(?:(?:wk|ps)-)?[0-9]+\.txt")
 
 def label(spec: JobSpec, process: Process, launcher: Launcher) -> str:
     """What stands in the names of a process's own files: `wk-0`, `ps-1`, `3`; empty where it has none."""
+    from batchai_magics.launch.plan import Launcher, Role
+
     toolkit = spec.toolkit.value
     if toolkit == _TENSORFLOW:
         kind = "ps" if process.role is Role.PARAMETER_SERVER else "wk"
@@ -30,6 +31,8 @@ def label(spec: JobSpec, process: Process, launcher: Launcher) -> str:
 
 def beside(output: Output, label: str) -> Output:
     """The files of that label in the folder of the job's logs; its records are those of the job's."""
+    from batchai_magics.launch.plan import Output
+
     return Output(*(_beside(log, label) for log in output))
 
 
@@ -39,5 +42,7 @@ def is_own(name: str) -> bool:
 
 
 def _beside(log: LogFile, label: str) -> LogFile:
+    from batchai_magics.launch.plan import LogFile
+
     path, hidden = (re.sub(r"(?=\.txt$)", f"-{label}", text) for text in (log.path, log.hidden))
     return LogFile(path, hidden=hidden)

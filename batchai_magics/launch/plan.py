@@ -8,7 +8,7 @@ values are named tuples: `dataclasses` alone would make a rank's start half as l
 import enum
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -182,6 +182,14 @@ class Plan(NamedTuple):
     def output_of(self, process: Process) -> Output:
         """Where a process writes."""
         return process.output or self.output
+
+    def are_workers_done(self, ended: Collection[int]) -> bool:
+        """Whether, of processes among which there are parameter servers, nothing else runs any more.
+
+        `ended` are the ranks that have ended.
+        """
+        workers = {each.rank for each in self.processes if each.role is not Role.PARAMETER_SERVER}
+        return len(workers) < len(self.processes) and workers <= set(ended)
 
     def to_json(self) -> str:
         """The plan as it is written to a file."""

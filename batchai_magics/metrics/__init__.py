@@ -5,8 +5,9 @@ pandas and matplotlib are imported only when a frame or a plot is asked for.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from batchai_magics.late_names import late_names
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.charts.figure import figure_png, save_figure
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from batchai_magics.metrics.runs.summary import LossTrend, Summary, summarize
     from batchai_magics.metrics.runs.tidy import tidy
 
-# Where each name lives; imported when it is first asked for: a command needs few of them.
+# Where each name lives.
 _HOMES = {
     "Comparison": "metrics.runs.comparison",
     "EvalRecord": "metrics.record",
@@ -86,13 +87,5 @@ __all__ = [
     "tidy",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"batchai_magics.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # a checker would take any name for one of these
+    __getattr__, __dir__ = late_names(__name__, _HOMES)

@@ -6,6 +6,7 @@ from typing import Any
 
 from batchai_magics.backends.service.dialect.errors import to_wire
 from batchai_magics.errors import (
+    DISK_FULL,
     BatchAIError,
     CapabilityError,
     ConflictError,
@@ -22,6 +23,8 @@ _STATUS = {
 }
 _BY_CODE = {"StoreUnavailable": 503, "ShareUnavailable": 503, "HomeNotPrivate": 503, "HomeNotOwned": 503}
 
+DEFECT = "InternalServerError"  # the code of what nobody has foreseen
+
 
 class Refusal(ServiceError):
     """An error that the server itself has found, with its status."""
@@ -34,6 +37,12 @@ class Refusal(ServiceError):
 def refusal(status: int, code: str, message: str) -> Refusal:
     """What to raise where a request is refused."""
     return Refusal(status, code, message)
+
+
+def server_full() -> StorageError:
+    """There is no room for what the server itself keeps."""
+    hint = "Free some space there and try again."
+    return StorageError("the disk that the server keeps its files on is full", code=DISK_FULL, hint=hint)
 
 
 def status_of(error: BatchAIError) -> int:

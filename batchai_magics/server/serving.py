@@ -96,6 +96,7 @@ def _config(app: Guard, serving: Serving, limits: Limits) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # else anybody on this machine says where a request comes from
         lifespan="off",
         h11_max_incomplete_event_size=limits.header_bytes,
         timeout_graceful_shutdown=_LEAVE_S,

@@ -36,6 +36,20 @@ def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
     assert text.endswith("Again: %again")
 
 
+def test_a_page_gets_the_nodes_by_the_names_of_the_live_view(place):
+    assert re.findall("<strong>(node[^<]*)</strong>", cluster_card.to_html(cluster(place))) == [
+        "node 1", "node 2", "node 3", "node 4",
+    ]  # fmt: skip
+    assert "tvm-1783593343_2-" in cluster_card.to_text(cluster(place))
+
+
+def test_a_page_gets_a_column_of_rates_where_some_job_has_any(place):
+    place.run("quiet")
+    assert "images/sec" not in jobs_card.to_html(jobs(place))
+    assert "images/sec" not in jobs_card.to_html(jobs(place, quiet=[]))
+    assert "images/sec" in jobs_card.to_html(jobs(place, quiet=[10.0]))
+
+
 def test_a_cluster_that_grows_tells_how_many_nodes_there_should_be(place):
     place.scale = {"manual": {"targetNodeCount": 6}}
     assert cluster(place).title == "Standard_NC6 · 4 of 6 nodes · fixed size"
@@ -142,7 +156,7 @@ def test_many_jobs_are_counted_not_listed(place):
 
 
 @pytest.mark.parametrize(
-    ("values", "shown"), [([], ""), ([0.0], ""), ([1, 2, 4], "▃▅█"), (range(1, 100), "▁▁▂▃▄▅▆▇██")]
+    ("values", "shown"), [([], ""), ([0.0], ""), ([1, 2, 4], "▃▅█"), (range(1, 100), "▁▂▃▄▅▆▇█")]
 )
 def test_bars_count_from_zero_and_cover_all_values(values, shown):
     assert card_parts.bars(list(values)) == shown

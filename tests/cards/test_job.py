@@ -143,6 +143,21 @@ def test_a_waiting_card_says_what_the_nodes_do():
     assert "2 preparing" in to_text(Card(resource(ExecutionState.QUEUED), NOW, counts=counts))
 
 
+def test_a_card_says_what_a_job_does_that_has_printed_nothing():
+    card = Card(resource(ExecutionState.QUEUED), NOW, activity="Waiting for 2 nodes: one has them.")
+    assert card.facts["now"] == "Waiting for 2 nodes: one has them."
+    waiting = replace(card.job, waiting="a limit is reached")
+    assert "now" not in replace(card, job=waiting).facts, "it is said once"
+
+
 def test_an_odd_number_of_processes_is_not_divided():
     assert "2 nodes, 3 processes" in Card(resource(), NOW, processes=3).title
     assert Card(resource(), NOW, processes=1).title.endswith("2 nodes, 1 process")
+
+
+def test_a_card_names_a_node_as_the_view_does():
+    first = RankExit(1, "tvm-1690037429_2-20261121t033128z-p", 1)
+    job = resource(ExecutionState.FAILED, exit_code=1, ranks=[first])
+    for text in (to_html(Card(job, START)), to_text(Card(job, START))):
+        assert "rank 1 on node 2 failed first, with exit code 1" in text
+        assert "tvm-" not in text

@@ -13,7 +13,8 @@ import pytest
 
 from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import SHARED
-from tests.contract.places import PLACES, Place, Wishes
+from tests.contract.place import Place, Wishes
+from tests.contract.places import PLACES
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.base import Backend, Capabilities, FileRef
+from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.local.backend import CAPABILITIES as LOCAL
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
@@ -22,141 +22,17 @@ from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.file_server import FileServer, FileServerSpec
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.ids import Kind, workspace_id
 from batchai_magics.server.batchai.own import PACE
 from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm
+from tests.contract.place import Place, Wishes
 from tests.server.running import connected, serving
 from tests.world import World, until
 
-USER = {"adminUserName": "me", "adminUserPassword": "hush"}
-MOUNTED = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
-HOLD = "echo up; exec sleep 1000"
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order"}
 )  # nodes and queue are its own: it sets a node up for the first job that gets it
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What a test wants the backend's settings to be."""
-
-    core_quota: int | None = None
-    idle_s: float | None = None  # how long a node of an auto-scale cluster may be idle
-
-
-@dataclass
-class Place:
-    """A backend with a workspace, an experiment, a cluster of two nodes, and a share mounted at autoafs.
-
-    `again` opens the same place a second time, as another process would.
-    """
-
-    backend: Backend
-    workspace: ResourceId
-    experiment: ResourceId
-    cluster: ResourceId
-    share: str
-    again: Callable[[], AbstractContextManager[Backend]]
-
-    def job(self, name: str = "job") -> ResourceId:
-        """The id of a job."""
-        return self.experiment.child(Kind.JOB, name)
-
-    def spec(self, command: str = "echo hello", **fields: object) -> JobSpec:
-        """A job of the custom toolkit on one node."""
-        properties = {
-            "cluster": {"id": str(self.cluster)},
-            "nodeCount": 1,
-            "stdOutErrPathPrefix": MOUNTED,
-            "customToolkitSettings": {"commandLine": command},
-            **fields,
-        }
-        return JobSpec.from_wire({"properties": properties})
-
-    def start(self, command: str = "echo hello", name: str = "job", **fields: object) -> ResourceId:
-        """Creates a job and gives its id."""
-        self.backend.create(self.job(name), self.spec(command, **fields))
-        return self.job(name)
-
-    def run(self, command: str = "echo hello", name: str = "job", **fields: object) -> JobResource:
-        """Creates a job; gives it as it is when it has ended."""
-        return self.wait(self.start(command, name, **fields))
-
-    def start_ranks(self, script: str, *, count: int, name: str = "job") -> ResourceId:
-        """Creates a job of so many MPI processes on both nodes, each of which runs a shell script."""
-        command = {"commandLine": f"bash -c '{script}'", "processCount": count}
-        fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": command}
-        return self.start(name=name, **fields)
-
-    def wait(self, id: ResourceId) -> JobResource:
-        """The job when it has ended."""
-        until(lambda: self.backend.show(id).state.is_final)
-        return self.backend.show(id)
-
-    def log(self, id: ResourceId, file: str = "stdout.txt") -> bytes:
-        """What a job has printed."""
-        return self.backend.read(FileRef(id, file)).data
-
-    def stored(self, path: str) -> str:
-        """A file that jobs wrote to the mounted share; empty while there is none."""
-        if path not in [file.path for file in self.backend.storage.list(self.share)]:
-            return ""
-        return self.backend.storage.download(self.share, path).decode()
-
-    def make_cluster(self, name: str = "c", *, scale: Mapping[str, Any] | None = None, **fields: object):
-        """Makes a cluster, of one node unless `scale` says otherwise."""
-        properties = {
-            "vmSize": "STANDARD_D1",
-            "userAccountSettings": USER,
-            "scaleSettings": scale or manual(1),
-        }
-        spec = ClusterSpec.from_wire({"properties": {**properties, **fields}})
-        return self.backend.create(self.workspace.child(Kind.CLUSTER, name), spec)
-
-    def make_server(self, name: str = "nfs") -> FileServer:
-        """Makes a file server."""
-        disks = {"diskSizeInGB": 10, "diskCount": 2, "storageAccountType": "Standard_LRS"}
-        login = {"userAccountSettings": USER}
-        spec = {"vmSize": "STANDARD_D1", "sshConfiguration": login, "dataDisks": disks}
-        id = self.workspace.child(Kind.FILE_SERVER, name)
-        return self.backend.create(id, FileServerSpec.from_wire({"properties": spec}))
-
-    def scale(self, cluster: ResourceId, settings: Mapping[str, Any]) -> Cluster:
-        """Changes a cluster's scale settings."""
-        patch = ClusterPatch.from_wire({"properties": {"scaleSettings": settings}})
-        return self.backend.update(cluster, patch)
-
-    def has(self, cluster: ResourceId, *, running: int = 0, idle: int = 0) -> None:
-        """Waits until so many of a cluster's nodes are running and idle."""
-        until(lambda: self.counts(cluster) == (running, idle))
-
-    def counts(self, cluster: ResourceId) -> tuple[int, int]:
-        """How many nodes are running and idle."""
-        states = self.backend.show(cluster).node_states
-        return states.running_node_count, states.idle_node_count
-
-    def on(self, cluster: Cluster) -> dict[str, object]:
-        """The field of a job that runs on this cluster."""
-        return {"cluster": {"id": str(cluster.id)}}
-
-    def is_up(self, id: ResourceId) -> None:
-        """Waits until a job that runs HOLD has begun."""
-        until(lambda: self.log(id) == b"up\n")
-
-
-def manual(count: int, option: str = "requeue") -> dict[str, object]:
-    """Scale settings for a fixed number of nodes."""
-    return {"manual": {"targetNodeCount": count, "nodeDeallocationOption": option}}
-
-
-def auto(least: int, most: int) -> dict[str, object]:
-    """Scale settings for a number of nodes that follows the queue."""
-    return {"autoScale": {"minimumNodeCount": least, "maximumNodeCount": most}}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.backends.base import WorkspaceSpec
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.ids import Kind, ResourceId
-from tests.contract.places import HOLD, Place
+from tests.contract.place import HOLD, Place
 
 pytestmark = pytest.mark.slow
 

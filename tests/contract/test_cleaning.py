@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.backends.base import CLEANING
 from batchai_magics.errors import CapabilityError, ConflictError
-from tests.contract.places import HOLD, Place
+from tests.contract.place import HOLD, Place
 
 pytestmark = pytest.mark.slow
 

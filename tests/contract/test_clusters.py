@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.backends.base import CommandBytes, CommandEnd
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.states import ExecutionState, NodeState
-from tests.contract.places import HOLD, MOUNTED, Place, auto, manual
+from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -146,7 +146,23 @@ def test_the_job_of_a_leaving_node_is_queued_again(place: Place) -> None:
     place.scale(place.cluster, manual(1, "requeue"))
     until(lambda: place.backend.show(place.job()).state is ExecutionState.QUEUED)
     place.scale(place.cluster, manual(2))
-    until(lambda: place.log(place.job()).count(b"up\n") == 2)  # a mark of the attempt may stand between them
+    until(lambda: place.log(place.job()).count(b"up\n") == 2)
+    is_begun_again(place, "its nodes left the cluster")
+
+
+def is_begun_again(place: Place, reason: str) -> None:
+    """The default job says, in its logs and in what is shown of it, that it runs again, and why."""
+    job = place.backend.show(place.job())
+    first, second = job.attempts
+    assert (first.number, first.reason, second.number, second.reason) == (1, reason, 2, "")
+    assert first.started <= first.ended <= second.started == job.execution.started
+    assert [node.id for node in place.backend.nodes(job.id)] == [*second.nodes]
+    sentence = f"attempt 2 begins on {', '.join(second.nodes)}: {reason}"
+    assert place.log(job.id).decode().splitlines() == ["up", f"[batchai] {sentence}", "up"]
+    logs = [file.name for file in place.backend.files(job.id) if file.name.startswith("execution")]
+    assert any(sentence in place.log(job.id, name).decode() for name in logs)
+    place.backend.terminate(job.id)
+    assert place.wait(job.id).attempts == job.attempts
 
 
 def test_the_job_of_a_leaving_node_can_be_ended(place: Place) -> None:
@@ -173,7 +189,8 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
     place.is_up(place.start(HOLD, **place.on(cluster)))
     (node,) = place.backend.nodes(cluster.id)
     place.backend.preemption.preempt(cluster.id, node.id)
-    until(lambda: place.log(place.job()) == b"up\nup\n")
+    until(lambda: place.log(place.job()).count(b"up\n") == 2)
+    is_begun_again(place, f"its node {node.id} was preempted")
     assert node.id not in [other.id for other in place.backend.nodes(cluster.id)]
     elsewhere, _ = place.backend.nodes(place.cluster)
     for id in (node.id, elsewhere.id):

@@ -9,7 +9,7 @@ from batchai_magics.backends.base.plain import plain_look, plain_tail
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, MOUNTED, Place
+from tests.contract.place import HOLD, MOUNTED, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -22,6 +22,7 @@ COUNTED = "printf 0123456789; printf abc >&2"
 def test_a_look_is_what_show_gives(place: Place) -> None:
     first = place.run(name="first")
     second = place.run("exit 3", name="second")
+    place.has(place.cluster, idle=2)
     look = place.backend.look([first.id, place.cluster, second.id])
     ids = (first.id, second.id, place.cluster)
     assert dict(look.states) == {id.key: place.backend.show(id) for id in ids}
@@ -53,6 +54,7 @@ def test_a_look_notices_by_itself_that_a_job_has_ended(place: Place) -> None:
 
 def test_the_plain_look_agrees_with_the_backends_own(place: Place) -> None:
     ids = [place.run(name=name).id for name in ("a", "b")]
+    place.has(place.cluster, idle=2)
     ids += [place.cluster, place.job("nope")]
     assert plain_look(place.backend, ids) == place.backend.look(ids)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.jobs.handle import Job
-from tests.contract.places import Place
+from tests.contract.place import Place
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import FileKind, FileRef, Seal
 from batchai_magics.errors import NotFoundError, ServiceError, SpecError, StorageError
-from tests.contract.places import HOLD, MOUNTED, Place, manual
+from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,8 @@ from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError,
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, MOUNTED, PLACES, USER, Place
+from tests.contract.place import HOLD, MOUNTED, USER, Place
+from tests.contract.places import PLACES
 from tests.world import until
 
 pytestmark = pytest.mark.slow

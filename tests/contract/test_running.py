@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.errors import NotFoundError
-from tests.contract.places import HOLD, Place
+from tests.contract.place import HOLD, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow

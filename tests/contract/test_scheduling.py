@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, MOUNTED, Place, manual
+from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from batchai_magics.backends.base import Copy, FileKind, Storage
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
 from batchai_magics.models.ids import Kind
-from tests.contract.places import HOLD, Place
+from tests.contract.place import HOLD, Place
 
 pytestmark = pytest.mark.slow
 DATA = bytes(range(256)) * 100

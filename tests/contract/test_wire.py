@@ -7,7 +7,7 @@ import json
 import pytest
 
 from batchai_magics.models.ids import Kind
-from tests.contract.places import HOLD, Place
+from tests.contract.place import HOLD, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -152,3 +152,15 @@ def test_the_plan_needs_nothing_but_the_standard_library(module: ModuleType) -> 
     names -= {typed_json.__name__}
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
     assert "dataclasses" not in names  # half a rank's start
+
+
+def test_workers_are_done_only_where_servers_are_left() -> None:
+    log = LogFile("")
+    roles = [Role.MASTER, Role.WORKER, Role.PARAMETER_SERVER]
+    processes = tuple(Process(rank, 0, "", role) for rank, role in enumerate(roles))
+    made = Plan("guid", (), processes, Output(log, log), "", "")
+    assert not made.are_workers_done([])
+    assert not made.are_workers_done([0, 2])
+    assert made.are_workers_done([0, 1])
+    assert made.are_workers_done([0, 1, 2])
+    assert not made._replace(processes=processes[:2]).are_workers_done([0, 1])

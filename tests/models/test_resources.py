@@ -340,6 +340,12 @@ def test_what_is_no_object_is_no_resource(data):
         (127, 10**9, "the command was not found"),
         (137, None, "killed (SIGKILL): by somebody, or by the system because memory ran out"),
         (
+            137,
+            24_000_000_000,
+            "killed (SIGKILL): by somebody, or by the system because memory ran out; "
+            "its largest process had 24 GB of memory at its peak",
+        ),
+        (
             139,
             12_300_000_000,
             "segmentation fault (SIGSEGV): it touched memory that it does not have; "

@@ -33,7 +33,7 @@ class Process:
         return (self.home / "server" / "token").read_text().strip()
 
     def ask(self, method: str, path: str, **more: object) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self.token}"}
+        headers = {"Authorization": f"Bearer {self.token}", **more.pop("headers", {})}
         params = {"api-version": VERSION}
         return requests.request(method, self.url + path, headers=headers, params=params, **more)
 

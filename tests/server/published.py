@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
-from referencing.jsonschema import DRAFT202012
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.server.description import description
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
 
 METHODS = ("get", "put", "post", "patch", "delete")
 _ROOT = "urn:published"
@@ -96,6 +95,10 @@ def _resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @cache
 def _validator_of(reference: str) -> Draft202012Validator:
+    from jsonschema import Draft202012Validator  # two seconds, which most tests do without
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT202012
+
     document = Resource.from_contents(description(), default_specification=DRAFT202012)
     registry = Registry().with_resource(_ROOT, document)
     return Draft202012Validator({"$ref": _ROOT + reference}, registry=registry)

@@ -123,7 +123,9 @@ def test_a_cluster_is_resized_and_a_workspace_deleted_with_all_in_it(lines: dict
     assert lines["workspace list"].data == []
 
 
-def test_over_tls_az_trusts_the_servers_own_authority(tmp_path: Path) -> None:
+def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
+    tmp_path: Path,
+) -> None:
     with started(tmp_path / "home", "--tls", "self") as server:
         home = Home(tmp_path / "home" / "server")
         exports = az_config.write(
@@ -135,11 +137,31 @@ def test_over_tls_az_trusts_the_servers_own_authority(tmp_path: Path) -> None:
             "batchai workspace list -g az -o table",
             "batchai cluster create -g az -w ws -n cl -s STANDARD_D1 -t 1 -u demo -p hush",
             "batchai list-usages -l eastus -o table",
+            "batchai experiment create -g az -w ws -n ex",
+            f"batchai job create {IN_EX} -n prints -c cl -f {job_file(tmp_path, 'prints', PRINTS)}",
+            streams := f"batchai job file stream {IN_EX} -j prints -f stdout.txt",
+            f"batchai job wait {IN_EX} -n prints",
         )
+        (streamed,) = (said for said in others if said.line == streams)
         untrusted = [line for line in exports if "REQUESTS_CA_BUNDLE" not in line]
         (refused,) = said_with(untrusted, "batchai workspace list -g az")
     assert [said.error for said in (made, shown, *others) if said.code] == []
     assert made.data["name"] == "ws"
     assert "ws" in shown.out
+    assert streamed.out == "one\ntwo\n"
     assert refused.code
     assert "CERTIFICATE" in refused.error.upper()
+
+
+def test_every_answer_of_the_published_api_that_az_got_is_as_described(
+    server: Running, lines: dict[str, Said]
+) -> None:
+    operations = {seen.partition(" ")[0] for seen in server.watched.seen}
+    assert operations >= {
+        *(f"Workspaces_{verb}" for verb in ("Create", "Delete", "ListByResourceGroup")),
+        *(f"Clusters_{verb}" for verb in ("Create", "Get", "Update", "ListRemoteLoginInformation")),
+        *(f"Jobs_{verb}" for verb in ("Create", "Get", "Delete", "Terminate", "ListByExperiment")),
+        *("Experiments_Create", "Jobs_ListOutputFiles", "Jobs_ListRemoteLoginInformation", "Usages_List"),
+    }
+    assert "Jobs_Get 404" in server.watched.seen
+    assert server.watched.deviations == []

@@ -48,6 +48,7 @@ def test_it_is_given_to_anybody(server: Running) -> None:
     assert requests.get(f"{server.url}/openapi.json").json() == description()
 
 
+@pytest.mark.slow  # the library that validates takes two seconds to load
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -65,6 +66,7 @@ def test_an_answer_that_is_not_as_described_is_found(change: dict, word: str) ->
     assert word in "".join(deviations(operation, 200, json.dumps({**SHOWN, **change}).encode()))
 
 
+@pytest.mark.slow  # as above
 def test_a_status_and_a_body_that_are_not_described_are_found() -> None:
     operation = operation_at("DELETE", JOB)
     assert deviations(operation, 202, b"") == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import string
-from datetime import datetime, timedelta, timezone
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
@@ -13,8 +12,8 @@ import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from batchai_magics.server.storage.sas import signature
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, WORKSPACE, Running
+from tests.server.storage.signed import account_sas
 
 pytestmark = pytest.mark.slow
 many = settings(
@@ -40,6 +39,7 @@ PLACES = (
     f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/batchaiStoreFiles",
     f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/batchaiFetchFiles",
     f"{WORKSPACE}/experiments/e/jobs/j/batchaiTail",
+    f"{WORKSPACE}/experiments/e/jobs/j/batchaiAhead",
     f"{WORKSPACE}/experiments/e/jobs/j/batchaiRead",
     f"{WORKSPACE}/experiments/e/jobs/j/batchaiExecute",
     f"{WORKSPACE}/clusters/c/batchaiExecute",
@@ -151,14 +151,6 @@ def test_azure_resource_manager_has_an_answer_to_everything(
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400 and method != "HEAD" and path.startswith("/subscriptions"):
         assert {"code", "message"} <= set(answer.json()["error"])
-
-
-def account_sas(server: Running) -> dict[str, str]:
-    """A signature for everything in the server's own account."""
-    expiry = (datetime.now(timezone.utc) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    said = {"sp": "rwdlc", "ss": "bf", "srt": "sco", "se": expiry, "sv": "2019-12-12"}
-    lines = ["local", said["sp"], said["ss"], said["srt"], "", expiry, "", "", said["sv"], ""]
-    return {**said, "sig": signature(server.service.keys.of("local")[0], "\n".join(lines))}
 
 
 HEADERS = {

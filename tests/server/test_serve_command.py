@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import stat
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 import requests
-from azure.storage.fileshare import ShareServiceClient
+from azure.storage.fileshare import (
+    AccountSasPermissions,
+    ResourceTypes,
+    ShareServiceClient,
+    generate_account_sas,
+)
 
 from batchai_magics.cli import main
 from batchai_magics.errors import UsageError
 from batchai_magics.server import command
+from batchai_magics.server.home import Home
+from batchai_magics.server.storage.keys import OWN_ACCOUNT, Keys
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE
@@ -74,6 +83,30 @@ def test_files_alone_are_served_to_who_has_the_key_that_is_printed(tmp_path: Pat
         assert (tmp_path / "home" / "shares" / "local" / "data" / "a.txt").read_bytes() == b"text"
         assert server.ask("GET", WORKSPACE).status_code == 404
         assert requests.get(f"{server.url}/msi/x/token").status_code == 404
+
+
+@pytest.mark.slow
+def test_nobody_says_in_a_header_that_a_request_comes_from_elsewhere_or_is_encrypted(tmp_path: Path) -> None:
+    with started(tmp_path / "home") as server:
+        forged = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
+        assert server.ask("PUT", WORKSPACE, json={"location": "eastus"}).ok
+        gone = server.ask("DELETE", WORKSPACE, headers=forged)
+        assert gone.headers["Location"].startswith(f"{server.url}/")
+        log = server.home / "server" / "access.log"
+        lines = until(lambda: [line for line in log.read_text().splitlines() if '"DELETE"' in line])
+        assert json.loads(lines[0])["client"] == "127.0.0.1"
+        key = Keys(Home(server.home / "server").keys, None).of(OWN_ACCOUNT)[0]
+        for bound in ({"ip": "203.0.113.9"}, {"protocol": "https"}):
+            query = generate_account_sas(
+                OWN_ACCOUNT,
+                key,
+                ResourceTypes(service=True),
+                AccountSasPermissions(list=True),
+                datetime.now(timezone.utc) + timedelta(hours=1),
+                **bound,
+            )
+            url = f"{server.url}/{OWN_ACCOUNT}/?comp=list&{query}"
+            assert [requests.get(url, headers=headers).status_code for headers in ({}, forged)] == [403, 403]
 
 
 def make_job(server: Process, line: str) -> None:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from batchai_magics.backends.service.dialect import errors as dialect
 from batchai_magics.errors import (
+    DISK_FULL,
     BatchAIError,
     ConflictError,
     NotFoundError,
@@ -20,6 +21,7 @@ from batchai_magics.errors import (
 _KINDS: Mapping[int, type[ServiceError]] = {
     404: NotFoundError,
     409: ConflictError,
+    413: StorageError,
     408: UnreachableError,
     429: UnreachableError,
     502: UnreachableError,
@@ -28,6 +30,8 @@ _KINDS: Mapping[int, type[ServiceError]] = {
     507: StorageError,
 }
 _ILL_NAMED = "InvalidResourceName"
+# Of what storage says, how backends say it.
+_AS_BACKENDS = {_ILL_NAMED: "", dialect.SHARE_FULL: DISK_FULL}
 _LONGEST = 200  # of what somebody else says
 _TOKEN_HINT = "Is BATCHAI_TOKEN the token that `batchai serve` keeps, or one of `batchai serve user add`?"
 _WRONG_HINT = "Is the endpoint right? `batchai serve` prints its own."
@@ -65,7 +69,7 @@ def storage_refused(status: int, text: str, code: str) -> ServiceError:
     data = {"code": told.get("Code", code), "message": message, **told}
     own = dialect.from_wire(data)
     if isinstance(own, ServiceError) and message:
-        own.code = "" if own.code == _ILL_NAMED else own.code  # as the backend there had it
+        own.code = _AS_BACKENDS.get(own.code, own.code)
         return own
     if data["code"] == _ILL_NAMED:
         return StorageError("the path leads out of its place", hint="Paths are relative and stay inside.")

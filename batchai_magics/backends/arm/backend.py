@@ -36,7 +36,7 @@ from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
 from batchai_magics.config import Settings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
-from batchai_magics.models.resources import Node, Resource
+from batchai_magics.models.resources import JobResource, Node, Resource
 
 _LONGEST_PAGE = 1000
 
@@ -121,6 +121,13 @@ class ArmBackend(BackendBase):
             return super().names(parent, kind, prefix)
         question = Question("GET", paths.collection(parent, kind), {"batchaiNames": prefix})
         return [str(name) for name in self._connection.ask(question).get("value", ())]
+
+    def ahead(self, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs before a queued one; our own server knows them, and lists none of the others for it."""
+        if not self._far.is_own:
+            return super().ahead(job)
+        question = Question("POST", paths.of(job.id, "batchaiAhead"), is_asked_again=True)
+        return [ResourceId.parse(str(id)) for id in self._connection.ask(question).get("value", ())]
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand: one question to our own server, else one for each parent."""

@@ -32,8 +32,9 @@ Promises, each with a contract test in tests/contract:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from batchai_magics.late_names import late_names
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.capabilities import Capabilities, Pace, refuse_beyond
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
     from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
-# Where each name lives; imported when it is first asked for: a command needs few of them.
+# Where each name lives.
 _HOMES = {
     "ACCOUNTS": "backends.base.facets",
     "BEFORE_BYTES": "backends.base.values",
@@ -204,13 +205,5 @@ __all__ = [
     "refuse_beyond",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"batchai_magics.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # a checker would take any name for one of these
+    __getattr__, __dir__ = late_names(__name__, _HOMES)

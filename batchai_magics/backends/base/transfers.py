@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base.storage import Copy, ShareFile, Storage
 
 PIECE_BYTES = 4 << 20
+STALE_S = 24 * 3600.0  # after which nobody goes on with an upload any more
 AGAIN = "The same line goes on where it stopped."
 _MARK_LENGTH = 12
 
@@ -59,20 +61,26 @@ class Unfinished:
     """What earlier downloads left behind; each folder is looked through once."""
 
     def __init__(self) -> None:
-        self._folders: dict[Path, dict[str, list[Path]]] = {}
+        self._folders: dict[str, dict[str, list[Path]]] = {}
 
     @staticmethod
     def name(target: Path, identity: str) -> Path:
         """Where a download keeps what it has so far: named for the file, and for which one it is there."""
-        mark = hashlib.sha256(identity.encode()).hexdigest()[:_MARK_LENGTH]
-        return target.with_name(f".{target.name}.{mark}.part")
+        return Path(Unfinished.path(str(target), identity))
 
-    def drop(self, target: Path) -> None:
+    @staticmethod
+    def path(target: str, identity: str) -> str:
+        """The same as text, for thousands of files."""
+        mark = hashlib.sha256(identity.encode()).hexdigest()[:_MARK_LENGTH]
+        folder, name = os.path.split(target)
+        return f"{folder}/.{name}.{mark}.part" if folder else f".{name}.{mark}.part"
+
+    def drop(self, target: str | Path) -> None:
         """Deletes what is left of the file as it was before it changed."""
-        folder = target.parent
+        folder, name = os.path.split(target)
         if folder not in self._folders:
-            self._folders[folder] = _parts_in(folder)
-        for part in self._folders[folder].pop(target.name, []):
+            self._folders[folder] = _parts_in(Path(folder))
+        for part in self._folders[folder].pop(name, ()):
             part.unlink(missing_ok=True)
 
 

@@ -20,19 +20,19 @@ class DamagedError(Exception):
     """What was written is not what was read."""
 
 
-def copied(source: Path, part: Path, *, mode: int) -> Generator[int, None, os.stat_result]:
+def copied(source: str, part: str, *, mode: int) -> Generator[int, None, os.stat_result]:
     """Copies a file to `part`; gives how many bytes are done as it goes, and at last what was made.
 
     Raises ChangedError or DamagedError, and then there is no `part` any more.
     """
-    reading = _regular(source)
+    reading, found = _regular(source)
     try:
         writing = _opened(part, mode)
         try:
-            yield from _whole(reading, writing)
+            yield from _whole(reading, found, writing)
             return os.fstat(writing)
         except (ChangedError, DamagedError):
-            part.unlink(missing_ok=True)
+            Path(part).unlink(missing_ok=True)
             raise
         finally:
             os.close(writing)
@@ -40,8 +40,7 @@ def copied(source: Path, part: Path, *, mode: int) -> Generator[int, None, os.st
         os.close(reading)
 
 
-def _whole(reading: int, writing: int) -> Iterator[int]:
-    before = os.fstat(reading)
+def _whole(reading: int, before: os.stat_result, writing: int) -> Iterator[int]:
     if before.st_size <= SMALL_BYTES:
         yield from _at_once(reading, writing, before.st_size)
     else:
@@ -55,10 +54,11 @@ def _at_once(reading: int, writing: int, size: int) -> Iterator[int]:
     data = os.pread(reading, size + 1, 0)
     if len(data) != size:
         raise ChangedError
-    os.ftruncate(writing, 0)
     _write(writing, data, 0)
     if os.pread(writing, size + 1, 0) != data:
-        raise DamagedError
+        os.ftruncate(writing, size)  # something larger may have been left there
+        if os.pread(writing, size + 1, 0) != data:
+            raise DamagedError
     yield size
 
 
@@ -90,19 +90,20 @@ def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
         view, at = view[count:], at + count
 
 
-def _regular(path: Path) -> int:
-    """A regular file opened to read; nothing is waited for."""
+def _regular(path: str) -> tuple[int, os.stat_result]:
+    """A regular file opened to read, and what it is then; nothing is waited for."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode):
+        return descriptor, found
     os.close(descriptor)
     raise OSError(errno.EINVAL, "it is no regular file")
 
 
-def _opened(part: Path, mode: int) -> int:
+def _opened(part: str, mode: int) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(part, flags, mode)
     except FileNotFoundError:
-        part.parent.mkdir(parents=True, exist_ok=True)
+        Path(part).parent.mkdir(parents=True, exist_ok=True)
         return os.open(part, flags, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -15,9 +16,11 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Copy, FileKind, ShareFile
 from batchai_magics.backends.base.transfers import Unfinished, naming, spoiled
+from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
 from batchai_magics.backends.folders.entries import inside
 from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.errors import StorageError, is_of_a_full_disk
 
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # that are made safe on the disk together
 ANYBODY = 0o666  # as far as the process's own mask allows
@@ -25,12 +28,15 @@ ANYBODY = 0o666  # as far as the process's own mask allows
 
 @dataclass(frozen=True)
 class Route:
-    """The way of one file: from where, where it lies until it is whole, and to where."""
+    """The way of one file: from where, where it lies until it is whole, and to where.
+
+    Paths are texts here: of thousands of small files `pathlib` would take more time than the system.
+    """
 
     copy: Copy
-    source: Path
-    part: Path
-    target: Path
+    source: str
+    part: str
+    target: str
 
 
 class Targets:
@@ -38,17 +44,18 @@ class Targets:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._parents: dict[str, Path] = {}
+        self._parents: dict[str, str] = {}
 
-    def of(self, path: str) -> Path:
+    def of(self, path: str) -> str:
         """The place of a file; a StorageError when it would lie outside of the folder."""
         parent, _, name = path.strip("/").rpartition("/")
         if name in ("", ".", ".."):
-            return inside(self._root, path)
+            return str(inside(self._root, path))
         if parent not in self._parents:
-            self._parents[parent] = inside(self._root, parent)
-        target = self._parents[parent] / name
-        return inside(self._root, path) if target.is_symlink() else target
+            self._parents[parent] = str(inside(self._root, parent))
+        target = f"{self._parents[parent]}/{name}"
+        is_link = os.path.islink(target)  # noqa: PTH114 pathlib is slow
+        return str(inside(self._root, path)) if is_link else target
 
 
 def groups(copies: Iterable[Copy]) -> Iterator[list[Copy]]:
@@ -71,7 +78,7 @@ def group_up(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile]]:
     files: list[ShareFile] = []
     try:
         for route in routes:
-            with naming(route.copy, "read"):
+            with _naming_source(route.copy):
                 found = yield from _copied(route, private_files.FILE)
                 whole.append((route, found))
     finally:
@@ -91,9 +98,9 @@ def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
         for target, part in written.items():
             with open(part, "wb", opener=private_files.opener) as file:
                 file.write(contents[target])
-        _make_safe(list(written.values()))
+        _make_safe([str(part) for part in written.values()])
         for target, part in written.items():
-            move(part, target)
+            move(str(part), str(target))
     finally:
         for part in written.values():
             part.unlink(missing_ok=True)
@@ -102,18 +109,28 @@ def write_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
 def all_down(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[int]:
     """Copies files of a share to their places outside of it."""
     targets, unfinished = Targets(folder), Unfinished()
+    run = uuid.uuid4().hex
     for copy in copies:
         source = targets.of(copy.there)
         with naming(copy, "written"):
             try:
-                found = source.stat()
+                target = str(copy.here)
+                part = Unfinished.path(target, _identity(share, copy, source, run))
+                yield from _copied(Route(copy, source, part, target), ANYBODY)
             except FileNotFoundError:
+                if Path(source).exists():
+                    raise
                 raise refusals.no_file_of_share(share, copy.there) from None
-            identity = f"{share}/{copy.there} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
-            route = Route(copy, source, Unfinished.name(copy.here, identity), copy.here)
-            yield from _copied(route, ANYBODY)
-            route.part.replace(copy.here)
-            unfinished.drop(copy.here)
+            os.replace(part, target)  # noqa: PTH105 as above
+            unfinished.drop(target)
+
+
+def _identity(share: str, copy: Copy, source: str, run: str) -> str:
+    """What tells a file from another one of its name; a small one is this download's alone."""
+    if copy.size_bytes <= checked_copy.SMALL_BYTES:
+        return run
+    found = Path(source).stat()
+    return f"{share}/{copy.there} {found.st_size} {found.st_mtime_ns} {found.st_ino}"
 
 
 def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
@@ -125,27 +142,40 @@ def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
         raise spoiled(route.copy, is_changed=False) from None
 
 
-def move(part: Path, target: Path) -> None:
+@contextlib.contextmanager
+def _naming_source(copy: Copy) -> Iterator[None]:
+    """Names the file that cannot be read; that there is no room for it is the share's error."""
+    try:
+        with naming(copy, "read"):
+            yield
+    except StorageError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and is_of_a_full_disk(cause):
+            raise cause from None
+        raise
+
+
+def move(part: str, target: str) -> None:
     """Moves a whole file to its place, which may be on another disk."""
     try:
-        part.replace(target)
+        os.replace(part, target)  # noqa: PTH105 as above
     except FileNotFoundError:
-        private_files.make_folder(target.parent)
-        part.replace(target)
+        private_files.make_folder(Path(target).parent)
+        Path(part).replace(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = target.with_name(f".{part.name}")
+        beside = Path(target).with_name(f".{Path(part).name}")
         shutil.copyfile(part, beside)
-        _make_safe([beside])
+        _make_safe([str(beside)])
         beside.replace(target)
-        part.unlink()
+        Path(part).unlink()
 
 
-def _make_safe(parts: Sequence[Path]) -> None:
+def _make_safe(parts: Sequence[str]) -> None:
     """Has files on the disk before they get their names; many of them at once, where the system can."""
     at_once = len(parts) > 1 and sys.platform == "linux"
-    for path in [parts[0].parent] if at_once else parts:
+    for path in [Path(parts[0]).parent] if at_once else parts:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             if not at_once or ctypes.CDLL(None).syncfs(descriptor):

@@ -53,8 +53,9 @@ class Logs:
         if not chunk.data:
             return chunk
         end = chunk.end
-        hidden = records.secrets(self.job.hidden / path.name, offset, end)  # a link shows them too
-        chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
+        if self.job.hidden.is_dir():
+            hidden = records.secrets(self.job.hidden / path.name, offset, end)  # a link shows them too
+            chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
         if not stream:
             return chunk
         spans = [Span(*record) for record in records.writers(self.job.spans(stream), offset, end)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,7 +11,6 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.launch.planning import mount_commands
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
@@ -20,6 +20,7 @@ from batchai_magics.models.storage import (
     FileServerMount,
     Mount,
     MountVolumes,
+    UnmanagedFileSystem,
 )
 
 DEFAULT_SHARE = "batchaishare"
@@ -38,6 +39,10 @@ def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
         mount.relative_mount_path: _folder(layout, mount) for mount in (volumes.all if volumes else ())
     }
     return {path: folder for path, folder in folders.items() if folder}
+
+
+def _unmanaged(volumes: MountVolumes | None) -> Sequence[UnmanagedFileSystem]:
+    return (volumes.unmanaged_file_systems if volumes else None) or ()
 
 
 def _folder(layout: Layout, mount: Mount) -> Path | None:
@@ -59,7 +64,7 @@ def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path
         DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
         CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
     }
-    taken = {mount.path.strip("/").partition("/")[0] for mount in mount_commands(volumes)}
+    taken = {mount.relative_mount_path.strip("/").partition("/")[0] for mount in _unmanaged(volumes)}
     free = {relative: folder for relative, folder in usual.items() if relative not in taken}
     return {**free, **targets(layout, volumes)}
 
@@ -68,10 +73,7 @@ def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
     """Makes the links below `root`, and the folders they lead to."""
     for relative, target in with_default(layout, volumes).items():
         private_files.make_folder(target)
-        path = root / relative
-        private_files.make_folder(path.parent)
-        if not path.is_symlink():
-            path.symlink_to(target, target_is_directory=True)
+        private_files.make_link(root / relative, target)
 
 
 def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
@@ -108,9 +110,9 @@ def _is_on_command(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
     setup = cluster.node_setup.mount_volumes if cluster.node_setup else None
     volumes = {"AZ_BATCHAI_MOUNT_ROOT": setup, "AZ_BATCHAI_JOB_MOUNT_ROOT": spec.mount_volumes}
     mounted = (
-        f"{sign}/{mount.path.strip('/')}/"
+        f"{sign}/{mount.relative_mount_path.strip('/')}/"
         for variable, of_root in volumes.items()
-        for mount in mount_commands(of_root)
+        for mount in _unmanaged(of_root)
         for sign in _spellings(variable)
     )
     return any(f"{path}/".startswith(place) for place in mounted)

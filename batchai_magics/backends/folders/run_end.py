@@ -9,7 +9,6 @@ from typing import NamedTuple
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.elsewhere import is_elsewhere
-from batchai_magics.launch.plan import ProcessExit
 
 VERSION = 1
 
@@ -22,6 +21,16 @@ class RunEnd(NamedTuple):
 
     def write(self, file: Path) -> None:
         """Writes it down; the file appears whole or not at all. OSError when it cannot be written."""
+        text = self.to_json()
+        if is_elsewhere(file):
+            return file.put(text.encode(), private_files.FILE, parents=False)
+        part = file.with_suffix(".part")
+        with open(part, "w", opener=private_files.opener) as stream:
+            stream.write(text)
+        part.replace(file)
+
+    def to_json(self) -> str:
+        """What is written down."""
         outcome = self.outcome
         data = {
             "version": VERSION,
@@ -31,16 +40,13 @@ class RunEnd(NamedTuple):
             "warnings": outcome.warnings,
             "ranks": [rank._asdict() for rank in outcome.ranks],
         }
-        if is_elsewhere(file):
-            return file.put(json.dumps(data).encode(), private_files.FILE, parents=False)
-        part = file.with_suffix(".part")
-        with open(part, "w", opener=private_files.opener) as stream:
-            json.dump(data, stream)
-        part.replace(file)
+        return json.dumps(data)
 
     @classmethod
     def read(cls, file: Path) -> RunEnd | None:
         """What was written down; None when that is nothing, or nothing that this code can read."""
+        from batchai_magics.launch.plan import ProcessExit
+
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
             ranks = tuple(ProcessExit(**rank) for rank in data["ranks"])

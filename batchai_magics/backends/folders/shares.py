@@ -13,10 +13,10 @@ from batchai_magics.backends.base.transfers import PlainTransfers
 from batchai_magics.backends.folders import copying, entries, share_files
 from batchai_magics.backends.folders.copying import Route
 from batchai_magics.backends.folders.entries import Entry, inside
+from batchai_magics.backends.folders.stale_parts import StaleParts
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.backends.service.elsewhere import is_elsewhere
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import check_share_name
 
 
@@ -24,11 +24,12 @@ class FolderStorage:
     """Shares, or blob containers: folders below `root`.
 
     A share is `name` (of the account `local`) or `account/name`; `noun` is what messages call it. What is not
-    whole yet is below `unfinished`.
+    whole yet is below `unfinished`, for a day.
     """
 
     def __init__(self, root: Path, unfinished: Path, noun: str = "share") -> None:
         self._root, self._unfinished, self._noun = root, unfinished, noun
+        self._stale = StaleParts(unfinished)
 
     def make(self, share: str) -> None:
         """Makes a share unless it is there."""
@@ -43,6 +44,7 @@ class FolderStorage:
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files; each appears whole or not at all."""
+        self._stale.drop()
         folder = self._folder(share)
         contents = {inside(folder, path): content for path, content in files.items()}
         with _translated(share):
@@ -122,6 +124,7 @@ class FolderStorage:
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
+        self._stale.drop()
         target = inside(self._existing(share), path)
         part = self._part(share, target)
         with _translated(share):
@@ -148,10 +151,11 @@ class FolderStorage:
             part.unlink()
             raise refusals.damaged_upload(share, path)
         with _translated(share):
-            copying.move(part, target)
+            copying.move(str(part), str(target))
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files: read once, compared with what was written, put in their places in groups."""
+        self._stale.drop()
         folder = self._existing(share)
         if is_elsewhere(folder):
             return (yield from PlainTransfers.send(self, share, copies))
@@ -159,7 +163,7 @@ class FolderStorage:
         private_files.make_folder(parts)
         sent: list[ShareFile] = []
         for group in copying.groups(copies):
-            routes = [_route_up(parts, copy, targets.of(copy.there)) for copy in group]
+            routes = [_route_up(str(parts), copy, targets.of(copy.there)) for copy in group]
             with _translated(share):
                 sent += yield from copying.group_up(routes)
         return sent
@@ -172,7 +176,7 @@ class FolderStorage:
         return copying.all_down(folder, share, copies)
 
     def _part(self, share: str, target: Path) -> Path:
-        return _part_of(self._parts(share), target)
+        return self._parts(share) / _part_name(str(target))
 
     def _parts(self, share: str) -> Path:
         """The folder of files that are not whole: outside of the share, so that they take no name there."""
@@ -211,13 +215,13 @@ class FolderStorage:
         return folder
 
 
-def _route_up(parts: Path, copy: Copy, target: Path) -> Route:
-    return Route(copy, copy.here, _part_of(parts, target), target)
+def _route_up(parts: str, copy: Copy, target: str) -> Route:
+    return Route(copy, str(copy.here), f"{parts}/{_part_name(target)}", target)
 
 
-def _part_of(parts: Path, target: Path) -> Path:
-    """Where a file is until it is whole."""
-    return parts / hashlib.sha256(str(target).encode(errors="surrogateescape")).hexdigest()[:32]
+def _part_name(target: str) -> str:
+    """What a file is called until it is whole."""
+    return hashlib.sha256(target.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _share_name(account: Path, share: Path) -> str:
@@ -234,6 +238,4 @@ def _translated(share: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            f"share {share!r} cannot be written: {error.strerror}", code="ShareUnavailable"
-        ) from error
+        raise refusals.share_not_written(share, error) from error

@@ -24,7 +24,6 @@ from batchai_magics.backends.folders import entries, mounts, outputs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.backends.local import creation, deletion, devices
 from batchai_magics.backends.local.cleaning import Cleaning
 from batchai_magics.backends.local.facets import (
     Groups,
@@ -80,10 +79,17 @@ class LocalBackend(BackendBase):
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
+        from batchai_magics.backends.local import creation, devices  # who only looks never needs them
+        from batchai_magics.backends.local.watch import scheduler
+
         draft = creation.check(self.layout, id, spec, container_command=self.settings.container_command)
         is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
         written = self._written(id) if is_new else None
-        self._upkeep.settle(is_due=is_new, secrets=draft.secrets if is_new else None)
+        if is_new:
+            with scheduler.head_start(self.store, self.layout, draft.guid):
+                self._upkeep.settle(is_due=True, secrets=draft.secrets)
+        else:
+            self._upkeep.settle()
         if isinstance(written, Cluster):  # as the service answered: its nodes are yet to come
             return replace(written, notes=devices.told(written.spec, devices.machine()))
         return self.show(id)
@@ -127,6 +133,8 @@ class LocalBackend(BackendBase):
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
         if isinstance(patch, WorkspacePatch):
+            from batchai_magics.backends.local import creation
+
             creation.change_tags(self.store, id, patch.tags)
             return self.show(id)
         stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.settings.core_quota))
@@ -135,6 +143,8 @@ class LocalBackend(BackendBase):
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
+        from batchai_magics.backends.local import deletion
+
         deletion.delete(self._upkeep, id)
 
     def terminate(self, job: ResourceId) -> None:

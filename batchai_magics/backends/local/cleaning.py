@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 
 from batchai_magics.backends.base import Kept
-from batchai_magics.backends.local import deletion
 from batchai_magics.backends.local.state import jobs, resources
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.errors import ConflictError, StorageError
@@ -40,6 +39,8 @@ class Cleaning:
 
     def clean(self) -> None:
         """Removes all of it; ConflictError while jobs have not ended."""
+        from batchai_magics.backends.local import deletion
+
         self.check()
         with self._upkeep.store.read() as db:
             workspaces = [row.id for row in resources.workspaces(db)]

@@ -6,22 +6,23 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from batchai_magics.backends.node.gpus import VISIBLE, named
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.vm_sizes import lookup
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The cores that this process may use, and the numbers of the machine's NVIDIA GPUs."""
+    """The cores that this process may use, and its NVIDIA GPUs as `CUDA_VISIBLE_DEVICES` names them."""
 
     core_count: int
-    gpus: tuple[int, ...] = ()
+    gpus: tuple[str, ...] = ()
 
     def core_share(self, node_count: int) -> int:
         """How many cores each of so many nodes has; at least one, which they share when there are too few."""
         return max(1, self.core_count // max(1, node_count))
 
-    def gpu_share(self, position: int, node_count: int) -> tuple[int, ...]:
+    def gpu_share(self, position: int, node_count: int) -> tuple[str, ...]:
         """The GPUs of the node at a position (from 0); with too few, nodes share them."""
         own = self.gpus[position % max(1, node_count) :: max(1, node_count)]
         return own or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
@@ -33,8 +34,19 @@ def machine() -> Machine:
         core_count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS tells of no such limit
         core_count = os.cpu_count() or 1
-    found = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
-    return Machine(core_count, tuple(sorted(int(number) for number in found if number.isdigit())))
+    count = sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
+    return Machine(core_count, visible(count, os.environ.get(VISIBLE)))
+
+
+def visible(count: int, said: str | None) -> tuple[str, ...]:
+    """The GPUs of a machine with so many that this process may use; `said` is its `CUDA_VISIBLE_DEVICES`.
+
+    The names of their files are no numbers of CUDA's: in a container there may be `nvidia3` alone.
+    """
+    everything = tuple(map(str, range(count)))
+    if said is None or not count:
+        return everything
+    return tuple(name for name in named(said) if name in everything or not name.isdecimal())
 
 
 def gpu_count(size: str) -> int:

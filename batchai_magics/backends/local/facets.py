@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import CommandOutput, OutputFile, ResourceGroup, Usage
 from batchai_magics.backends.folders import mounts, outputs, telemetry
-from batchai_magics.backends.local import deletion
 from batchai_magics.backends.local.state import jobs, nodes, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
 from batchai_magics.backends.local.state.store import Store
@@ -124,6 +123,8 @@ class Groups:
 
     def delete(self, name: str) -> None:
         """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+        from batchai_magics.backends.local import deletion
+
         self.show(name)
         with self._upkeep.store.read() as db:
             workspaces = [row.id for row in resources.workspaces(db)]

@@ -12,18 +12,18 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.machines import ssh_line
 from batchai_magics.backends.machines.link import Asked, Frame, Link, LostError
+from batchai_magics.backends.machines.outbox import Outbox, Question, as_one, last_answer
 from batchai_magics.errors import ServiceError, UnreachableError
 
 ANSWER_S = 60.0  # after which a connection that brings no answer counts as lost
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 TRIES = 3  # of a question, each over a connection of its own
-AGAIN = ("link", "symlink", "move", "unlink", "mkdir")  # what is told that it may have been done already
 _LONGEST_PATH = 80  # of a socket's folder: the name in it has 40 characters, and ssh adds some
 
 
@@ -38,23 +38,54 @@ class Channel:
         self._pauses, self._until = 0, 0.0
         self._failure: ServiceError | None = None
         self._shared: str | None = None
+        self._outbox = Outbox()
 
     def ask(self, name: str, data: bytes = b"", *, wait_s: float = ANSWER_S, **asked: Any) -> Frame:
         """What the host answers; the error that it raised there, or UnreachableError.
 
-        A connection that is lost meanwhile is made again, and it is asked again.
+        A connection that is lost meanwhile is made again, and it is asked again. What this thread has told
+        before comes with it, and may fail as well.
         """
+        return self._asked([*self._outbox.taken(), Question({"ask": name, **asked}, data)], wait_s)
+
+    def tell(self, name: str, data: bytes = b"", **asked: Any) -> None:
+        """The same for what has no answer; within `at_once` it may be told later, with what comes next."""
+        question = Question({"ask": name, **asked}, data)
+        if not self._outbox.keeps(question):
+            self._asked([question], ANSWER_S)
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within it, what this thread tells is held back until it asks; all has been told at its end."""
+        try:
+            with self._outbox.open():
+                yield
+        except BaseException:
+            with contextlib.suppress(OSError, ServiceError):  # what went wrong first says more
+                self._tell_held()
+            raise
+        self._tell_held()
+
+    def _tell_held(self) -> None:
+        if held := self._outbox.taken():
+            self._asked(held, ANSWER_S)
+
+    def _asked(self, questions: Sequence[Question], wait_s: float) -> Frame:
         for number in range(TRIES):
-            again = {"again": True} if number and name in AGAIN else {}
             link = self._up()
+            question = as_one(questions, is_again=number > 0)
             try:
-                return _answer(link, {"ask": name, **asked, **again}, data, wait_s)
+                return last_answer(questions, _answer(link, question.head, question.data, wait_s))
             except LostError:
                 continue
+            except OSError as error:
+                error.filename = error.filename or questions[-1].head.get("path")
+                raise
         raise self._lost()
 
     def ask_once(self, name: str, *, wait_s: float, **asked: Any) -> Frame:
         """The answer to what the host does once, however often it is asked for within `wait_s`."""
+        self._tell_held()
         link: Link | None = self._up()
         deadline = time.monotonic() + wait_s
         while True:
@@ -71,6 +102,7 @@ class Channel:
 
         When it is closed the host hears that nobody reads any more.
         """
+        self._tell_held()
         link = self._up()
         try:
             question = link.open({"ask": name, **asked})
@@ -157,7 +189,7 @@ def _own_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="batchai-ssh-", dir="/tmp"))
 
 
-def _answer(link: Link, head: dict[str, Any], data: bytes, wait_s: float) -> Frame:
+def _answer(link: Link, head: Mapping[str, Any], data: bytes, wait_s: float) -> Frame:
     question = link.open(head, data)
     try:
         return question.next(wait_s)

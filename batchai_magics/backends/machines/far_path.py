@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fnmatch
 import io
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, ClassVar, cast
 from urllib.parse import quote
@@ -63,11 +65,14 @@ class FarPath(Elsewhere):
 
     def glob(self, pattern: str) -> Iterator[Path]:
         """What lies below and has such a name."""
+        names = None if "/" in pattern or "**" in pattern else self.snapshots.names(str(self))
+        if names is not None:
+            return (self._path(name) for name in names if fnmatch.fnmatchcase(name, pattern))
         return (self._path(found) for found in self._ask("glob", pattern=pattern).head["value"])
 
     def real(self) -> Path:
         """The path without links, as far as there is one."""
-        return self._path(self._ask("real").head["value"])
+        return self._path(self.snapshots.real(str(self)) or self._ask("real").head["value"])
 
     resolve = real
 
@@ -77,6 +82,8 @@ class FarPath(Elsewhere):
 
     def entries_below(self, root: Elsewhere) -> Sequence[FoundEntry]:
         """What lies in this folder, sorted by name."""
+        if (known := self.snapshots.entries(str(self))) is not None:
+            return known
         found = self.channel.ask("entries", root=str(root), folder=str(self)).head["value"]
         return [FoundEntry(*entry) for entry in found]
 
@@ -105,6 +112,9 @@ class FarPath(Elsewhere):
         """The file, to read its bytes."""
         if mode != "rb":
             raise ValueError(f"{self} is elsewhere: it can be opened to read its bytes alone")
+        known = self.snapshots.of(str(self), follow=True)
+        if known and known.data is not None:
+            return io.BytesIO(known.data)
         file = FarFile(self.read_from)
         return cast("IO[bytes]", file if buffering == 0 else io.BufferedReader(file))
 
@@ -138,7 +148,12 @@ class FarPath(Elsewhere):
 
     def put(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
         """Writes a file, whole or not at all; with `parents` its folder where there is none."""
-        self._change("put", data, mode=mode, sync=sync, parents=parents)
+        self._tell("put", data, mode=mode, sync=sync, parents=parents)
+
+    def put_new(self, data: bytes, mode: int, *, needs: Elsewhere | None = None) -> bool:
+        """Writes a file that is not there, with its folder, whole or not at all; False when it is there."""
+        answer = self._change("put_new", data, mode=mode, needs=str(needs) if needs else None)
+        return bool(answer.head["value"])
 
     def splice(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
         """Writes into a file, which ends there if it is to be cut; with a mode it is made."""
@@ -146,7 +161,7 @@ class FarPath(Elsewhere):
 
     def make_folder(self, mode: int) -> None:
         """Makes a folder and those above it, unless they are there."""
-        self._change("mkdir", mode=mode, parents=True, exist_ok=True)
+        self._tell("mkdir", mode=mode, parents=True, exist_ok=True)
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
         """Makes a folder."""
@@ -154,7 +169,7 @@ class FarPath(Elsewhere):
 
     def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
         """Makes an empty file where there is none."""
-        self._change("touch", mode=mode, exist_ok=exist_ok)
+        (self._tell if exist_ok else self._change)("touch", mode=mode, exist_ok=exist_ok)
 
     def chmod(self, mode: int) -> None:
         """Changes who may use it."""
@@ -162,11 +177,11 @@ class FarPath(Elsewhere):
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Deletes this name."""
-        self._change("unlink", missing_ok=missing_ok)
+        (self._tell if missing_ok else self._change)("unlink", missing_ok=missing_ok)
 
     def rmtree(self, *, ignore_errors: bool = False) -> None:
         """Deletes a folder with all in it."""
-        self._change("rmtree", ignore_errors=ignore_errors)
+        (self._tell if ignore_errors else self._change)("rmtree", ignore_errors=ignore_errors)
 
     def replace(self, target: FarPath) -> FarPath:
         """Renames it, in place of what had that name."""
@@ -183,6 +198,14 @@ class FarPath(Elsewhere):
     def symlink_to(self, target: object, target_is_directory: bool = False) -> None:
         """Makes it a link."""
         self._change("symlink", target=str(target))
+
+    def make_link(self, target: Elsewhere) -> None:
+        """Makes it a link, and the folder that it is in, unless it is one."""
+        self._tell("symlink", target=str(target), exist_ok=True)
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within it, this thread's changes whose answers nobody needs may be made together."""
+        return self.channel.at_once()
 
     # -- how it is asked
 
@@ -205,18 +228,15 @@ class FarPath(Elsewhere):
         return cast("Path", self / name)
 
     def _ask(self, question: str, **asked: Any) -> Frame:
-        return self._named(question, b"", asked)
+        return self.channel.ask(question, path=str(self), **asked)
 
-    def _change(self, question: str, data: bytes = b"", **asked: Any) -> None:
+    def _change(self, question: str, data: bytes = b"", **asked: Any) -> Frame:
         self.snapshots.forget(str(self))
-        self._named(question, data, asked)
+        return self.channel.ask(question, data, path=str(self), **asked)
 
-    def _named(self, question: str, data: bytes, asked: dict[str, Any]) -> Frame:
-        try:
-            return self.channel.ask(question, data, path=str(self), **asked)
-        except OSError as error:
-            error.filename = str(self)
-            raise
+    def _tell(self, question: str, data: bytes = b"", **asked: Any) -> None:
+        self.snapshots.forget(str(self))
+        self.channel.tell(question, data, path=str(self), **asked)
 
 
 def far_path(channel: Channel, snapshots: Snapshots, user: int) -> type[FarPath]:

@@ -88,7 +88,7 @@ class Here:
                 _end(child)
 
     def together(
-        self, folders: Collection[Path], files: Collection[Path] = ()
+        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> contextlib.AbstractContextManager[None]:
         """Nothing: files are near."""
         return contextlib.nullcontext()

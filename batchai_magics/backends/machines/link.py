@@ -153,7 +153,7 @@ class Asked:
         if frame is None:
             raise LostError
         if "failed" in frame.head:
-            raise _error(frame.head["failed"], frame.head["words"])
+            raise error_of(frame.head["failed"], frame.head["words"])
         return frame
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class Asked:
         self._link.forget(self.number)
 
 
-def _error(name: str, words: str) -> OSError:
+def error_of(name: str, words: str) -> OSError:
     """The error of the other end; its numbers of errors need not be ours."""
     return OSError(getattr(errno, name, errno.EIO), words)
 

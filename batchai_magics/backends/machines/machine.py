@@ -72,9 +72,12 @@ class Machine(Protocol):
         """
 
     def together(
-        self, folders: Collection[Path], files: Collection[Path] = ()
+        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> AbstractContextManager[None]:
-        """Within it, this thread may be answered from what was in these folders, and at these paths."""
+        """Within it, this thread may be answered from what was in these folders, and at these paths.
+
+        Of what is in folders that are `listed` no bytes are wanted.
+        """
 
     def close(self) -> None:
         """Lets go of what is held open."""

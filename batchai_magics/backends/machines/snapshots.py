@@ -9,11 +9,10 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.machines.channel import Channel
-from batchai_magics.backends.service.elsewhere import Status
+from batchai_magics.backends.service.elsewhere import FoundEntry, Status
 
 MOST = 256  # folders, and files, in one question
 
@@ -25,65 +24,115 @@ class Seen(NamedTuple):
     data: bytes | None
 
 
-class Snapshots(threading.local):
-    """What this thread has been told of folders, and of single files. Outside of `taken` nothing is known."""
+class SeenFolder(NamedTuple):
+    """What was seen in a folder, by name, and where the folder really is."""
 
-    folders: dict[str, Mapping[str, Seen] | None] | None = (
-        None  # None: it has changed, and is asked for again
-    )
-    files: Mapping[str, Seen | None] = MappingProxyType({})
+    real: str
+    inside: Mapping[str, Seen]
+
+
+class Snapshots(threading.local):
+    """What this thread has been told of folders, and of single files. Outside of `taken` nothing is known.
+
+    What is None has changed, and is asked for again.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._folders: dict[str, SeenFolder | None] = {}
+        self._files: dict[str, tuple[Seen | None] | None] = {}
+        self._listed: set[str] = set()  # folders of whose files the bytes are not wanted
 
     @contextlib.contextmanager
-    def taken(self, channel: Channel, folders: Sequence[str], files: Sequence[str]) -> Iterator[None]:
+    def taken(self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]) -> Iterator[None]:
         """Within it, this thread reads what was there when it began, or when it changed something there."""
-        before = self.folders, self.files
+        new_folders = [folder for folder in dict.fromkeys([*folders, *listed]) if folder not in self._folders]
+        new_files = [file for file in dict.fromkeys(files) if file not in self._files]
+        new_listed = {*listed} - {*folders, *self._listed}
+        self._listed |= new_listed
         try:
-            self._channel = channel
-            self.folders, self.files = dict(before[0] or {}), dict(before[1])
-            for first in range(0, max(len(folders), len(files)), MOST):
-                self._ask(folders[first : first + MOST], files[first : first + MOST])
+            for first in range(0, max(len(new_folders), len(new_files)), MOST):
+                self._ask(new_folders[first : first + MOST], new_files[first : first + MOST])
             yield
         finally:
-            self.folders, self.files = before
+            self._listed -= new_listed
+            for folder in new_folders:
+                self._folders.pop(folder, None)
+            for file in new_files:
+                self._files.pop(file, None)
 
     def of(self, path: str, *, follow: bool) -> Seen | None:
         """What is known of a path; None for nothing. FileNotFoundError where nothing was."""
-        if self.folders is None:
-            return None
-        folder, _, name = path.rpartition("/")
-        if folder in self.folders:
-            if self.folders[folder] is None:
-                self._ask([folder], [])
-            seen = (self.folders[folder] or {}).get(name)
-        elif path in self.files:
-            seen = self.files[path]
+        parent, _, name = path.rpartition("/")
+        if path in self._files:
+            seen = self._file(path)
+        elif parent in self._folders:
+            seen = self._folder(parent).inside.get(name)
         else:
             return None
         if seen is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return None if follow and stat.S_ISLNK(seen.status.st_mode) else seen
 
+    def names(self, folder: str) -> Sequence[str] | None:
+        """What lies in a folder; None where that is not known."""
+        return list(self._folder(folder).inside) if folder in self._folders else None
+
+    def real(self, path: str) -> str | None:
+        """The path without links; None where that is not known."""
+        parent, _, name = path.rpartition("/")
+        if path in self._folders:
+            return self._folder(path).real
+        if parent not in self._folders or name in (".", ".."):
+            return None
+        folder = self._folder(parent)
+        seen = folder.inside.get(name)
+        return None if seen is None or stat.S_ISLNK(seen.status.st_mode) else f"{folder.real}/{name}"
+
+    def entries(self, folder: str) -> Sequence[FoundEntry] | None:
+        """What lies in a folder, by name; None where that is not known, and where there are links."""
+        if folder not in self._folders:
+            return None
+        inside = sorted(self._folder(folder).inside.items())
+        if any(stat.S_ISLNK(seen.status.st_mode) for _, seen in inside):
+            return None
+        told = ((name, seen.status) for name, seen in inside)
+        return [FoundEntry(name, status.st_mode, status.st_size, status.st_mtime) for name, status in told]
+
     def forget(self, path: str) -> None:
-        """It is about to change: its folder, and all below it, is asked for again."""
-        if self.folders is None:
-            return
+        """It is about to change: what is beside it, and all below it, is asked for again."""
         folder = path.rpartition("/")[0]
-        for name in self.folders:
+        for name in self._folders:
             if name == folder or f"{name}/".startswith(f"{path}/"):
-                self.folders[name] = None
-        self.files = {
-            name: seen for name, seen in self.files.items() if not f"{name}/".startswith(f"{path}/")
-        }
+                self._folders[name] = None
+        for name in self._files:
+            if name.rpartition("/")[0] == folder or name.startswith(f"{path}/"):
+                self._files[name] = None
+
+    def _folder(self, path: str) -> SeenFolder:
+        if self._folders[path] is None:
+            self._ask([path], [])
+        folder = self._folders[path]
+        assert folder is not None, "it has just been asked for"
+        return folder
+
+    def _file(self, path: str) -> Seen | None:
+        if self._files[path] is None:
+            self._ask([], [path])
+        (seen,) = self._files[path] or (None,)
+        return seen
 
     def _ask(self, folders: Sequence[str], files: Sequence[str]) -> None:
-        answer = self._channel.ask("snapshot", folders=list(folders), files=list(files))
+        listed = [folder for folder in folders if folder in self._listed]
+        whole = [folder for folder in folders if folder not in self._listed]
+        answer = self._channel.ask("snapshot", folders=whole, files=list(files), listed=listed)
         read = io.BytesIO(answer.data).read
         in_folders, alone = answer.head["value"]
-        assert self.folders is not None, "somebody takes one"
-        for folder, found in in_folders.items():
-            self.folders[folder] = {one[0]: _seen(one, read) for one in found}
-        told = [_seen(one, read) if one else None for one in alone]
-        self.files = {**self.files, **dict(zip(files, told, strict=True))}
+        for path in folders:
+            real, found = in_folders[path]
+            self._folders[path] = SeenFolder(real, {one[0]: _seen(one, read) for one in found})
+        for path, one in zip(files, alone, strict=True):
+            self._files[path] = (_seen(one, read) if one else None,)
 
 
 def _seen(told: Sequence[Any], read: Callable[[int], bytes]) -> Seen:

@@ -22,7 +22,7 @@ class There:
     """The machine that a channel leads to. Everything may raise UnreachableError."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel, self._snapshots = channel, Snapshots()
+        self._channel, self._snapshots = channel, Snapshots(channel)
 
     @property
     def name(self) -> str:
@@ -91,10 +91,10 @@ class There:
                 yield CommandBytes(frame.data, frame.head["error"]) if frame else CommandBytes(b"")
 
     def together(
-        self, folders: Collection[Path], files: Collection[Path] = ()
+        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
     ) -> contextlib.AbstractContextManager[None]:
         """Within it, this thread is answered from what lay in these folders when it began."""
-        return self._snapshots.taken(self._channel, [*map(str, folders)], [*map(str, files)])
+        return self._snapshots.taken([*map(str, folders)], [*map(str, files)], [*map(str, listed)])
 
     def close(self) -> None:
         """Ends the connection; the next question makes another."""

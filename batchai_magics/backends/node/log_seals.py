@@ -87,3 +87,13 @@ def _sha256() -> hashlib._Hash:
     import hashlib
 
     return hashlib.sha256()
+
+
+def seal_of(file: Path) -> LogSeal:
+    """The seal of a log as it is, read whole."""
+    digest, size = _sha256(), 0
+    with file.open("rb") as stream:
+        while data := stream.read(1 << 20):
+            digest.update(data)
+            size += len(data)
+    return LogSeal(size, digest.hexdigest())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from batchai_magics.errors import DISK_FULL, is_of_a_full_disk
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; every other reason is a sentence
 STOP_IF = "stop-if "  # what the sentence begins with when a condition of the job's own was met
 HELP = "docs/horovod.md"  # in the repository
-DISK_FULL = "DiskFull"  # the code of an error that says so
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_CODE = 255  # of a job whose processes have left none
 
 Ranks = tuple[ProcessExit, ...]  # first failure first
@@ -106,7 +104,7 @@ def _of_trouble(trouble: Trouble, plan: Plan, silent: Sequence[int], *, is_well:
 
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be kept to the end."""
-    if problem.errno in _FULL:
+    if is_of_a_full_disk(problem):
         return Outcome(code, (_error(DISK_FULL, "The disk that holds the job's output is full"),))
     text = f"The job's output could not be written: {problem.strerror}"
     return Outcome(code, (_error("OutputLost", text),))
@@ -125,11 +123,6 @@ def not_started(error: Exception) -> Outcome:
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)
     return failed_with("JobLaunchFailed", str(error))
-
-
-def is_of_a_full_disk(error: Exception) -> bool:
-    """Whether there was no room, as the system says it or, by its code, a store."""
-    return getattr(error, "errno", None) in _FULL or getattr(error, "code", "") == DISK_FULL
 
 
 def _workers(ranks: Ranks, plan: Plan) -> Ranks:

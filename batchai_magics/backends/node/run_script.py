@@ -6,11 +6,14 @@ Without it the rank waits in MPI's finalization for the others, which wait for i
 from __future__ import annotations
 
 import os
-import runpy
 import sys
-import traceback
-from types import TracebackType
-from typing import NoReturn
+
+TYPE_CHECKING = (
+    False  # as typing's: nothing is imported here that the script may not need, each rank pays for it
+)
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import NoReturn
 
 
 def main() -> None:
@@ -19,13 +22,34 @@ def main() -> None:
     script = sys.argv[0]
     sys.path[0] = os.path.dirname(os.path.abspath(script))  # noqa: PTH100, PTH120 pathlib slows each rank's start
     try:
-        runpy.run_path(script, run_name="__main__")
+        _run(script)
     except SystemExit as error:
         if error.code is not None and error.code != 0:
             _leave(error.code)
     except BaseException as error:  # noqa: BLE001 whatever it was: say it and go
+        import traceback
+
         traceback.print_exception(type(error), error, _from_script(error.__traceback__, script))
         _leave(1)
+
+
+def _run(script: str) -> None:
+    source = b"\0" if os.path.isdir(script) else _content(script)  # noqa: PTH112 as above
+    if b"\0" in source:  # a folder, an archive, or compiled
+        import runpy
+
+        runpy.run_path(script, run_name="__main__")
+        return
+    code = compile(source, script, "exec", dont_inherit=True)
+    main = type(sys)("__main__")
+    main.__file__, main.__cached__, main.__builtins__ = script, None, __builtins__  # type: ignore[attr-defined]
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)
+
+
+def _content(script: str) -> bytes:
+    with open(script, "rb") as file:  # noqa: PTH123 as above
+        return file.read()
 
 
 def _from_script(frames: TracebackType | None, script: str) -> TracebackType | None:

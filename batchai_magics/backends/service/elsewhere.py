@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeGuard
 
@@ -50,6 +51,24 @@ class Elsewhere(PurePosixPath):
     @abstractmethod
     def put(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
         """Writes a file, whole or not at all; with `parents` its folder where there is none."""
+
+    @abstractmethod
+    def put_new(self, data: bytes, mode: int, *, needs: Elsewhere | None = None) -> bool:
+        """Writes a file that is not there, with its folder, whole or not at all; False when it is there.
+
+        FileNotFoundError when what it `needs` is not there.
+        """
+
+    @abstractmethod
+    def make_link(self, target: Elsewhere) -> None:
+        """Makes it a link, and the folder that it is in, unless it is one."""
+
+    @abstractmethod
+    def at_once(self) -> AbstractContextManager[None]:
+        """Within it, this thread's changes whose answers nobody needs may be made together.
+
+        What goes wrong with one is raised by what comes next, or at the end; no more is done then.
+        """
 
     @abstractmethod
     def splice(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:

@@ -6,7 +6,7 @@ Like all that it imports it is of the standard library alone: nodes of a cluster
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.reading.times import Clock
@@ -48,19 +48,36 @@ class _Piece(Protocol):
 
 def records_in(piece: _Piece, parser: Parser) -> Iterator[Record]:
     """Gives a piece to a parser, telling it which rank wrote what when; yields what it read."""
-    clock = Clock([written.start for written in piece.times], [written.time for written in piece.times])
-    for start, end, rank in _parts(piece):
-        data = piece.data[start - piece.offset : end - piece.offset]
-        yield from parser.feed(data, rank, offset=start, clock=clock if piece.times else None)
+    clock = clock_of(piece)
+    for part in parts_of(piece):
+        yield from parser.feed(part.data, part.rank, offset=part.offset, clock=clock)
 
 
-def _parts(piece: _Piece) -> Iterator[tuple[int, int, int | None]]:
-    """Start, end and rank of each part of a piece; the rank of what no span covers is not known."""
+class RankPart(NamedTuple):
+    """The bytes at an offset that a rank wrote; None where it is not known who did."""
+
+    data: bytes
+    offset: int
+    rank: int | None
+
+
+def parts_of(piece: _Piece) -> Iterator[RankPart]:
+    """The parts of a piece, in their order."""
     at, end = piece.offset, piece.offset + len(piece.data)
     for span in piece.spans:
         if at < span.start:
-            yield at, span.start, None
-        yield span.start, span.end, span.rank
+            yield _part(piece, at, span.start, None)
+        yield _part(piece, span.start, span.end, span.rank)
         at = span.end
     if at < end:
-        yield at, end, None
+        yield _part(piece, at, end, None)
+
+
+def clock_of(piece: _Piece) -> Clock | None:
+    """What tells when its bytes were written, if anything does."""
+    times = piece.times
+    return Clock([written.start for written in times], [written.time for written in times]) if times else None
+
+
+def _part(piece: _Piece, start: int, end: int, rank: int | None) -> RankPart:
+    return RankPart(piece.data[start - piece.offset : end - piece.offset], start, rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -39,6 +40,44 @@ def write(file: Path, text: str) -> None:
     with open(part, "x", encoding="utf-8", opener=opener) as stream:
         stream.write(text)
     part.replace(file)
+
+
+def write_new(file: Path, text: str, *, needs: Path | None = None) -> bool:
+    """Writes a file that is not there, whole or not at all; False when it is there: of many, one is first.
+
+    FileNotFoundError when what it `needs` is not there.
+    """
+    if is_elsewhere(file):
+        assert needs is None or is_elsewhere(needs), "both are on one machine"
+        return file.put_new(text.encode(), FILE, needs=needs)
+    if needs:
+        needs.stat()
+    make_folder(file.parent)
+    part = file.with_name(f"{file.name}.{os.urandom(16).hex()}")
+    try:
+        with open(part, "x", encoding="utf-8", opener=opener) as stream:
+            stream.write(text)
+        file.hardlink_to(part)
+    except FileExistsError:
+        return False
+    finally:
+        part.unlink(missing_ok=True)
+    return True
+
+
+def make_link(path: Path, target: Path) -> None:
+    """Makes a link, and the folder that it is in, unless there is one."""
+    if is_elsewhere(path):
+        assert is_elsewhere(target), "both are on one machine"
+        return path.make_link(target)
+    make_folder(path.parent)
+    if not path.is_symlink():
+        path.symlink_to(target, target_is_directory=True)
+
+
+def at_once(path: Path) -> contextlib.AbstractContextManager[None]:
+    """Within it, what is written on the machine of a path may be written together, and fail at the end."""
+    return path.at_once() if is_elsewhere(path) else contextlib.nullcontext()
 
 
 def append(file: Path, text: str) -> None:

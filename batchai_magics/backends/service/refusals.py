@@ -5,11 +5,23 @@ The words, the codes and their odd grammar are those of the recordings; hints ar
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
-from batchai_magics.errors import ConflictError, NotFoundError, Problem, ServiceError, SpecError, StorageError
+from batchai_magics.errors import (
+    DISK_FULL,
+    ConflictError,
+    NotFoundError,
+    Problem,
+    ServiceError,
+    SpecError,
+    StorageError,
+    is_of_a_full_disk,
+)
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR, JobSpec
+
+_CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 def not_found(id: ResourceId, names: Sequence[str] = ()) -> NotFoundError:
@@ -82,6 +94,18 @@ def no_file_of_share(share: str, path: str) -> NotFoundError:
 def no_folder_of_share(share: str, path: str) -> NotFoundError:
     """There is no folder at that path."""
     return NotFoundError(f"{path!r} is no folder of share {share!r}", code="ParentNotFound")
+
+
+def share_not_written(share: str, error: OSError) -> StorageError:
+    """The system let nothing be written on a share."""
+    text = f"share {share!r} cannot be written"
+    if is_of_a_full_disk(error):
+        hint = "Free some space there and upload again; what was on it is as it was."
+        return StorageError(f"{text}: its disk is full", code=DISK_FULL, hint=hint)
+    if error.errno in _CLOSED:
+        hint = "Let the account that the backend runs as write there."
+        return StorageError(f"{text}: {error.strerror}", code="ShareReadOnly", hint=hint)
+    return StorageError(f"{text}: {error.strerror}", code="ShareUnavailable", hint="Try again in a moment.")
 
 
 def damaged_upload(share: str, path: str) -> StorageError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,15 +35,7 @@ class Rows:
 
     def insert(self, name: str, row: Mapping[str, Any]) -> None:
         """Writes a value down unless there is one."""
-        file = self._file(name)
-        part = file.with_name(f"{uuid.uuid4().hex}.part")
-        private_files.write(part, json.dumps(row))
-        try:
-            file.hardlink_to(part)
-        except FileExistsError:
-            return
-        finally:
-            part.unlink(missing_ok=True)
+        private_files.write_new(self._file(name), json.dumps(row))
 
     def change(self, name: str, **values: Any) -> None:
         """Changes a value that is there; nobody else's change gets lost."""

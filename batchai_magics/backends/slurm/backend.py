@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.base import (
@@ -19,7 +20,8 @@ from batchai_magics.backends.base import (
     Spec,
     WorkspacePatch,
 )
-from batchai_magics.backends.folders import entries, mounts, outputs, private
+from batchai_magics.backends.folders import entries, full_disk, mounts, outputs, private
+from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.service.descriptions import output_segment
@@ -58,6 +60,8 @@ _SHOWN: Mapping[Kind, Callable[[Record], Resource]] = {
     Kind.FILE_SERVER: showing.file_server,
 }
 
+_MOVING = (Kind.CLUSTER, Kind.JOB)  # what does not stay as it was made
+
 
 class SlurmBackend(BackendBase):
     """Jobs on a Slurm cluster. State, shares and logs are below its home, which hosts and nodes share."""
@@ -73,12 +77,12 @@ class SlurmBackend(BackendBase):
         layout = Layout(machine.folder(settings.usual_home))
         private.make_home(layout.home)
         slurm = Slurm(machine, settings.conf)
-        answers = Answers(slurm, layout.home / "asked", settings.look_s)
-        found = Records(layout.home / "resources")
+        answers = Answers(slurm, layout.home / "asked", settings.look_s, FileClock(layout.home / "clock"))
+        found = Records(layout.home / "resources", machine)
         runs = Runs(layout, slurm, answers, settings)
         clusters = Clusters(layout, found, runs, answers, settings)
         users = Users(layout, clusters)
-        self._home = Home(machine, settings, layout, found, runs, clusters, SlurmGroups(layout))
+        self._home = Home(machine, settings, layout, found, runs, clusters, SlurmGroups(layout), answers)
         self.storage = _storage(layout, "shares", "share", users)
         self.containers = _storage(layout, "containers", "container", users)
         self.accounts = GuardedAccounts(layout, self._home.groups, users=users)
@@ -90,19 +94,20 @@ class SlurmBackend(BackendBase):
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
-        creation.create(self._home, id, spec)
-        return self.show(id)
+        with full_disk.refused(self._home.layout.home, setting="slurm.home"):
+            record = creation.create(self._home, id, spec)
+        return self._all_shown([record])[0]
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""
-        return self._shown(self._home.records.get(id))
+        return self._all_shown([self._home.records.get(id)])[0]
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
         if kind is not Kind.WORKSPACE:
             self._home.records.get(parent)
         shown, after = records.pages(self._home.records.children(parent, kind, page), page)
-        return Listing([self._shown(record) for record in shown], after)
+        return Listing(self._all_shown(shown), after)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` that begin so; nothing but records is read."""
@@ -112,11 +117,8 @@ class SlurmBackend(BackendBase):
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand; Slurm is asked once for all of them, if at all."""
-        home = self._home
-        with home.machine.together([], home.records.files(ids)):
-            found = [record for id in ids if (record := home.records.find(id))]
-            with home.machine.together(_folders_of(home, found)):
-                return Look({record.resource_id.key: self._shown(record) for record in found})
+        shown = self._all_shown(self._home.records.find_all(ids))
+        return Look({resource.id.key: resource for resource in shown})
 
     def close(self) -> None:
         """Lets go of the connection to another machine."""
@@ -124,10 +126,11 @@ class SlurmBackend(BackendBase):
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
-        if isinstance(patch, WorkspacePatch):
-            creation.change_tags(self._home, id, dict(patch.tags))
-        else:
-            creation.resize(self._home, id, patch)
+        with full_disk.refused(self._home.layout.home, setting="slurm.home"):
+            if isinstance(patch, WorkspacePatch):
+                creation.change_tags(self._home, id, dict(patch.tags))
+            else:
+                creation.resize(self._home, id, patch)
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
@@ -154,11 +157,12 @@ class SlurmBackend(BackendBase):
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         record = self._home.records.get(file.job)
-        is_open = self._home.runs.settle(record).is_open
+        if file.directory_id.lower() == STDOUTERR:
+            with self._logs(record) as logs:
+                return logs.read(file.path, offset, limit)
+        is_complete = not self._home.runs.settle(record).is_open
         folder = self._directory(record, file.directory_id)
-        if file.directory_id.lower() != STDOUTERR:
-            return outputs.read(entries.inside(folder, file.path), offset, limit, is_complete=not is_open)
-        return self._logs(record, folder, is_open=is_open).read(file.path, offset, limit)
+        return outputs.read(entries.inside(folder, file.path), offset, limit, is_complete=is_complete)
 
     def tail(
         self,
@@ -170,12 +174,14 @@ class SlurmBackend(BackendBase):
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs."""
         record = self._home.records.get(job)
-        with self._home.machine.together(_folders_of(self._home, [record])):
-            is_open = self._home.runs.settle(record).is_open
-        folders = [self._home.layout.job(record.guid).root, self._home.layout.job(record.guid).hidden]
-        with self._home.machine.together(folders):  # only now: what is not open any more has all its records
-            logs = self._logs(record, self._directory(record, STDOUTERR), is_open=is_open)
+        with self._logs(record) as logs:
             return logs.tail(positions, limit)
+
+    def _all_shown(self, records: Sequence[Record]) -> Sequence[Resource]:
+        """These as they stand; what tells it is read together."""
+        clusters, jobs = ([each for each in records if each.resource_id.kind is kind] for kind in _MOVING)
+        with self._home.clusters.together(clusters), self._home.runs.together(jobs):
+            return [self._shown(record) for record in records]
 
     def _shown(self, record: Record) -> Resource:
         kind = record.resource_id.kind
@@ -187,11 +193,17 @@ class SlurmBackend(BackendBase):
 
     def _nodes_of(self, cluster: Record) -> Sequence[tuple[Node, str]]:
         """The nodes of a cluster, each with why it cannot be used, if it cannot."""
-        problems = setups.problems(self._home.layout, cluster)
-        return setups.marked(self._home.clusters.nodes(cluster), problems)
+        with self._home.clusters.together([cluster]):
+            problems = setups.problems(self._home.layout, cluster)
+            return setups.marked(self._home.clusters.nodes(cluster), problems)
 
-    def _logs(self, record: Record, folder: Path, *, is_open: bool) -> Logs:
-        return Logs(folder, self._home.layout.job(record.guid), is_open)
+    @contextlib.contextmanager
+    def _logs(self, record: Record) -> Iterator[Logs]:
+        is_open = self._home.runs.settle(record).is_open
+        job, folder = self._home.layout.job(record.guid), self._directory(record, STDOUTERR)
+        # Only now: what is not open any more has all its records. What is secret is read behind the bytes.
+        with self._home.machine.together([job.root], listed=[folder]):
+            yield Logs(folder, job, is_open)
 
     def _directory(self, record: Record, directory_id: str) -> Path:
         """The folder of one of a job's output directories."""
@@ -206,12 +218,3 @@ class SlurmBackend(BackendBase):
 
 def _storage(layout: Layout, kind: str, noun: str, users: Users) -> GuardedStorage:
     return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
-
-
-def _folders_of(home: Home, found: Sequence[Record]) -> Sequence[Path]:
-    """What is read to know where these resources stand: the folders of jobs, and what Slurm said."""
-    layout = home.layout
-    jobs = [record.guid for record in found if record.resource_id.kind is Kind.JOB]
-    clusters = [record.guid for record in found if record.resource_id.kind is Kind.CLUSTER]
-    opened = [layout.cluster(guid) / "open" for guid in clusters]
-    return [layout.home / "asked", *opened, *(layout.job(guid).root for guid in jobs)]

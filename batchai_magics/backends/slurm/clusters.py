@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import showing
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.partitions import demands, scaling
+from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
@@ -22,7 +23,7 @@ from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
 from batchai_magics.models.cluster import ClusterSpec, ScaleSettings
-from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import Node
 from batchai_magics.models.slurm_options import OF_CLUSTERS, OF_FIXED, OWN, slurm_values, slurm_words
@@ -53,7 +54,7 @@ class Clusters:
 
     # -- what a cluster stands on
 
-    def foundation(self, spec: ClusterSpec) -> dict[str, Any]:
+    def foundation(self, spec: ClusterSpec, others: Sequence[Record]) -> dict[str, Any]:
         """What is written down of a new cluster beside its description; SpecError for what Slurm has not."""
         options = self._settings.options_of_size(spec.vm_size)
         partition = slurm_values(options).get("partition") or self._settings.partition
@@ -62,7 +63,7 @@ class Clusters:
         scaling.check(spec.scale_settings, name, self._answers.configuration)
         if problems := demands.problems(options, lines, 0, field="properties.vmSize"):
             raise SpecError(problems, what=spec.what)
-        taken = [node for record in self._records.of_kind(Kind.CLUSTER) for node in record.more["nodes"]]
+        taken = [node for record in others for node in record.more["nodes"]]
         chosen = self._chosen(lines, [], count, taken)
         return {
             "partition": name,
@@ -72,7 +73,7 @@ class Clusters:
             "target": count,
             "nodes": chosen,
             "leaving": [],
-            "changed": time.time(),
+            "changed": self._answers.clock.now(),
         }
 
     def check(self, cluster: Record, spec: JobSpec) -> None:
@@ -87,19 +88,21 @@ class Clusters:
         if found := found or demands.problems(general, lines, 0, field="slurm.options"):
             raise SpecError(found, what=spec.what)
 
-    def resized(self, cluster: Record, scale: ScaleSettings, *, busy: Mapping[str, Node]) -> dict[str, Any]:
+    def resized(
+        self, cluster: Record, scale: ScaleSettings, *, busy: Mapping[str, Node], others: Sequence[Record]
+    ) -> dict[str, Any]:
         """What is written down of a cluster that is to have so many nodes; idle ones go first."""
         lines, count = self._lines(cluster.more["partition"]), scaling.most_nodes(scale)
         scaling.check(scale, cluster.more["partition"], self._answers.configuration)
         nodes = cluster.more["nodes"]
-        others = [record for record in self._records.of_kind(Kind.CLUSTER) if record.guid != cluster.guid]
         taken = [node for record in others for node in record.more["nodes"]]
         staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
         chosen = self._chosen(lines, [name for name in nodes if name in staying], count, taken)
         leaving = {*nodes, *cluster.more["leaving"]} & {*busy} - {*chosen}
         if not self._is_fixed:
             leaving = _of_too_large(busy, count)
-        return {"target": count, "nodes": chosen, "leaving": sorted(leaving), "changed": time.time()}
+        changed = self._answers.clock.now()
+        return {"target": count, "nodes": chosen, "leaving": sorted(leaving), "changed": changed}
 
     def placement(self, cluster: Record) -> Placement:
         """Where the jobs of a cluster may run."""
@@ -112,6 +115,12 @@ class Clusters:
 
     # -- its jobs
 
+    def together(self, clusters: Collection[Record]) -> AbstractContextManager[None]:
+        """Within it, these clusters may be read as they were when it began, but for their jobs."""
+        folders = [self._open_file(cluster.guid, "").parent for cluster in clusters]
+        folders += [setups.folder(self._layout, cluster.guid) for cluster in clusters]
+        return self._records.machine.together(folders, self._answers.files if clusters else ())
+
     def enter(self, cluster_guid: str, job: Record) -> None:
         """Notes that a cluster has a run that has not ended."""
         private_files.write(self._open_file(cluster_guid, job.guid), job.id)
@@ -123,7 +132,12 @@ class Clusters:
     def open_runs(self, cluster_guid: str) -> list[OpenRun]:
         """The runs of a cluster that have not ended, those submitted first before the others."""
         folder = self._open_file(cluster_guid, "").parent
-        found = [run for file in folder.glob("*.id") if (run := self._open_run(file))]
+        with self._records.machine.together([folder]):
+            files = {file.stem: file for file in folder.glob("*.id")}
+            jobs = self._records.find_all([id for file in files.values() if (id := _id_in(file))])
+            own = [job for job in jobs if job.guid in files]
+            with self._runs.together(own):
+                found = [run for job in own if (run := self._open_run(files[job.guid], job))]
         return sorted(found, key=lambda run: run.job.mark)
 
     def all_open_runs(self) -> Iterable[OpenRun]:
@@ -172,17 +186,11 @@ class Clusters:
         reason = f"Slurm says {line.state}: {line.reason}" if state is NodeState.UNUSABLE else ""
         return Node(name, state, ip_address=name), reason
 
-    def _open_run(self, file: Path) -> OpenRun | None:
-        try:
-            id = ResourceId.parse(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        job = self._records.find(id)
-        standing = self._runs.settle(job) if job and job.guid == file.stem else None
-        if job and standing and standing.is_open:
+    def _open_run(self, file: Path, job: Record) -> OpenRun | None:
+        standing = self._runs.settle(job)
+        if standing.is_open:
             return OpenRun(job, standing)
-        if standing:
-            file.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         return None
 
     def _open_file(self, cluster_guid: str, job_guid: str) -> Path:
@@ -209,6 +217,13 @@ class Clusters:
         }
         free = sorted((name for name in order if name not in own), key=lambda name: order[name])
         return [*own, *free][:count]
+
+
+def _id_in(file: Path) -> ResourceId | None:
+    try:
+        return ResourceId.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
 
 
 def _of_too_large(busy: Mapping[str, Node], count: int) -> set[str]:

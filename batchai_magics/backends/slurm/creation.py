@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Spec, WorkspaceSpec
@@ -13,17 +12,17 @@ from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import Machine
 from batchai_magics.backends.service import descriptions, private_files, quotas, refusals
-from batchai_magics.backends.slurm import orders, showing, understand
+from batchai_magics.backends.slurm import orders, programs, showing, understand
 from batchai_magics.backends.slurm.accounts import SlurmGroups
+from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.clusters import Clusters
-from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.partitions import scaling
 from batchai_magics.backends.slurm.preparing import file_servers, images, setups
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, VmPriority
-from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.ids import ResourceId, check_name
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
@@ -40,24 +39,32 @@ class Home:
     runs: Runs
     clusters: Clusters
     groups: SlurmGroups
+    answers: Answers
 
     @property
     def python(self) -> str:
         """The interpreter that runs on nodes."""
         return self.settings.python or self.machine.python
 
+    def together(self, *ids: ResourceId) -> AbstractContextManager[None]:
+        """Within it, these resources, and what Slurm has said, may be read as they were when it began."""
+        files = [*self.records.files(ids), *self.answers.files]
+        return self.machine.together([], files, listed=[programs.folder(self.layout.home)])
 
-def create(home: Home, id: ResourceId, spec: Spec) -> None:
-    """Makes a resource, wholly or not at all; nothing happens when the very same is there."""
+
+def create(home: Home, id: ResourceId, spec: Spec) -> Record:
+    """Makes a resource, wholly or not at all, or finds that the very same is there; gives the one that is."""
     check_name(id.name, id.kind)
     if isinstance(spec, JobSpec):
-        _create_job(home, id, spec)
-    elif isinstance(spec, ClusterSpec):
-        _create_cluster(home, id, spec)
-    else:
-        _is_new(home, id, _record(id, spec))
-        if isinstance(spec, WorkspaceSpec):
-            home.groups.ensure(id.group, spec.location)
+        with home.together(id, id.parent, ResourceId.parse(spec.cluster.id)):
+            return _create_job(home, id, spec)
+    if isinstance(spec, ClusterSpec):
+        with home.together(id, id.parent):
+            return _create_cluster(home, id, spec)
+    record = _inserted(home, id, _record(home, id, spec))
+    if isinstance(spec, WorkspaceSpec):
+        home.groups.ensure(id.group, spec.location)
+    return record
 
 
 def resize(home: Home, id: ResourceId, patch: ClusterPatch) -> None:
@@ -65,9 +72,11 @@ def resize(home: Home, id: ResourceId, patch: ClusterPatch) -> None:
     manual = patch.scale_settings.manual
     old = home.records.get(id)
     spec = showing.cluster_spec(old.spec)
-    _check_quota(home, spec, scaling.most_nodes(patch.scale_settings), except_for=old.guid)
+    others = [record for record in home.records.clusters() if record.guid != old.guid]
+    _check_quota(home, spec, scaling.most_nodes(patch.scale_settings), others)
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
-    more = home.clusters.resized(old, patch.scale_settings, busy=home.clusters.busy(old.guid))
+    busy = home.clusters.busy(old.guid)
+    more = home.clusters.resized(old, patch.scale_settings, busy=busy, others=others)
     text = descriptions.kept_text(changed)
     cluster = home.records.change(id, lambda record: _changed(record, text, more))
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
@@ -84,37 +93,44 @@ def change_tags(home: Home, id: ResourceId, tags: dict[str, str]) -> None:
     home.records.change(id, with_tags)
 
 
-def usages(home: Home, *, except_for: str = "") -> Iterator[quotas.Nodes]:
-    """The nodes that each cluster but for one is to have, as quotas count them."""
-    for record in home.records.of_kind(Kind.CLUSTER):
-        if record.guid != except_for:
-            spec = showing.cluster_spec(record.spec)
-            is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
-            yield quotas.Nodes(spec.vm_size, record.more["target"], is_low)
+def usages(home: Home) -> Iterator[quotas.Nodes]:
+    """The nodes that each cluster is to have, as quotas count them."""
+    return _nodes_of(home.records.clusters())
 
 
-def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> None:
+def _nodes_of(clusters: Iterable[Record]) -> Iterator[quotas.Nodes]:
+    for record in clusters:
+        spec = showing.cluster_spec(record.spec)
+        is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
+        yield quotas.Nodes(spec.vm_size, record.more["target"], is_low)
+
+
+def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> Record:
     lookup(spec.vm_size)
-    record = _record(id, spec)
-    if _is_there(home, id, record):
-        return
+    record = _record(home, id, spec)
+    if existing := _existing(home, id, record):
+        return existing
     home.records.get(id.parent)
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     file_servers.check(home.records, volumes)
     setups.check(home.layout, spec)
-    _check_quota(home, spec, scaling.most_nodes(spec.scale_settings))
-    record = _changed(record, record.spec, home.clusters.foundation(spec))
-    mounts.link(home.layout, home.layout.mounts(record.guid), volumes)
-    setups.begin(home.layout, record.guid, spec)
-    if not _is_new(home, id, record):
+    others = home.records.clusters()
+    _check_quota(home, spec, scaling.most_nodes(spec.scale_settings), others)
+    record = _changed(record, record.spec, home.clusters.foundation(spec, others))
+    with private_files.at_once(home.layout.home):
+        mounts.link(home.layout, home.layout.mounts(record.guid), volumes)
+        setups.begin(home.layout, record.guid, spec)
+    inserted = _inserted(home, id, record)
+    if inserted is not record:
         private_files.remove_folder(home.layout.cluster(record.guid))
+    return inserted
 
 
-def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
+def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> Record:
     engine = images.engine(home.settings.container_command, spec, has=home.machine.has)
-    record = _record(id, spec)
-    if _is_there(home, id, record):
-        return
+    record = _record(home, id, spec)
+    if existing := _existing(home, id, record):
+        return existing
     home.records.get(id.parent)
     file_servers.check(home.records, spec.mount_volumes)
     cluster = home.records.get(ResourceId.parse(spec.cluster.id))
@@ -123,20 +139,22 @@ def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> None:
     home.clusters.check(cluster, spec)
     run = _run(home, record, cluster, spec, engine)
     record = _changed(record, record.spec, _of_job(home, run, cluster))
-    _submit(home, record, cluster, run)
+    return _submitted(home, record, cluster, run)
 
 
-def _submit(home: Home, record: Record, cluster: Record, run: orders.Run) -> None:
-    """Writes a job down and hands it to Slurm; nothing of it is left when that fails."""
-    files = RunFiles(home.layout.job(record.guid).root)
+def _submitted(home: Home, record: Record, cluster: Record, run: orders.Run) -> Record:
+    """Writes a job down and hands it to Slurm; nothing of it is left when that fails or another is first."""
+    programs_folder = programs.installed(home.layout.home)
     is_ours = False
     try:
-        orders.write(home.layout, run)
-        _keep_secrets(files, run.spec)
-        home.clusters.enter(cluster.guid, record)
-        is_ours = _is_new(home, run.id, record)
+        with private_files.at_once(home.layout.home):
+            orders.write(home.layout, run, programs_folder)
+            home.clusters.enter(cluster.guid, record)
+        inserted = _inserted(home, run.id, record)
+        is_ours = inserted is record
         if is_ours:
             home.runs.submit(record, home.clusters.placement(cluster))
+        return inserted
     except BaseException:
         if is_ours:
             home.records.delete(run.id)
@@ -198,41 +216,31 @@ def _of_job(home: Home, run: orders.Run, cluster: Record) -> dict[str, object]:
     }
 
 
-def _record(id: ResourceId, spec: Spec) -> Record:
+def _record(home: Home, id: ResourceId, spec: Spec) -> Record:
     guid = str(uuid.uuid4())
     text, digest = descriptions.kept_text(spec), descriptions.fingerprint(spec)
-    return Record(str(id), guid, text, digest, time.time())
+    return Record(str(id), guid, text, digest, home.answers.clock.now())
 
 
 def _changed(record: Record, spec: str, more: dict[str, object]) -> Record:
     return replace(record, spec=spec, more={**record.more, **more})
 
 
-def _is_there(home: Home, id: ResourceId, record: Record) -> bool:
-    """Whether the very same resource is there; ConflictError when another is."""
-    existing = home.records.find(id)
+def _existing(home: Home, id: ResourceId, record: Record) -> Record | None:
+    """The very same resource, where it is there; ConflictError when another is."""
+    return _same(home.records.find(id), record)
+
+
+def _inserted(home: Home, id: ResourceId, record: Record) -> Record:
+    """Writes a resource down; the one there when it is the very same, ConflictError when another is there."""
+    return _same(home.records.insert(id, record), record) or record
+
+
+def _same(existing: Record | None, record: Record) -> Record | None:
     if existing and existing.fingerprint != record.fingerprint:
-        raise refusals.already_exists(id)
-    return existing is not None
+        raise refusals.already_exists(record.resource_id)
+    return existing
 
 
-def _is_new(home: Home, id: ResourceId, record: Record) -> bool:
-    """Writes a resource down; False when the very same is there, ConflictError when another is."""
-    existing = home.records.insert(id, record)
-    if existing and existing.fingerprint != record.fingerprint:
-        raise refusals.already_exists(id)
-    return existing is None
-
-
-def _check_quota(home: Home, spec: ClusterSpec, count: int, *, except_for: str = "") -> None:
-    others = usages(home, except_for=except_for)
-    quotas.check(quotas.Nodes(spec.vm_size, count), others, home.settings.core_quota)
-
-
-def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:
-    """Keeps the job's secrets for its nodes, in a file for their owner's eyes alone, until it has ended."""
-    values = {
-        item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value is not None
-    }
-    if values:
-        private_files.write(files.secrets, json.dumps(values))
+def _check_quota(home: Home, spec: ClusterSpec, count: int, others: Iterable[Record]) -> None:
+    quotas.check(quotas.Nodes(spec.vm_size, count), _nodes_of(others), home.settings.core_quota)

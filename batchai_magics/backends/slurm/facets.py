@@ -49,7 +49,7 @@ class NodeCommands:
         for run in self._home.clusters.open_runs(cluster_guid):
             if run.standing.begun and node in [each.id for each in run.nodes]:
                 return say.beside_job(run.standing.begun.slurm_job, node)
-        record = next(each for each in self._home.records.of_kind(Kind.CLUSTER) if each.guid == cluster_guid)
+        record = next(each for each in self._home.records.clusters() if each.guid == cluster_guid)
         options = shlex.split(record.more["options"])
         return say.alone(record.more["partition"], node, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from batchai_magics.backends.folders import mounts, own_logs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
+from batchai_magics.backends.node.gpus import BY_BUS, ORDER
 from batchai_magics.backends.node.programs import JOB_MODULE
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
@@ -61,10 +63,10 @@ class Run:
         return self.output_root / self.segment / STDOUTERR
 
 
-def write(layout: Layout, run: Run) -> None:
+def write(layout: Layout, run: Run, programs_folder: Path) -> None:
     """Makes the run's folders, and writes down what its first node does."""
     files = RunFiles(layout.job(run.guid).root)
-    job, programs_folder = files.layout, programs.installed(layout.home)
+    job = files.layout
     for folder in (job.shared_temp, run.logs, *([job.hidden] if run.spec.secrets else [])):
         private_files.make_folder(folder)
     private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
@@ -96,7 +98,19 @@ def write(layout: Layout, run: Run) -> None:
     )
     if run.spec.batchai_stop_if:
         StopOrder(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
+    files.keep_room(len(plan.processes))
     private_files.write(files.order, order.to_json())
+    _keep_secrets(files, run.spec)
+    _write_script(files, 1, python=run.python, programs_folder=programs_folder)
+
+
+def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:
+    """Keeps the job's secrets for its nodes, in a file for their owner's eyes alone, until it has ended."""
+    values = {
+        item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value is not None
+    }
+    if values:
+        private_files.write(files.secrets, json.dumps(values))
 
 
 def minutes(spec: JobSpec, limit: int | None) -> int:
@@ -106,13 +120,16 @@ def minutes(spec: JobSpec, limit: int | None) -> int:
     return wanted if limit is None else min(wanted, limit)
 
 
-def script(layout: Layout, guid: str, attempt: int, *, python: str) -> Path:
-    """Writes the batch script of an attempt."""
+def write_script(layout: Layout, guid: str, attempt: int, *, python: str) -> None:
+    """Writes the batch script of a later attempt."""
     files = RunFiles(layout.job(guid).root)
-    order = Order.read(files.order)
-    text = say.batch_script(files.root, attempt, python=python, programs=layout.home / order.programs)
+    programs_folder = layout.home / Order.read(files.order).programs
+    _write_script(files, attempt, python=python, programs_folder=programs_folder)
+
+
+def _write_script(files: RunFiles, attempt: int, *, python: str, programs_folder: Path) -> None:
+    text = say.batch_script(files.root, attempt, python=python, programs=programs_folder)
     private_files.write(files.script, text)
-    return files.script
 
 
 def _node_share(layout: Layout, run: Run, index: int) -> NodeShare:
@@ -148,6 +165,7 @@ def _site(run: Run, files: RunFiles, programs_folder: Path) -> JobSite:
         hidden=str(job.hidden),
         telemetry=str(job.telemetry),
         threads={name: run.environ[name] for name in THREADS if run.environ.get(name)},
+        device_order=run.environ.get(ORDER) or BY_BUS,
         disk_grace_s=run.disk_grace_s,
         module_path=":".join(filter(None, [run.environ.get("PYTHONPATH"), str(job.python)])),
     )

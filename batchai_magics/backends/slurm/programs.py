@@ -39,17 +39,23 @@ RUN_SCRIPT = f"{_ROOT}/backends/node/run_script.py"
 
 def installed(home: Path) -> Path:
     """The folder of the programs as they are now; they are copied there unless they are there."""
-    folder = home / "programs" / _digest()
-    if not folder.is_dir():
-        part = folder.with_name(uuid.uuid4().hex)
-        for name in _names():
-            private_files.write(part / _ROOT / name, (_PACKAGE / name).read_text(encoding="utf-8"))
-        (part / _ROOT / "__init__.py").touch()  # else one that is installed there would come before it
+    inside = folder(home) / _digest()
+    if not inside.is_dir():
+        part = inside.with_name(uuid.uuid4().hex)
+        with private_files.at_once(part):
+            for name in _names():
+                private_files.write(part / _ROOT / name, (_PACKAGE / name).read_text(encoding="utf-8"))
+            (part / _ROOT / "__init__.py").touch()  # else one that is installed there would come before it
         try:
-            part.rename(folder)
+            part.rename(inside)
         except OSError:  # another process was first
             private_files.remove_folder(part)
-    return folder
+    return inside
+
+
+def folder(home: Path) -> Path:
+    """Where the programs of a home are, those of each version in a folder of their own."""
+    return home / "programs"
 
 
 def _names() -> list[str]:

@@ -12,14 +12,15 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base import Page
+from batchai_magics.backends.machines.machine import Machine
 from batchai_magics.backends.service import private_files, refusals
-from batchai_magics.errors import StorageError
+from batchai_magics.errors import StorageError, is_of_a_full_disk
 from batchai_magics.models.ids import Kind, ResourceId
 
 _OWN = "resource.json"  # of a resource that others are inside of
@@ -52,12 +53,21 @@ class Record:
 class Records:
     """The resources below a folder."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, root: Path, machine: Machine) -> None:
+        self._root, self.machine = root, machine
 
     def find(self, id: ResourceId) -> Record | None:
         """What is written down of a resource; None when there is none."""
         return _read(self._file(id))
+
+    def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
+        """What is written down of those resources that there are."""
+        with self.machine.together([], self.files(ids)):
+            return [record for id in ids if (record := self.find(id))]
+
+    def files(self, ids: Iterable[ResourceId]) -> list[Path]:
+        """Where resources are written down."""
+        return [self._file(id) for id in ids]
 
     def get(self, id: ResourceId) -> Record:
         """The same; NotFoundError, for the outermost that is missing, when there is none."""
@@ -70,21 +80,17 @@ class Records:
 
     def insert(self, id: ResourceId, record: Record) -> Record | None:
         """Writes a new resource down; gives the one that was there before, if there was one."""
-        if id.kind is not Kind.WORKSPACE:
-            self.get(id.parent)
         file = self._file(id)
-        private_files.make_folder(file.parent)
-        part = file.with_name(f"{uuid.uuid4().hex}.part")
+        outer = None if id.kind is Kind.WORKSPACE else self._file(id.parent)
         try:
-            private_files.write(part, json.dumps(asdict(record)))
-            file.hardlink_to(part)
-        except FileExistsError:
-            return _read(file)
+            is_new = private_files.write_new(file, json.dumps(asdict(record)), needs=outer)
         except OSError as error:
+            if is_of_a_full_disk(error):
+                raise
+            if isinstance(error, FileNotFoundError) and outer:
+                self.get(id.parent)
             raise _unwritable(file, error) from error
-        finally:
-            part.unlink(missing_ok=True)
-        return None
+        return None if is_new else _read(file)
 
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
         """Puts a changed record in the place of the one that is there; nobody else's change gets lost."""
@@ -97,15 +103,11 @@ class Records:
         """Changes what only the kind of the resource has."""
         return self.change(id, lambda record: replace(record, more={**record.more, **more}))
 
-    def files(self, ids: Collection[ResourceId]) -> list[Path]:
-        """Where they are written down."""
-        return [self._file(id) for id in ids]
-
     def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
         """The resources of a kind inside `parent`, oldest first: all, or those of a page and one more."""
         folder = self._folder(parent, kind)
-        files = folder.glob(f"*/{_OWN}") if _is_holder(kind) else folder.glob("*.json")
-        found = sorted((record for file in files if (record := _read(file))), key=lambda each: each.mark)
+        found = self._read_all(folder.glob(f"*/{_OWN}") if _is_holder(kind) else folder.glob("*.json"))
+        found.sort(key=lambda each: each.mark)
         page = page or Page()
         rest = [record for record in found if record.mark > page.after]
         return rest if page.size is None else rest[: page.size + 1]
@@ -116,7 +118,7 @@ class Records:
 
     def workspaces(self) -> list[Record]:
         """All workspaces of all groups."""
-        return [record for file in self._root.glob(f"*/*/*/{_OWN}") if (record := _read(file))]
+        return self._read_all(self._root.glob(f"*/*/*/{_OWN}"))
 
     def inside(self, id: ResourceId) -> list[Record]:
         """A resource and all inside it, the innermost first."""
@@ -127,14 +129,11 @@ class Records:
         inner = [record for kind in kinds.get(id.kind, ()) for record in self.children(id, kind)]
         return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
 
-    def of_kind(self, kind: Kind) -> Iterator[Record]:
-        """All resources of a kind."""
-        for workspace in self.workspaces():
-            if kind is Kind.JOB:
-                for experiment in self.children(workspace.resource_id, Kind.EXPERIMENT):
-                    yield from self.children(experiment.resource_id, Kind.JOB)
-            else:
-                yield from self.children(workspace.resource_id, kind)
+    def clusters(self) -> list[Record]:
+        """The clusters of all workspaces."""
+        workspaces = {file.parent for file in self._root.glob(f"*/*/*/{_OWN}")}
+        files = self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")
+        return self._read_all(file for file in files if file.parents[1] in workspaces)
 
     def delete(self, id: ResourceId) -> None:
         """Forgets a resource, and what is inside it."""
@@ -150,6 +149,11 @@ class Records:
         """Within it, nobody else is within it for the same resource, on any host."""
         with locked(self._file(id).with_suffix(".lock")):
             yield
+
+    def _read_all(self, files: Iterable[Path]) -> list[Record]:
+        paths = [*files]
+        with self.machine.together([], paths):
+            return [record for file in paths if (record := _read(file))]
 
     def _file(self, id: ResourceId) -> Path:
         folder = self._folder(id.parent if id.kind is not Kind.WORKSPACE else id, id.kind)
@@ -199,23 +203,22 @@ def locked(file: Path) -> Iterator[None]:
 
 def try_lock(file: Path) -> bool:
     """Takes a lock; False when somebody has it. A lock whose owner has died goes after a minute."""
-    part = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
-    try:
-        private_files.write(part, f"{socket.gethostname()} {os.getpid()}\n")
-        file.hardlink_to(part)
-    except FileExistsError:
-        _break_if_old(file, part)
-        return False
-    finally:
-        part.unlink(missing_ok=True)
-    return True
+    if private_files.write_new(file, f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}\n"):
+        return True
+    _break_if_old(file)
+    return False
 
 
-def _break_if_old(file: Path, own: Path) -> None:
+def _break_if_old(file: Path) -> None:
     """The two times are of the same clock, that of the file system."""
-    with contextlib.suppress(FileNotFoundError):
-        if own.stat().st_mtime - file.stat().st_mtime > LOCK_S:
-            file.rename(own)
+    own = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
+    try:
+        private_files.write(own, "")
+        with contextlib.suppress(FileNotFoundError):
+            if own.stat().st_mtime - file.stat().st_mtime > LOCK_S:
+                file.rename(own)
+    finally:
+        own.unlink(missing_ok=True)
 
 
 def _unwritable(file: Path, error: OSError) -> StorageError:

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import time
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from batchai_magics.backends.folders.full_disk import left_for_later
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import orders, understand
+from batchai_magics.backends.slurm.accounting.memory import Beside, Memory
+from batchai_magics.backends.slurm.accounting.past import Kept
 from batchai_magics.backends.slurm.answers import Answers
-from batchai_magics.backends.slurm.node.beginning import said_ending
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
+from batchai_magics.backends.slurm.node.written_once import written_at
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.say import Submission as Said
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.standing import Standing, standing_of, with_last_words, with_ranks
+from batchai_magics.backends.slurm.standing import (
+    Standing,
+    heard_ending,
+    queued_again,
+    standing_of,
+    with_last_words,
+    with_ranks,
+    with_words,
+)
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
 
-SKEW_S = 2.0  # how far the clocks of a node and of this machine may be apart
+SKEW_S = 2.0  # where nodes give files their times themselves, their clocks may be so far apart
 OVERDUE_S = 20.0  # a program that was told to end its job, and has not by then, is ended by Slurm
-
-
-GONE = JobLine("", "", "", "", "", "")  # of a job that Slurm does not know
-
-
-class Heard(NamedTuple):
-    """What Slurm has said of an attempt, and when it was asked."""
-
-    asked: float
-    line: JobLine
 
 
 class Placement(NamedTuple):
@@ -56,7 +57,8 @@ class Runs:
 
     def __init__(self, layout: Layout, slurm: Slurm, answers: Answers, settings: SlurmSettings) -> None:
         self._layout, self._slurm, self._answers = layout, slurm, answers
-        self._settings = settings
+        self._settings, self._clock = settings, answers.clock
+        self._memory, self._beside = Memory(slurm), Beside()
 
     def files(self, guid: str) -> RunFiles:
         """The files of a run."""
@@ -80,12 +82,26 @@ class Runs:
             is_held=is_held,
             more=tuple(shlex.split(more["options"])),
         )
-        script = orders.script(self._layout, job.guid, attempt, python=more["python"])
-        number = self._slurm.submit(script, said.options, python=more["python"])
-        if not files.note_submission(attempt, Submission(number, time.time(), is_held)):
+        if attempt > 1:
+            orders.write_script(self._layout, job.guid, attempt, python=more["python"])
+        with private_files.at_once(files.root):
+            number = self._slurm.submit(files.script, said.options, python=more["python"])
+            try:
+                is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))
+            except OSError:
+                self._slurm.end(number)
+                raise
+        if not is_first:
             noted = files.submission(attempt)
             if noted is None or noted.slurm_job != number:
                 self._slurm.end(number)
+
+    @contextlib.contextmanager
+    def together(self, jobs: Collection[Record]) -> Iterator[None]:
+        """Within it, where these runs stand may be read from what was there when it began."""
+        folders, said = [self._layout.job(job.guid).root for job in jobs], self._answers.files
+        with self._slurm.machine.together(folders, said if jobs else ()), self._beside.of(jobs):
+            yield
 
     def standing(self, guid: str) -> Standing:
         """Where a run stands, by its files alone."""
@@ -93,33 +109,22 @@ class Runs:
 
     def settle(self, job: Record) -> Standing:
         """Where a run stands, also if Slurm has ended it without a word, or its submitter has died."""
-        standing = self.standing(job.guid)
-        if not standing.is_open:
-            return standing
-        files = self.files(job.guid)
-        attempt = files.attempt
-        submission = files.submission(attempt)
-        if submission is None:
-            self._settle_unsubmitted(job, files)
-            return self.standing(job.guid)
-        heard = self._heard(submission)
-        self._settle_submitted(job, attempt, submission, heard and heard.line)
-        standing = self.standing(job.guid)
-        if heard is None or not standing.is_open:
-            return standing
-        standing = _queued_again(standing, heard)
-        is_queued = standing.state is ExecutionState.QUEUED
-        return replace(standing, waiting=understand.waiting_words(heard.line)) if is_queued else standing
+        with self.together([job]):
+            return self._settled(job)
 
     def ask_to_stop(self, job: Record, reason: str = TERMINATE) -> bool:
         """Asks a run to end, or to begin again; one that waits ends at once. False if it was asked before."""
         files = self.files(job.guid)
-        standing = self.settle(job)
+        with self.together([job]):
+            standing = self._settled(job)
+            attempt = files.attempt
+            submission = files.submission(attempt)
         if standing.end:
             return False
-        attempt = files.attempt
-        is_first = files.ask_to_stop(attempt, Stop(reason, time.time()))
-        submission = files.submission(attempt)
+        is_first = True
+        # Without room for a word of it Slurm's own signal ends the run; it could not be begun again by that.
+        with contextlib.nullcontext() if reason == REQUEUE else left_for_later():
+            is_first = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
         if submission is None:
             return is_first
         number = submission.slurm_job
@@ -128,7 +133,8 @@ class Runs:
             line = self._slurm.jobs().get(number)
             if line is None or ending_of(line.state):
                 if reason != REQUEUE:
-                    files.note_end(RunEnd(stopped(reason), time.time()))
+                    with left_for_later():
+                        files.note_end(RunEnd(stopped(reason), self._clock.now()))
                 return is_first
         self._slurm.tell_to_stop(number)
         return is_first
@@ -154,25 +160,50 @@ class Runs:
     def conclude(self, job: Record, outcome: Outcome, *, ended: float = 0.0) -> None:
         """Notes the end of a run that cannot tell it itself."""
         files = self.files(job.guid)
-        files.note_end(RunEnd(with_ranks(outcome, files), ended or time.time()))
+        files.note_end(RunEnd(with_ranks(outcome, files), ended or self._clock.now()))
 
     def forget(self, job: Record) -> None:
         """Deletes the folder of a run."""
         private_files.remove_folder(self._layout.job(job.guid).root)
 
+    def _settled(self, job: Record) -> Standing:
+        standing = self.standing(job.guid)
+        if not standing.is_open:
+            return standing
+        files = self.files(job.guid)
+        attempt = files.attempt
+        submission = files.submission(attempt)
+        if submission is None:
+            with left_for_later():
+                self._settle_unsubmitted(job, files)
+            return self.standing(job.guid)
+        since = files.written("submission", attempt)
+        heard = self._answers.of_job(submission.slurm_job, since=since)
+        with left_for_later():
+            self._settle_submitted(job, attempt, submission, heard and heard.line)
+        standing = self.standing(job.guid)
+        if heard is None or not standing.is_open:
+            return standing
+        begun = files.written("begun", attempt)
+        standing = queued_again(standing, heard.line, is_later=heard.asked > begun + SKEW_S)
+        if standing.state is not ExecutionState.QUEUED:
+            return standing
+        return replace(standing, waiting=understand.waiting_words(heard.line, heard.asked))
+
     def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
-        if time.time() - job.created > self._settings.lost_s and not files.attempt:
-            number = self._number_in_slurm(job)
+        since = written_at(files.order) or job.created
+        if not files.attempt and self._clock.age_s(since) > self._settings.lost_s:
+            number = self._number_in_slurm(job, since=since)
             if number:
-                files.note_submission(1, Submission(number, time.time()))
+                files.note_submission(1, Submission(number, self._clock.now()))
                 return
             text = "The process that submitted it disappeared before it was done: submit it again"
             self.conclude(job, failed_with("JobLaunchFailed", text))
 
-    def _number_in_slurm(self, job: Record) -> str:
+    def _number_in_slurm(self, job: Record, *, since: float) -> str:
         """What Slurm calls a job whose submitter died before it could note it; empty where it has none."""
         with contextlib.suppress(ServiceError):
-            _, lines = self._answers.jobs(since=job.created)
+            _, lines = self._answers.jobs(since=since)
             return next((line.number for line in lines.values() if line.comment == job.guid), "")
         return ""
 
@@ -181,43 +212,26 @@ class Runs:
     ) -> None:
         files = self.files(job.guid)
         stop = files.stop(attempt)
-        if stop and time.time() - stop.time > OVERDUE_S:
+        if stop and self._clock.age_s(files.written("stop", attempt)) > OVERDUE_S:
             self._slurm.end(submission.slurm_job)
-        ending = _ending(job, line, files)
+        ending = heard_ending(job.guid, line, files)
         if ending is None:
             return
-        over = files.note_over(attempt, Over(ending.value, time.time()))
+        over = files.note_over(attempt, Over(ending.value, self._clock.now()))
         is_cancelled = ending is Ending.CANCELLED and self.standing(job.guid).is_waiting
-        if is_cancelled or time.time() - over.time >= self._settings.lost_s:
-            outcome = with_last_words(outcome_of(ending, reason=stop.reason if stop else ""), files)
-            self.conclude(job, outcome, ended=over.time)
+        over_s = self._clock.age_s(files.written("over", attempt))
+        if is_cancelled or over_s >= self._settings.lost_s:
+            kept = self._memory.of(job, submission, self._forgotten) if ending is Ending.GONE else None
+            known, ended, words = kept or Kept(ending)
+            outcome = outcome_of(known, reason=stop.reason if stop else "")
+            outcome = with_words(with_last_words(outcome, files), words)
+            self.conclude(job, outcome, ended=ended or over.time)
 
-    def _heard(self, submission: Submission) -> Heard | None:
-        """What Slurm says of an attempt: `GONE` when it knows it no longer; None where nobody knows."""
-        try:
-            asked, lines = self._answers.jobs(since=submission.time)
-        except ServiceError:
-            return None
-        if asked <= submission.time:
-            return None
-        return Heard(asked, lines.get(submission.slurm_job, GONE))
-
-
-def _queued_again(standing: Standing, heard: Heard) -> Standing:
-    """The same, queued where Slurm has said so since the run began: its program could not tell."""
-    begun = standing.begun
-    is_stale = begun is None or heard.asked <= begun.time + SKEW_S
-    if is_stale or heard.line.state not in understand.WAITING_STATES:
-        return standing
-    if standing.state is not ExecutionState.RUNNING:
-        return standing
-    return replace(standing, state=ExecutionState.QUEUED, has_left=True)
-
-
-def _ending(job: Record, line: JobLine | None, files: RunFiles) -> Ending | None:
-    """How Slurm says that an attempt has ended; None while it has not, or nobody knows."""
-    if line is None:
-        return None
-    ending = ending_of(line.state) if line.comment == job.guid else Ending.GONE  # numbers are used again
-    is_vague = ending in (Ending.FAILED, Ending.CANCELLED, Ending.COMPLETED, Ending.GONE)
-    return (said_ending(files.batch_log) or ending) if is_vague else ending
+    def _forgotten(self) -> set[str]:
+        """The numbers of those of the jobs looked at that the controller has forgotten."""
+        with contextlib.suppress(ServiceError):
+            _, lines = self._answers.jobs()
+            files = [self.files(job.guid) for job in self._beside.jobs]
+            latest = [each.submission(each.attempt) for each in files if not each.end]
+            return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
+        return set()

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from batchai_magics.backends.slurm.node.start_line import start_words
+
 SEPARATOR = "\x1f"  # in no name, and in no reason that a person writes
 JOB_FIELDS = ("%i", "%T", "%r", "%S", "%N", "%k")
 NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E", "%f", "%G", "%s")
-_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
 _RUN_JOB = "batchai_magics.backends.slurm.node.run_job"
 _RUN_COMMAND = "batchai_magics.backends.slurm.node.run_command"
 
@@ -41,7 +42,7 @@ class Submission:
     def options(self) -> list[str]:
         """The options of sbatch; what somebody wrote by hand comes last and wins."""
         words = [
-            f"--job-name=batchai-{self.name}",
+            f"--job-name={job_name(self.name)}",
             f"--comment={self.guid}",
             f"--nodes={self.node_count}",
             f"--time={self.minutes}",
@@ -56,9 +57,14 @@ class Submission:
         return [*words, *["--hold"] * self.is_held, *self.more]
 
 
+def job_name(name: str) -> str:
+    """What a job is called in Slurm."""
+    return f"batchai-{name}"
+
+
 def batch_script(root: Path, attempt: int, *, python: str, programs: Path) -> str:
     """The script that runs a job's program in place of itself."""
-    words = [python, "-I", "-S", "-c", _START.format(_RUN_JOB), str(programs), str(root), str(attempt)]
+    words = [*start_words(python, _RUN_JOB, programs), str(root), str(attempt)]
     return _SCRIPT.format(root=root, line=shlex.join(words))
 
 
@@ -134,7 +140,7 @@ class Command:
     def words(self, *, python: str, programs: Path) -> list[str]:
         """The line that runs it. It ends when the line's standard input does."""
         node = ["--nodes=1", "--ntasks=1", "--mpi=none", "--quiet"]
-        start = [python, "-I", "-S", "-c", _START.format(_RUN_COMMAND), str(programs)]
+        start = start_words(python, _RUN_COMMAND, programs)
         return ["srun", *self.place, *node, *start, str(self.code_file), self.line]
 
 

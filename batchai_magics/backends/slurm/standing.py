@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.exits import exits_in
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
+from batchai_magics.backends.slurm.node.beginning import said_ending
+from batchai_magics.backends.slurm.node.endings import Ending, ending_of
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
+from batchai_magics.backends.slurm.understand import WAITING_STATES, JobLine
 from batchai_magics.launch.plan import Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
@@ -59,6 +62,13 @@ def standing_of(files: RunFiles) -> Standing:
     return Standing(state, changed, begun, has_left=left is not None, beginnings=beginnings)
 
 
+def queued_again(standing: Standing, line: JobLine, *, is_later: bool) -> Standing:
+    """The same, queued where Slurm has said so since the run began: its program could not tell."""
+    if not is_later or line.state not in WAITING_STATES or standing.state is not ExecutionState.RUNNING:
+        return standing
+    return replace(standing, state=ExecutionState.QUEUED, has_left=True)
+
+
 def _open_state(
     files: RunFiles, attempt: int, begun: Begun | None, left: Left | None
 ) -> tuple[ExecutionState, float]:
@@ -77,14 +87,27 @@ def _state_of(end: RunEnd) -> ExecutionState:
     return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
 
 
+def heard_ending(guid: str, line: JobLine | None, files: RunFiles) -> Ending | None:
+    """How Slurm says that an attempt of a run has ended; None while it has not, or nobody knows."""
+    if line is None:
+        return None
+    ending = ending_of(line.state) if line.comment == guid else Ending.GONE  # numbers are used again
+    is_vague = ending in (Ending.FAILED, Ending.CANCELLED, Ending.COMPLETED, Ending.GONE)
+    return (said_ending(files.batch_log) or ending) if is_vague else ending
+
+
 def with_last_words(outcome: Outcome, files: RunFiles) -> Outcome:
     """The outcome with the last words of the job's script, where it had any."""
     words = _last_line(files.batch_log)
-    if not words or not outcome.errors:
+    return with_words(outcome, f"Its script said last: {words}" if words else "")
+
+
+def with_words(outcome: Outcome, sentence: str) -> Outcome:
+    """The outcome with one more sentence, if there is one, without its point, about its first error."""
+    if not sentence or not outcome.errors:
         return outcome
     first, *rest = outcome.errors
-    text = f"{first['message']}. Its script said last: {words}"
-    return Outcome(outcome.exit_code, ({**first, "message": text}, *rest))
+    return Outcome(outcome.exit_code, ({**first, "message": f"{first['message']}. {sentence}"}, *rest))
 
 
 def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:

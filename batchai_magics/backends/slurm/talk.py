@@ -29,6 +29,8 @@ PASSED_ON_PREFIXES: tuple[str, ...] = (
     "TF_",
 )
 PASSED_ON_PREFIXES += ("LMOD_", "FI_", "MPIR_", "MPICH_", "UCX_", "NCCL_", "OMPI_", "PMIX_", "I_MPI_")
+# Variables by which users have Slurm's commands tell less, or otherwise, than they are asked for here.
+_USERS_TASTE = ("SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SQUEUE_", "SLURM_TIME_FORMAT")
 
 
 class Slurm:
@@ -56,6 +58,10 @@ class Slurm:
         """How this Slurm is set up, by the names of its configuration file."""
         return understand.configuration(self._run(say.configuration()))
 
+    def past(self, words: Sequence[str], more: Mapping[str, str]) -> str:
+        """What accounting answers a line, in an environment with `more` variables."""
+        return self._run(words, env={**self._environ, **more})
+
     def end(self, number: str) -> None:
         """Ends a job, whether it waits or runs; nothing happens to one that has ended."""
         self._run(say.cancellation(number), may_fail=True)
@@ -73,6 +79,11 @@ class Slurm:
         self._run(say.exclusion(number, excluded), may_fail=True)
         self._run(say.holding(number, is_held=is_held), may_fail=True)
 
+    @property
+    def _environ(self) -> dict[str, str]:
+        environ = self.machine.environ
+        return {name: value for name, value in environ.items() if not name.startswith(_USERS_TASTE)}
+
     def _run(
         self,
         words: Sequence[str],
@@ -85,7 +96,7 @@ class Slurm:
             self._is_new_enough = True
             understand.check_version(self._run(say.version()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
-        line = Line(words, {**(self.machine.environ if env is None else env), **own})
+        line = Line(words, {**(self._environ if env is None else env), **own})
         try:
             done = self.machine.run(line, timeout_s=PATIENCE_S, answer=answer)
         except FileNotFoundError:

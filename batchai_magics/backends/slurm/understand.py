@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
 from batchai_magics.backends.slurm.say import JOB_FIELDS, NODE_FIELDS, SEPARATOR
@@ -85,6 +86,8 @@ _REASONS = {
     "job requeued in held state": "it was queued again and is held: use scontrol release",
     "launch failed requeued held": "Slurm could not start it, and holds it",
 }
+_BEHIND_OTHERS = ("Resources", "Priority")
+FAR = timedelta(days=90)  # Slurm counts a year, from its start, for a job without a time limit
 _SILENCE = (
     "Unable to contact slurm controller",
     "Connection refused",
@@ -95,16 +98,28 @@ _LIMITS = re.compile(r"(Assoc|QOS)\w*")
 _START = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
-def waiting_words(line: JobLine) -> str:
-    """Why a job waits, and when Slurm expects it to start; empty where Slurm does not say."""
+def waiting_words(line: JobLine, now: float | None = None) -> str:
+    """Why a job waits, and when Slurm expects it to start; empty where Slurm does not say.
+
+    `now` (seconds since 1970) is when it said so: a start that is a year off from then is none.
+    """
     if line.state == "CONFIGURING":
         return "its nodes are being started"
     if line.state not in WAITING_STATES:
         return ""
     words = _reason_words(line.reason)
+    return "; ".join(filter(None, (words, _start_words(line, now))))
+
+
+def _start_words(line: JobLine, now: float | None) -> str:
     start = _START.fullmatch(line.start)
-    expected = f"Slurm expects it to start on {start[1]} at {start[2]}" if start else ""
-    return "; ".join(filter(None, (words, expected)))
+    if not start:
+        return ""
+    begins = datetime.fromisoformat(line.start).replace(tzinfo=timezone.utc)  # a zone more or less is nothing
+    is_far = now is not None and begins - datetime.fromtimestamp(now, timezone.utc) > FAR
+    if is_far and line.reason.partition(",")[0] in _BEHIND_OTHERS:
+        return "when it starts is not known: a job before it has no time limit"
+    return f"Slurm expects it to start on {start[1]} at {start[2]}"
 
 
 def _reason_words(reason: str) -> str:

@@ -10,6 +10,7 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.stream import Logged, Parts, Said, Stream, watching
 from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
     from batchai_magics.commands.context import Context
@@ -59,7 +60,8 @@ def show(context: Context, arguments: Namespace) -> Job:
 def list_all(context: Context, arguments: Namespace) -> JobList:
     """The jobs of the experiment, or the newest of them."""
     experiment = context.experiment(arguments)
-    return JobList(resources.inside(context, experiment, Kind.JOB, newest=arguments.top), context.backend)
+    jobs = resources.inside(context, experiment, Kind.JOB, newest=arguments.top)
+    return JobList((job for job in jobs if isinstance(job, JobResource)), context.backend)
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:

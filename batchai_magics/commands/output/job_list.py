@@ -6,22 +6,21 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.commands.output.columns import columns_of, table_of
-from batchai_magics.commands.output.table import Table
-from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
+    from batchai_magics.commands.output.table import Table
 
 AT_ONCE = 500  # so many become text together
 MOST_READ, MOST_ENDED_READ = 20, 5  # of the newest jobs that run, and that failed: their logs are looked at
 
 
-class JobList(list[Resource]):
+class JobList(list[JobResource]):
     """Jobs, oldest first. Their logs are looked at for a table alone."""
 
-    def __init__(self, jobs: Iterable[Resource], backend: Backend) -> None:
+    def __init__(self, jobs: Iterable[JobResource], backend: Backend) -> None:
         super().__init__(jobs)
         self._backend = backend
 
@@ -33,20 +32,20 @@ class JobList(list[Resource]):
 
     def json_pieces(self) -> Iterator[str]:
         """The text of `to_data` as JSON, some hundreds of jobs at a time."""
-        from pydantic import TypeAdapter  # it writes JSON ten times as quickly as json does
-
-        from batchai_magics.commands.output.as_json import as_json
+        from batchai_magics.commands.output.job_text import JobTexts
         from batchai_magics.commands.output.render import shown_json
 
-        writer, opening = TypeAdapter(Any), "["
+        texts, opening = JobTexts(), "["
         for start in range(0, len(self), AT_ONCE):
-            text = writer.dump_json(as_json(self[start : start + AT_ONCE]), indent=2).decode()
-            yield opening + shown_json(text.removeprefix("[").removesuffix("\n]"))
+            yield opening + shown_json(",".join(map(texts.of, self[start : start + AT_ONCE])))
             opening = ","
         yield "\n]" if self else "[]"
 
     def to_table(self) -> Table:
         """The columns of `az`, and one more where some job tells how far it is, or came."""
+        from batchai_magics.commands.output.columns import columns_of, table_of
+        from batchai_magics.commands.output.table import Table
+
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
         told = self._progress()
         if not told:
@@ -55,9 +54,8 @@ class JobList(list[Resource]):
         return Table((*table.titles, "Progress"), tuple(cells))
 
     def _progress(self) -> dict[str, str]:
-        jobs = [job for job in self if isinstance(job, JobResource)]
-        running = [job for job in jobs if job.is_running]
-        failed = [job for job in jobs if job.state is ExecutionState.FAILED]
+        running = [job for job in self if job.is_running]
+        failed = [job for job in self if job.state is ExecutionState.FAILED]
         if not running and not failed:
             return {}
         from batchai_magics.jobs.progress import progress_of, progress_words  # it loads what reads logs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 
 from batchai_magics.cell.request import CellRequest, describe
 from batchai_magics.config import Settings
@@ -23,6 +23,7 @@ def preview(request: CellRequest, settings: Settings) -> Text:
         describe(request),
         *_starts(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
         threads.words(_said(request), plan.processes_per_node),
+        *_order_of_gpus(plan, _said(request)),
     ]
     if is_default and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
@@ -33,6 +34,13 @@ def preview(request: CellRequest, settings: Settings) -> Text:
 def _said(request: CellRequest) -> dict[str, str]:
     """The variables that the job sets itself."""
     return {item.name: item.value for item in request.spec.environment_variables or ()}
+
+
+def _order_of_gpus(plan: Plan, said: Mapping[str, str]) -> Iterator[str]:
+    order = plan.nodes[0].env.get("CUDA_DEVICE_ORDER")
+    if order:
+        whose = "as the job says" if "CUDA_DEVICE_ORDER" in said else "--env sets another"
+        yield f"order of GPUs: CUDA_DEVICE_ORDER={order} ({whose})"
 
 
 def _plan(request: CellRequest, gpus: int) -> Plan:

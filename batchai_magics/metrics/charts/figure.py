@@ -95,7 +95,7 @@ def colour_legend(legend: Legend, colour: str = INK) -> None:
 def decorate(ax: Axes, label: str) -> None:
     """A quiet frame: a label with its unit, a faint grid, no box."""
     ax.set_ylabel(label)
-    ax.grid(visible=True, alpha=0.25)
+    ax.grid(visible=True, color="#808080", alpha=0.2)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 

@@ -15,7 +15,6 @@ from batchai_magics.metrics.reading.times import HasTimes
 
 _TAG = rb"\[(?:\d{1,18},)?\d{1,6}\]<std(?:out|err|diag)>:"
 _FIRST_TAG, _LAST_TAG = re.compile(rb"\n(" + _TAG + rb")"), re.compile(rb"(" + _TAG + rb")\n")
-_PIECE_BYTES = 1 << 14
 _CONTROLS = (b"\x1b", b"\0", b"\b")
 
 
@@ -50,17 +49,6 @@ class CleanClock(NamedTuple):
 def has_controls(data: bytes | bytearray, start: int = 0, end: int | None = None) -> bool:
     """Whether some line of `data[start:end]` has characters that are taken out before it is read."""
     return any(data.find(control, start, end) >= 0 for control in _CONTROLS)
-
-
-def cleaned(lines: bytes, tags: TagShapes) -> bytes:
-    """Many lines without what can be taken out of them, piece by piece: some may be left as they are."""
-    pieces, start = [], 0
-    while start < len(lines):
-        end = lines.find(b"\n", start + _PIECE_BYTES) + 1 or len(lines)
-        piece = lines[start:end]
-        pieces.append(clean_lines(piece, tags) or piece)
-        start = end
-    return b"".join(pieces)
 
 
 def clean_lines(lines: bytes, tags: TagShapes) -> bytes | None:

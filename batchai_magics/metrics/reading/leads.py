@@ -44,10 +44,14 @@ NO_LEAD = Lead(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class StampPlace:
-    """Where in a lead a stamp stands, and within it the point and the digits of its fraction of a second."""
+    """Where in a lead a stamp stands, and within it the point and the digits of its fraction of a second.
+
+    `is_exact` says that it tells the zone too.
+    """
 
     stamp: slice
     fraction: slice | None
+    is_exact: bool
 
     def read(self, lead: bytes) -> Stamp | None:
         """The time that the stamp tells, None for no day of any calendar."""
@@ -116,7 +120,8 @@ def _stamp_place(zeroed: bytes, begin: int, end: int) -> StampPlace | None:
         return None
     first, last = match.span("fraction")
     fraction = slice(begin + first - 1, begin + last) if first >= 0 else None
-    return StampPlace(slice(begin + match.start(), begin + match.end()), fraction)
+    is_exact = match.groupdict().get("zone") is not None
+    return StampPlace(slice(begin + match.start(), begin + match.end()), fraction, is_exact)
 
 
 def _label_place(label: re.Match[bytes] | None, begin: int) -> slice | None:

@@ -39,8 +39,12 @@ class LogFile:
         """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
         self._clock = clock
         if offset is not None:
-            self._lines.move_to(offset)
+            self.move_to(offset)
         return chain.from_iterable(map(self._read_block, self._lines.feed(data)))
+
+    def move_to(self, offset: int) -> None:
+        """The next bytes stand at this offset of their file."""
+        self._lines.move_to(offset)
 
     def finish(self) -> Iterator[Record]:
         """The records of full shape on lines that nothing ended."""
@@ -65,6 +69,11 @@ class LogFile:
     def rank(self) -> int | None:
         """The rank of text that has no tag."""
         return self._streams.rank
+
+    @property
+    def own_rank(self) -> int | None:
+        """The rank of text whose tag tells none."""
+        return self._streams.own_rank
 
     def skip(self, size_bytes: int, *, lines: int, last_key: StreamKey | None = None) -> None:
         """Pass whole lines that somebody else has read; the last tag in them was that of `last_key`."""

@@ -35,10 +35,14 @@ class Parser:
         default they follow on those before. `clock` tells when they were written: the time of lines that do
         not tell a better one.
         """
+        return list(self.file_of(rank).feed(data, offset=offset, clock=clock))
+
+    def file_of(self, rank: int | None) -> LogFile:
+        """Where the file of a process has come to, for another reader to go on with."""
         file = self._files.get(rank)
         if file is None:
             file = self._files[rank] = LogFile(rank, self._patterns)
-        return list(file.feed(data, offset=offset, clock=clock))
+        return file
 
     def finish(self) -> list[Record]:
         """The records of full shape on lines that nothing ended; the parser is then ready for new streams."""

@@ -41,10 +41,12 @@ class View:
         return self.offset + (newline + 1 if newline >= 0 else len(self.data))
 
     def before(self, position: int) -> bytes:
-        """What stands left of a position on its line, back to the last record."""
+        """What stands left of a position on its line, back to the last record; `rank` is then the line's."""
         start = self.data.rfind(b"\n", self.done, position) + 1
         if self.is_tagged and (start or not self.done):
             start = self.pass_tag(start)
+        elif self.is_tagged:  # who read the record before may have passed the tag by
+            self.pass_tag(self.data.rfind(b"\n", 0, self.done) + 1)
         return self.data[start or self.done : position]
 
     def pass_tag(self, start: int) -> int:

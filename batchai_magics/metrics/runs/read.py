@@ -38,9 +38,9 @@ class LogMetrics:
     A big log is held as columns: its records become objects when they are asked for.
     """
 
-    def __init__(self, records: Iterable[Record] | Columns) -> None:
-        self._columns = None if isinstance(records, Iterable) else records
-        if isinstance(records, Iterable):
+    def __init__(self, records: Iterable[Record] = (), *, columns: Columns | None = None) -> None:
+        self._columns = columns
+        if columns is None:
             self.records = tuple(records)
 
     @cached_property
@@ -131,7 +131,7 @@ def read_metrics(
         if not patterns and len(head) >= _BULK_BYTES and hasattr(stream, "readinto"):
             from batchai_magics.metrics.reading.bulk.reader import read_stream
 
-            return LogMetrics(read_stream(head, stream))
+            return LogMetrics(columns=read_stream(head, stream))
         return LogMetrics(
             _parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), Parser(patterns))
         )

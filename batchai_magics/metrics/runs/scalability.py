@@ -84,7 +84,7 @@ class Scaling:
 
     def _repr_html_(self) -> str:
         return scaling_html(self.rows()) + "".join(
-            f"<p>{html.escape(sentence)}</p>" for sentence in self._sentences()
+            f"<p style='margin:8px 0 0'>{html.escape(sentence)}</p>" for sentence in self._sentences()
         )
 
 

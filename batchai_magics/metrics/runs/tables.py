@@ -10,10 +10,12 @@ _Row = Mapping[str, Any]
 
 _FRAME = "max-width:100%;overflow-x:auto"
 _TABLE = "border-collapse:collapse;margin:0;table-layout:auto"
-_LABEL = "padding:3px 10px;text-align:left;vertical-align:top"
-_SHORT = "padding:3px 10px;text-align:right;vertical-align:top;white-space:nowrap"
-_LONG = "padding:3px 10px;text-align:right;vertical-align:top;min-width:7em;overflow-wrap:anywhere"
-_MOST_SHORT = 13  # letters that stand in one line
+_PADDING = "padding:3px min(10px,.6vw)"  # closer in a narrow page
+_LABEL = f"{_PADDING};text-align:left;vertical-align:top"
+_SHORT = f"{_PADDING};text-align:right;vertical-align:top;white-space:nowrap"
+_LONG = f"{_PADDING};text-align:right;vertical-align:top;min-width:5.5em;overflow-wrap:anywhere"
+_BELOW = "<br><span style='color:var(--jp-ui-font-color2,#777);font-weight:normal'>{}</span>"
+_MOST_SHORT = 9  # letters that always stand in one line
 
 
 def comparison_html(rows: Sequence[_Row]) -> str:
@@ -24,9 +26,15 @@ def comparison_html(rows: Sequence[_Row]) -> str:
 
 
 def scaling_html(rows: Sequence[_Row]) -> str:
-    """A row a model and number of processes, of the rows of a `Scaling`."""
-    titles = list(_OF_POINT)
-    return _table(titles, [[text_of(row) for text_of in _OF_POINT.values()] for row in rows])
+    """A row a model and number of processes, with the names of its runs below, of the rows of a `Scaling`."""
+    lines = [[text_of(row) for text_of in _OF_POINT.values()] for row in rows]
+    return _table(
+        list(_OF_POINT),
+        [
+            [f"{model}\n{', '.join(row['runs'])}", *rest]
+            for row, (model, *rest) in zip(rows, lines, strict=True)
+        ],
+    )
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -38,10 +46,16 @@ def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _line(tags: Sequence[str], texts: Sequence[str]) -> str:
     cells = (
-        f"<{tag} style='{_style(place, text)}'>{html.escape(text)}</{tag}>"
+        f"<{tag} style='{_style(place, text)}'>{_cell(text)}</{tag}>"
         for place, (tag, text) in enumerate(zip(tags, texts, strict=True))
     )
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _cell(text: str) -> str:
+    """A text, and below it a second line that matters less."""
+    first, _, second = text.partition("\n")
+    return html.escape(first) + (_BELOW.format(html.escape(second)) if second else "")
 
 
 def _style(place: int, text: str) -> str:
@@ -97,5 +111,4 @@ _OF_POINT: Mapping[str, Callable[[_Row], str]] = {
     "images/sec": lambda row: _with_error(row["images_per_sec"], row["uncertainty"]),
     "speed-up": lambda row: f"{row['speedup']:.2f} ×",
     "efficiency": lambda row: _with_error(row["efficiency_percent"], row["efficiency_uncertainty"], " %"),
-    "runs": lambda row: ", ".join(row["runs"]),
 }

@@ -79,6 +79,14 @@ def tail(service: Service, call: Call) -> Answer:
     return Answer(data=data, state=state, is_news=bool(new) or None)
 
 
+def ahead(service: Service, call: Call) -> Answer:
+    """The ids of the jobs that get nodes before a queued one, in turn."""
+    service.check_subscription(call)
+    job = service.backend.show(call.id(Kind.JOB))
+    before = service.backend.ahead(job) if isinstance(job, JobResource) else ()
+    return Answer(data={"value": [str(id) for id in before]})
+
+
 def execute(kind: Kind) -> Handler:
     """What runs a command on a node of a cluster or a job, and gives what it writes as it comes."""
 

@@ -51,6 +51,7 @@ ROUTES = (
     Route("POST", f"{_PROVIDER}/batchaiLook", own.look),
     Route("POST", f"{_PROVIDER}/batchaiStoreFiles", packs.store, takes_files=True),
     Route("POST", f"{_PROVIDER}/batchaiFetchFiles", packs.fetch),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiAhead", own.ahead),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRead", own.read),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTail", own.tail),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTelemetry", own.telemetry),

@@ -25,7 +25,7 @@ from batchai_magics.server.batchai.routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.call import Answer, Call, Route
 from batchai_magics.server.description import DESCRIPTION, description
 from batchai_magics.server.errors import refusal
-from batchai_magics.server.http.endpoint import Desk, defect, endpoint, refused
+from batchai_magics.server.http.endpoint import Desk, endpoint, foreseen_or_defect, refused
 from batchai_magics.server.http.limits import Limits
 from batchai_magics.server.http.messages import call_of, raw_path, response_of
 from batchai_magics.server.http.metrics import Metrics
@@ -35,7 +35,6 @@ from batchai_magics.server.http.waiting import Waiting
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage import errors as storage_errors
 from batchai_magics.server.storage.dispatch import Counter
-from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.request import is_host, resource_of
 from batchai_magics.server.storage.sas import Caller
 from batchai_magics.server.storage.uploads import Uploads
@@ -152,6 +151,9 @@ class App:
             call = await call_of(request, self.limits, most_bytes=most_bytes, spool=spool)
         except BatchAIError as error:
             return self._as_response(storage_errors.answer(error, "-"))
+        except OSError as error:  # of the spool
+            told = foreseen_or_defect(Call(request.method, raw_path(request.scope)), error)
+            return self._as_response(storage_errors.answer(told, "-"))
         client = request.client.host if request.client else ""
         caller = Caller(datetime.now(timezone.utc), client, request.url.scheme == "https")
         ask = partial(self._storage_threads.run, partial(self._stored, call, host, caller))
@@ -165,9 +167,8 @@ class App:
             return self._counter.answer(call, resource_of(call, host), caller)
         except BatchAIError as error:
             return storage_errors.answer(error, "-")
-        except Exception:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
-            message = defect(call).data["error"]["message"]
-            return storage_errors.answer(StorageRefusal(500, "InternalError", message), "-")
+        except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
+            return storage_errors.answer(foreseen_or_defect(call, error), "-")
 
     def _as_response(self, answer: Answer) -> Response:
         return response_of(answer, self._threads)

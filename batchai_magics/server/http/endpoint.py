@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, is_of_a_full_disk
 from batchai_magics.server.call import Answer, Call, Handler
-from batchai_magics.server.errors import body_of, status_of
+from batchai_magics.server.errors import DEFECT, body_of, refusal, server_full, status_of
 from batchai_magics.server.http.limits import Limits
 from batchai_magics.server.http.messages import call_of, response_of
 from batchai_magics.server.http.threads import Threads
@@ -59,8 +59,8 @@ def answered(handler: Handler, service: Service, call: Call) -> Answer:
         return handler(service, call)
     except BatchAIError as error:
         return refused(error)
-    except Exception:  # noqa: BLE001  a defect of ours: it is written down here, and the client told its number
-        return defect(call)
+    except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
+        return refused(foreseen_or_defect(call, error))
 
 
 def refused(error: BatchAIError) -> Answer:
@@ -70,12 +70,14 @@ def refused(error: BatchAIError) -> Answer:
     return Answer(status, body_of(error), {**headers, **_again(status)})
 
 
-def defect(call: Call) -> Answer:
-    """The answer to what nobody has foreseen; the log has the rest under the same number."""
+def foreseen_or_defect(call: Call, error: Exception) -> BatchAIError:
+    """What to tell of an error that is none of ours; the log has what nobody has foreseen, under a number."""
+    if isinstance(error, OSError) and is_of_a_full_disk(error):
+        return server_full()
     number = uuid.uuid4().hex[:12]
     LOG.error("defect %s at %s %s\n%s", number, call.method, call.path, traceback.format_exc())
     message = f"The server could not do this. Its log says why, under {number}."
-    return Answer(500, {"error": {"code": "InternalServerError", "message": message}})
+    return refusal(500, DEFECT, message)
 
 
 def _again(status: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -40,13 +41,12 @@ class Guard:
             self._metrics.refused()
             return
         self._count += 1
-        seen = _Seen(send, self._limits.send_s)
+        patience = anyio.CancelScope()
+        seen = _Seen(send, self._limits.send_s, patience)
         started = time.perf_counter()
         try:
-            with self._metrics.under_way():
+            with self._metrics.under_way(), patience:
                 await self._app(scope, receive, seen.send)
-        except TimeoutError:  # nobody reads the answer: uvicorn closes a connection whose answer has no end
-            return
         finally:
             self._count -= 1
             self._note(scope, seen.status, time.perf_counter() - started)
@@ -65,18 +65,22 @@ class Guard:
 
 
 class _Seen:
-    """An answer on its way: its status, and that whoever reads it keeps reading."""
+    """An answer on its way: its status, and that whoever reads it keeps reading.
 
-    def __init__(self, send: Send, most_s: float) -> None:
-        self._send, self._most_s = send, most_s
+    When nobody does, all that makes it ends: uvicorn closes a connection whose answer has no end.
+    """
+
+    def __init__(self, send: Send, most_s: float, patience: anyio.CancelScope) -> None:
+        self._send, self._most_s, self._patience = send, most_s, patience
         self.status = 499  # until an answer begins
 
     async def send(self, message: Message) -> None:
-        """Sends a part of the answer; TimeoutError when nobody takes it."""
+        """Sends a part of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-        with anyio.fail_after(self._most_s):
-            await self._send(message)
+        self._patience.deadline = anyio.current_time() + self._most_s
+        await self._send(message)
+        self._patience.deadline = math.inf
 
 
 async def _refuse(send: Send) -> None:

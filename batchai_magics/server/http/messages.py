@@ -78,6 +78,8 @@ def _query(scope: Mapping[str, Any]) -> dict[str, str]:
 
 async def _body(request: Request, limits: Limits, most_bytes: int, spool: BinaryIO | None) -> bytes:
     length = request.headers.get("content-length", "0")
+    if length == "0" and "transfer-encoding" not in request.headers:
+        return b""
     if not length.isdigit() or int(length) > most_bytes:
         raise _too_large(most_bytes)
     try:

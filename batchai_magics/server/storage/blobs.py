@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.call import Answer
+from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.content import content, wanted
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -24,7 +25,9 @@ def put(asked: Asked) -> Answer:
     """Makes a blob of the body."""
     asked.check_share()
     _check_absent(asked)
+    kept = metadata.said(asked.call)
     _make(asked, asked.call.pieces(_PIECE))
+    asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(201, headers=_stamps(asked))
 
 
@@ -47,11 +50,12 @@ def put_block_list(asked: Asked) -> Answer:
     asked.check_share()
     _check_absent(asked)
     blocks = asked.uploads.blocks(asked.resource)
-    ids = _block_ids(asked.call.body)
+    ids, kept = _block_ids(asked.call.body), metadata.said(asked.call)
     if not set(ids) <= set(blocks):
         raise StorageRefusal(400, "InvalidBlockList", "The specified block list is invalid.")
     _make(asked, (piece for id in ids for piece in _read(asked, blocks[id])))
     asked.uploads.drop_blocks(asked.storage, asked.resource, asked.share)
+    asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(201, headers=_stamps(asked))
 
 
@@ -63,17 +67,26 @@ def read(asked: Asked) -> Answer:
     def pieces(span: Span) -> Iterator[bytes]:
         return _read(asked, asked.path, span)
 
-    return content(_headers(blob), blob.size_bytes, wanted(asked.call, blob.size_bytes), pieces)
+    headers = {**_headers(blob), **asked.metadata_headers}
+    return content(headers, blob.size_bytes, wanted(asked.call, blob.size_bytes), pieces)
 
 
 def properties(asked: Asked) -> Answer:
     """What there is to say of a blob."""
     blob = _shown(asked)
-    return Answer(200, body=b"", headers={**_headers(blob), "Content-Length": str(blob.size_bytes)})
+    size = {"Content-Length": str(blob.size_bytes)}
+    return Answer(200, body=b"", headers={**_headers(blob), **asked.metadata_headers, **size})
 
 
-def keep(asked: Asked) -> Answer:
-    """Nothing: neither metadata nor properties of a blob are kept here."""
+def set_metadata(asked: Asked) -> Answer:
+    """Gives a blob other metadata."""
+    kept, stamp = metadata.said(asked.call), _stamps(asked)
+    asked.service.metadata.keep(asked.resource.key, kept)
+    return Answer(200, headers=stamp)
+
+
+def set_properties(asked: Asked) -> Answer:
+    """Nothing: a blob's properties (its type of content and the like) are not kept here."""
     return Answer(200, headers=_stamps(asked))
 
 
@@ -81,6 +94,7 @@ def delete(asked: Asked) -> Answer:
     """Deletes a blob."""
     _shown(asked)
     asked.storage.delete(asked.share, asked.path)
+    asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
 
 

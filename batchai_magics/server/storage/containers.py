@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from xml.sax.saxutils import escape
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import check_share_name
 from batchai_magics.server.call import Answer
+from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
 from batchai_magics.server.storage.part_files import is_part
-from batchai_magics.server.storage.shares import names_in, share_stamps
+from batchai_magics.server.storage.shares import metadata_of, names_in, share_stamps
 
 
 def create(asked: Asked) -> Answer:
@@ -21,13 +23,23 @@ def create(asked: Asked) -> Answer:
     check_share_name(asked.share)
     if asked.share in asked.storage.shares():
         raise StorageRefusal(409, "ContainerAlreadyExists", "The specified container already exists.")
+    kept = metadata.said(asked.call)
     asked.storage.make(asked.share)
+    asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(201, headers=share_stamps(asked))
 
 
 def show(asked: Asked) -> Answer:
     """What there is to say of a container."""
     asked.check_share()
+    return Answer(200, body=b"", headers={**share_stamps(asked), **asked.metadata_headers})
+
+
+def keep_metadata(asked: Asked) -> Answer:
+    """Gives a container other metadata."""
+    kept = metadata.said(asked.call)
+    asked.check_share()
+    asked.service.metadata.keep(asked.resource.key, kept)
     return Answer(200, body=b"", headers=share_stamps(asked))
 
 
@@ -35,6 +47,7 @@ def delete(asked: Asked) -> Answer:
     """Deletes a container with all in it."""
     asked.check_share()
     asked.storage.remove(asked.share)
+    asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
 
 
@@ -43,8 +56,10 @@ def list_all(asked: Asked) -> Answer:
     stamp = share_stamps(asked)
     page = page_of(asked.call, names_in(asked))
     times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    properties = f"<Properties>{times}</Properties>"
     inner = [
-        f"<Container><Name>{name}</Name><Properties>{times}</Properties></Container>" for name in page.items
+        f"<Container><Name>{name}</Name>{properties}{metadata_of(asked, name)}</Container>"
+        for name in page.items
     ]
     attributes = {"ServiceEndpoint": f"{asked.call.origin}/"}
     return xml(asked.call, attributes, Entries("Containers", inner, page.next))
@@ -59,7 +74,7 @@ def list_blobs(asked: Asked) -> Answer:
     }
     names = sorted({_level(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
     page = page_of(asked.call, names)
-    inner = [_blob(blobs[name]) if name in blobs else _prefix(name) for name in page.items]
+    inner = [_blob(asked, blobs[name]) if name in blobs else _prefix(name) for name in page.items]
     attributes = {"ServiceEndpoint": f"{asked.call.origin}/", "ContainerName": asked.resource.share}
     return xml(asked.call, attributes, Entries("Blobs", inner, page.next))
 
@@ -83,13 +98,15 @@ def _level(name: str, prefix: str, delimiter: str) -> str:
     return f"{prefix}{head}{sign}"
 
 
-def _blob(blob: ShareFile) -> str:
+def _blob(asked: Asked, blob: ShareFile) -> str:
     stamp = stamps(blob)
+    kept = asked.service.metadata.of(replace(asked.resource, path=blob.path).key)
     return (
         f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"
         f"<Etag>{escape(stamp['ETag'])}</Etag><Content-Length>{blob.size_bytes}</Content-Length>"
         "<Content-Type>application/octet-stream</Content-Type><BlobType>BlockBlob</BlobType>"
-        "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties></Blob>"
+        "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties>"
+        f"{metadata.element(asked.call, kept)}</Blob>"
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.request import Span, span_of
+
+_AT_ONCE = 256 << 10
 
 
 def wanted(call: Call, size: int) -> Span | None:
@@ -25,10 +28,13 @@ def wanted(call: Call, size: int) -> Span | None:
 def content(
     headers: Mapping[str, str], size: int, span: Span | None, pieces: Callable[[Span], Iterator[bytes]]
 ) -> Answer:
-    """The answer with the bytes of a span, or with all."""
+    """The answer with the bytes of a span, or with all; few are read in the handler's own thread."""
     whole = span or Span(0, size)
     end = whole.end or 0
     more = {"Accept-Ranges": "bytes", "Content-Length": str(end - whole.start)}
     if span:
         more["Content-Range"] = f"bytes {span.start}-{end - 1}/{size}"
-    return Answer(206 if span else 200, pieces=pieces(whole), headers={**headers, **more})
+    answer = Answer(206 if span else 200, headers={**headers, **more})
+    if end - whole.start <= _AT_ONCE:
+        return replace(answer, body=b"".join(pieces(whole)))
+    return replace(answer, pieces=pieces(whole))

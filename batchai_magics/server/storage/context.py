@@ -12,6 +12,7 @@ from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
+from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.sas import Resource
@@ -44,6 +45,11 @@ class Asked:
     def path(self) -> str:
         """The file or folder on it."""
         return self.resource.path
+
+    @property
+    def metadata_headers(self) -> dict[str, str]:
+        """The metadata that are kept of it, as an answer tells them."""
+        return metadata.headers(self.service.metadata.of(self.resource.key))
 
     @property
     def is_our_own(self) -> bool:

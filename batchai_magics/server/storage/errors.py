@@ -5,11 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from xml.sax.saxutils import escape
 
-from batchai_magics.backends.service.dialect.errors import HINT, kind_of
-from batchai_magics.errors import BatchAIError, ServiceError, SpecError, StorageError
+from batchai_magics.backends.service.dialect.errors import HINT, SHARE_FULL, kind_of
+from batchai_magics.errors import DISK_FULL, BatchAIError, ServiceError, SpecError, StorageError
 from batchai_magics.server.call import Answer
-from batchai_magics.server.errors import Refusal, status_of
+from batchai_magics.server.errors import DEFECT, Refusal, status_of
 
+# Of what backends say, how storage itself says it; what begins with 5 its clients try again for long.
+_AS_AZURE = {
+    "StorageAccountNotFound": (404, "ResourceNotFound"),
+    DISK_FULL: (413, SHARE_FULL),
+    DEFECT: (500, "InternalError"),
+}
 _BOM = b"\xef\xbb\xbf"  # as Azure begins it
 
 
@@ -31,8 +37,7 @@ def answer(error: BatchAIError, request_id: str) -> Answer:
     status, code = status_of(error), error.code if isinstance(error, ServiceError) else ""
     if isinstance(error, SpecError) or (isinstance(error, StorageError) and not code):
         code = "InvalidResourceName"
-    elif code == "StorageAccountNotFound":
-        status, code = 404, "ResourceNotFound"
+    status, code = _AS_AZURE.get(code, (status, code))
     code = code or "InvalidInput"
     return Answer(
         status,

@@ -207,7 +207,7 @@ def _shown(asked: Asked) -> ShareFile:
 def _told(asked: Asked) -> dict[str, str]:
     """The metadata of a file, as whoever sends it sees them."""
     upload = asked.uploads.of(asked.resource)
-    return metadata.headers(upload.metadata if upload else asked.service.metadata.of(asked.resource.key))
+    return metadata.headers(upload.metadata) if upload else asked.metadata_headers
 
 
 def _headers(file: ShareFile) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Metadata of shares, folders and files: names and values of a client's own, kept beside the files."""
+"""Metadata of shares and containers and what is in them: a client's own words, kept beside the files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from batchai_magics.backends.service.private_files import append, write
 from batchai_magics.server.call import Call
@@ -36,6 +37,14 @@ def said(call: Call) -> dict[str, str]:
 def headers(metadata: Mapping[str, str]) -> dict[str, str]:
     """The metadata as an answer tells them."""
     return {f"{_HEADER}{name}": value for name, value in metadata.items()}
+
+
+def element(call: Call, metadata: Mapping[str, str]) -> str:
+    """The metadata of something in a list as XML, where the request wants them."""
+    if "metadata" not in call.query.get("include", "").split(","):
+        return ""
+    inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in metadata.items())
+    return f"<Metadata>{inner}</Metadata>"
 
 
 class Metadata:

@@ -11,10 +11,10 @@ import uuid
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, Backend, Storage
+from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.backends.service.private_files import write
 from batchai_magics.errors import BatchAIError, NotFoundError
 
-STALE_S = 24 * 3600.0  # since its last bytes came: nobody sends the rest any more
 _PREFIX = ".part-"
 _NAME = re.compile(rf"{re.escape(_PREFIX)}[0-9a-f]{{32}}")
 

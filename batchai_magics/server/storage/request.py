@@ -107,9 +107,10 @@ def header_number(call: Call, name: str, *, most: int) -> int:
 
 def _service_of(call: Call) -> str:
     """The service that a request means by what it says itself; empty where it says nothing."""
-    if _is_of(call, _BLOB) or "-storage-blob/" in call.headers.get("user-agent", "").lower():
+    agent = call.headers.get("user-agent", "").lower()
+    if _is_of(call, _BLOB) or "-storage-blob/" in agent:
         return "blob"
-    return "file" if _is_of(call, _FILE) else ""
+    return "file" if _is_of(call, _FILE) or "-storage-file-share/" in agent else ""
 
 
 def _is_of(call: Call, signs: _Signs) -> bool:

@@ -51,8 +51,8 @@ def check(
 ) -> None:
     """Raises unless one of the keys has signed the request; `path` is that of the URL, as it came."""
     account, _, given = headers["authorization"].partition(" ")[2].partition(":")
-    texts = [_text(method, f"/{account}{path}", query, headers, order) for order in _ORDERS]
-    known = [signature(key, text) for key in keys for text in texts]
+    texts = dict.fromkeys(_text(method, f"/{account}{path}", query, headers, order) for order in _ORDERS)
+    known = (signature(key, text) for key in keys for text in texts)
     if not any(hmac.compare_digest(text.encode(), given.encode()) for text in known):
         raise failed("The MAC signature found in the HTTP request is not the same as any computed signature.")
     _check_date(headers.get("x-ms-date") or headers.get("date", ""), now)

@@ -38,7 +38,7 @@ def show_share(asked: Asked) -> Answer:
     """What there is to say of a share."""
     asked.check_share()
     quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)}
-    return Answer(200, body=b"", headers={**share_stamps(asked), **_told(asked), **quota})
+    return Answer(200, body=b"", headers={**share_stamps(asked), **asked.metadata_headers, **quota})
 
 
 def delete_share(asked: Asked) -> Answer:
@@ -64,7 +64,7 @@ def list_shares(asked: Asked) -> Answer:
     inner = [
         f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
         f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties>"
-        f"{_metadata_element(asked, name)}</Share>"
+        f"{metadata_of(asked, name)}</Share>"
         for name in page.items
     ]
     return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, Entries("Shares", inner, page.next))
@@ -95,11 +95,11 @@ def show_folder(asked: Asked) -> Answer:
     """What there is to say of a folder; the share's root is one."""
     asked.check_share()
     if not asked.path:
-        return Answer(200, body=b"", headers={**share_stamps(asked), **_told(asked)})
+        return Answer(200, body=b"", headers={**share_stamps(asked), **asked.metadata_headers})
     folder = asked.storage.show(asked.share, asked.path)
     if not folder.is_directory:
         raise StorageRefusal(404, "ResourceNotFound", "The specified resource does not exist.")
-    return Answer(200, body=b"", headers={**stamps(folder), **_told(asked)})
+    return Answer(200, body=b"", headers={**stamps(folder), **asked.metadata_headers})
 
 
 def delete_folder(asked: Asked) -> Answer:
@@ -159,13 +159,6 @@ def share_stamps(asked: Asked) -> Mapping[str, str]:
     return stamps(ShareFile(asked.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
 
 
-def _told(asked: Asked) -> dict[str, str]:
-    return metadata.headers(asked.service.metadata.of(asked.resource.key))
-
-
-def _metadata_element(asked: Asked, name: str) -> str:
-    """The metadata of a listed share, where the request wants them."""
-    if "metadata" not in asked.call.query.get("include", "").split(","):
-        return ""
-    kept = asked.service.metadata.of(replace(asked.resource, share=name).key)
-    return f"<Metadata>{''.join(f'<{each}>{escape(kept[each])}</{each}>' for each in kept)}</Metadata>"
+def metadata_of(asked: Asked, name: str) -> str:
+    """The metadata of a listed share or container, where the request wants them."""
+    return metadata.element(asked.call, asked.service.metadata.of(replace(asked.resource, share=name).key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import FileRef
@@ -21,7 +21,7 @@ class RunGrew:
     """The run at `place` has told more. `is_restarted`: its log was cut, what it told before is void."""
 
     place: int
-    records: tuple[Record, ...]
+    records: Collection[Record]
     is_restarted: bool = False
 
 

@@ -21,7 +21,8 @@ from batchai_magics.widgets.comparison.event_source import DELETED, Looked, News
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import BoardFeed
 
-COST_SHARE = 0.05  # of the time may go into reading the numbers again
+COST_SHARE = 0.05  # of a core may go into reading the numbers again
+LONGEST_PAUSE_S = 10.0  # until they are read again, however dear that is
 LOG = "log"  # the state of a run that is no job
 ENDED = (LOG, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
@@ -29,21 +30,28 @@ ENDED = (LOG, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 class ComparisonFeed(BoardFeed[News]):
     """The runs as they are now. `version` grows with every change; `lines` are what an overlay draws of them.
 
-    `runs` and `lines` are brought up to date after a look at the jobs, unless that takes too long: then less
-    often, and once more at the end.
+    `runs` and `lines` are brought up to date after a look at the jobs, unless that costs too much: then less
+    often, and once more at the end. `spent` is the processor time of the thread, in seconds: on a machine
+    that is busy with something else nothing comes later for it.
     """
 
     noun = "comparison"
     kind = "compare"
 
-    def __init__(self, runs: Sequence[Run], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
         super().__init__()
         self.runs = tuple(runs)
         self.jobs = {place: job for place, run in enumerate(runs) if (job := _job_of(run))}
         self.states = [_state_of(run) for run in runs]
         self.lines: list[Overlay] = [overlay(run) for run in runs]
         self.line_versions = [1] * len(runs)
-        self._clock = clock
+        self._clock, self._spent = clock, spent
         self._due_at = clock()
         self._records: dict[int, list[Record]] = {place: [] for place in self.jobs}
         self._changed: set[int] = set()
@@ -134,14 +142,13 @@ class ComparisonFeed(BoardFeed[News]):
 
     def _sum_up(self) -> None:
         """Reads the numbers of the runs that have told more."""
-        began = self._clock()
+        began = self._spent()
         for place in self._changed:
             self._sum_up_run(place)
         if self._changed:
             self.version += 1
         self._changed.clear()
-        ended = self._clock()
-        self._due_at = ended + (ended - began) / COST_SHARE
+        self._due_at = self._clock() + min(LONGEST_PAUSE_S, (self._spent() - began) / COST_SHARE)
 
     def _sum_up_run(self, place: int) -> None:
         run, records = self.runs[place], tuple(self._records[place])

@@ -21,7 +21,6 @@ from batchai_magics.follow.progress import read_progress
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import ProgressReader
 from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
-from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.summary import warm_up_of
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.job import ERR, OUT
@@ -29,6 +28,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.widgets.core.feed import Feed
 from batchai_magics.widgets.job.activity import activity
+from batchai_magics.widgets.job.history import History
 from batchai_magics.widgets.job.merged_log import MERGED, MergedLog, MergedTail
 from batchai_magics.widgets.job.points import Points
 from batchai_magics.widgets.job.tail import Tail
@@ -64,7 +64,7 @@ class JobFeed(Feed[Event]):
         self._merged_tail = MergedTail()
         self.use = UseCurves()
         self.points = Points()
-        self.records: list[Record] = []
+        self.records = History()
         self.tails: dict[str, Tail] = {}
         self.faults: list[str] = []  # what is wrong with finished logs
         self.history: deque[list[int]] = deque(maxlen=HISTORY_LENGTH)
@@ -81,12 +81,18 @@ class JobFeed(Feed[Event]):
             self.use.take(event.record)
             return
         if isinstance(event, MetricsSeen):
-            self.records.extend(event.records)
-            self.points.add(event.records)
-            self._find_warm_up()
+            self._take_numbers(event)
             return
         self._take_news(event)
         self.version += 1
+
+    def _take_numbers(self, event: MetricsSeen) -> None:
+        self.records.add(event.records)
+        if isinstance(event.records, tuple):
+            self.points.add(event.records)
+        else:
+            self.points.add_columns(event.records)
+        self._find_warm_up()
 
     def _take_news(self, event: Event) -> None:
         if isinstance(event, LogFault):

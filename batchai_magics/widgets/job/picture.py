@@ -32,6 +32,7 @@ def card_of(feed: JobFeed, way_back: str) -> Card | None:
         lines=tail.lines(LAST_LINES) if tail else (),
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
         way_back=way_back,
+        activity=feed.activity,
     )
 
 

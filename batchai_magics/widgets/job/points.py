@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.metrics.record import EvalRecord, PatternRecord, Record, StepRecord, ValueRecord
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.bulk.columns import Columns
 
 POINT_BYTES = 20
 VALUE_BYTES = 12
@@ -32,22 +36,45 @@ class Points:
     def add(self, records: Iterable[Record]) -> None:
         """Takes the step lines among the records, and every other number under its name."""
         every = list(records)
-        self._add_steps([record for record in every if isinstance(record, StepRecord)])
-        for record in filter(_has_others, every):
+        steps = [record for record in every if isinstance(record, StepRecord)]
+        has_accuracies = self._add_steps(steps)
+        if len(steps) < len(every) or has_accuracies:
+            self._add_others(every)
+
+    def add_columns(self, columns: Columns) -> None:
+        """Takes the same from columns, as they are: a big update brings thousands of steps."""
+        import numpy as np
+
+        steps = columns.steps
+        with np.errstate(over="ignore"):  # what no column holds is infinite
+            self._steps.frombytes(np.minimum(steps.step, _MAX_INT).astype(np.int32).tobytes())
+            self._ranks.frombytes(steps.rank.astype(np.int32).tobytes())
+            for own, column in zip(
+                (self._rates, self._losses, self._jitters),
+                (steps.images_per_sec, steps.loss, steps.jitter),
+                strict=True,
+            ):
+                own.frombytes(column.astype(np.float32).tobytes())
+        has_accuracies = steps.has_accuracy.any()
+        self._add_others(columns if has_accuracies else [record for _, record in columns.others])
+
+    def _add_others(self, records: Iterable[Record]) -> None:
+        for record in filter(_has_others, records):
             for name, step, value in _others(record):
                 values = self.others.setdefault(name, Values())
                 values.add(step, getattr(record, "rank", None), value, epoch=getattr(record, "epoch", None))
 
-    def _add_steps(self, records: Sequence[StepRecord]) -> None:
-        """Column by column: a big update brings thousands."""
+    def _add_steps(self, records: Sequence[StepRecord]) -> bool:
+        """Tells whether some have accuracies."""
         if not records:
-            return
-        steps, ranks, rates, _, jitters, losses, *_ = zip(*records, strict=True)
-        self._steps.extend(steps if max(steps) <= _MAX_INT else [min(step, _MAX_INT) for step in steps])
-        self._ranks.extend([NO_RANK if rank is None else rank for rank in ranks])
-        self._rates.extend(rates)
-        self._losses.extend(losses)
-        self._jitters.extend(jitters)
+            return False
+        steps, ranks, rates, _, jitters, losses, top_1, top_5, *_ = zip(*records, strict=True)
+        _extend(self._steps, steps if max(steps) <= _MAX_INT else [min(step, _MAX_INT) for step in steps])
+        _extend(self._ranks, [NO_RANK if rank is None else rank for rank in ranks])
+        _extend(self._rates, rates)
+        _extend(self._losses, losses)
+        _extend(self._jitters, jitters)
+        return top_1.count(None) + top_5.count(None) < 2 * len(records)
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` points from `first`."""
@@ -66,6 +93,11 @@ class Points:
         self._rates = array("f")
         self._losses = array("f")
         self._jitters = array("f")
+
+
+def _extend(column: array[Any], numbers: Sequence[float]) -> None:
+    """As `column.extend`, in a third of the time."""
+    column.frombytes(struct.pack(f"{len(numbers)}{column.typecode}", *numbers))
 
 
 class Values:

@@ -66,7 +66,8 @@ class JobCard(Showing):
     def _is_due(self, interval_s: float, limit_bytes: int) -> bool:
         """Whether a newer picture is due: of another state at once, of more numbers from time to time."""
         is_new = self._updated_version != self.feed.version
-        return limit_bytes >= OVERHEAD_BYTES and (is_new or self._clock() - self._updated_at >= interval_s)
+        is_late = not self.feed.is_over and self._clock() - self._updated_at >= interval_s
+        return limit_bytes >= OVERHEAD_BYTES and (is_new or is_late)
 
 
 class LiveJob(LiveShowing, JobCard):
@@ -98,7 +99,7 @@ class LiveJob(LiveShowing, JobCard):
         if self._is_at_rest():
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
-        if sent or self.feed.is_over or not self._is_due(self._snapshot_s, limit_bytes):
+        if sent or not self._is_due(self._snapshot_s, limit_bytes):
             return sent
         return self._update(self._snapshot(), self.second_id)
 

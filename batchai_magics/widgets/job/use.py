@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ GROWTH, MOST_RECORDS = 1.3, 50_000  # after which stragglers are sought again, a
 
 _OF_RANK = ("cpu_percent", "memory_bytes", "gpu_memory_bytes")
 _OF_GPU = ("gpu_percent", "gpu_memory_bytes")
-_TOLD_IF_ZERO = ("gpu_percent",)  # that a GPU does nothing is news
+_TOLD_IF_ZERO = ("cpu_percent", "gpu_percent")  # that one does nothing is news
 _OF_MACHINE = ("load", "available_bytes", "received_bytes_per_s", "sent_bytes_per_s")
 
 
@@ -92,7 +92,7 @@ class UseCurves:
             self._take(use)
         self.version += 1
 
-    def packed(self, records: Sequence[Record]) -> bytes:
+    def packed(self, records: Collection[Record]) -> bytes:
         """All of it as JSON (`Use` in frontend/job/messages.d.ts), and why the stragglers are slow."""
         self._seek_stragglers(records)
         reasons = {rank: reason_for(self._means, rank) for rank in self._stragglers}
@@ -107,7 +107,7 @@ class UseCurves:
         }
         return json.dumps(data, separators=(",", ":")).encode()
 
-    def _seek_stragglers(self, records: Sequence[Record]) -> None:
+    def _seek_stragglers(self, records: Collection[Record]) -> None:
         """Looks for them, ever more seldom as the records become many."""
         if len(self._ranks) > 1 and self._due <= len(records) <= MOST_RECORDS:
             self._due = int(len(records) * GROWTH) + 1

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.storage.transfers import together
+from batchai_magics.backends.arm.storage.transfers import fetch, together
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.dialect.headers import DIGEST, UPLOAD, UploadStep
+from batchai_magics.backends.service.dialect.packs import Packed
 from batchai_magics.errors import StorageError
 from tests.server.running import Running, connected
 
@@ -70,6 +71,35 @@ def test_who_wants_no_more_ends_all() -> None:
     next(steps)
     steps.close()
     assert ended.is_set()
+
+
+class Damaging:
+    """Storage behind a line that changes every byte, where the files of a pack come or come alone."""
+
+    DIGEST = hashlib.sha256(b"sent").hexdigest()
+
+    def __init__(self, *, is_packed: bool) -> None:
+        self.packed = self if is_packed else None
+
+    def fetch(self, share: str, paths: Sequence[str]) -> dict[str, Packed]:
+        return {path: Packed(path, b"came", is_right=False) for path in paths}
+
+    def whole(self, share: str, path: str) -> tuple[bytes, str]:
+        return b"came", self.DIGEST
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_a_file_that_was_damaged_on_its_way_here_is_not_kept(is_packed: bool, tmp_path: Path) -> None:
+    copies = [Copy(tmp_path / name, name, 4) for name in ("a", "b")]
+    with pytest.raises(StorageError, match="was damaged on its way"):
+        drained(fetch(Damaging(is_packed=is_packed), "share", copies))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_without_a_digest_is_kept_as_it_came(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Damaging, "DIGEST", "")
+    drained(fetch(Damaging(is_packed=False), "share", [Copy(tmp_path / "a", "a", 4)]))
+    assert (tmp_path / "a").read_bytes() == b"came"
 
 
 @pytest.mark.slow

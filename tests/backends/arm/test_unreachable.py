@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -15,16 +14,11 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.server.access.certificates import authority_of, own_pair
+from tests.ports import free_port
 from tests.server.running import GROUP, WORKSPACE, Running, connected
 
 pytestmark = pytest.mark.slow  # Azure's libraries ask `uname` what this machine is
 ID = ResourceId.parse(WORKSPACE)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 class Stranger(BaseHTTPRequestHandler):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
 from batchai_magics.backends.base import Copy, FileKind
+from batchai_magics.backends.base.transfers import STALE_S, Unfinished
 from batchai_magics.backends.folders import checked_copy, copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
 
 BIG = b"0123456789"
+UPLOADS = {
+    "begin": lambda storage: storage.begin("data", "b", 1),
+    "upload": lambda storage: storage.upload("data", {"c": b"3"}),
+    "send": lambda storage: list(storage.send("data", [])),
+}
 
 
 @pytest.fixture
@@ -88,6 +95,27 @@ def test_files_come_down_beside_what_is_there(storage, here):
     assert sorted(path.name for path in here.iterdir()) == ["a", "a.part", "big", "in"]
 
 
+def test_two_downloads_to_one_place_never_mix(storage, here):
+    storage.upload("data", {"a": b"aaaa", "b": b"bb"})
+    one, other = (storage.fetch("data", [Copy(here / "it", path, 4)]) for path in "ab")
+    next(one), next(other)  # both have written all, and neither is in its place
+    assert list(one) == []
+    assert (here / "it").read_bytes() == b"aaaa"
+
+
+def test_a_small_file_leaves_nothing_of_a_larger_one_that_was_begun(storage, here):
+    storage.upload("data", {"a": b"1"})
+    Unfinished.name(here / "a", "a larger one").write_bytes(BIG)
+    assert sum(storage.fetch("data", [Copy(here / "a", "a", 1)])) == 1
+    assert (here / "a").read_bytes() == b"1"
+    assert sorted(path.name for path in here.iterdir()) == ["a", "big"]
+
+
+def test_a_file_that_went_from_its_share_is_told(storage, here):
+    with pytest.raises(NotFoundError, match="gone"):
+        list(storage.fetch("data", [Copy(here / "gone", "gone", 1)]))
+
+
 @pytest.mark.usefixtures("_in_pieces")
 def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, here, tmp_path):
     steps = up(storage, here / "big")
@@ -100,6 +128,20 @@ def test_an_upload_in_pieces_goes_on_where_it_stopped(storage, here, tmp_path):
     assert storage.download("data", "big") == BIG
     assert (tmp_path / "shares/local/data/big").stat().st_ino == before
     assert left(tmp_path / "unfinished") == []
+
+
+@pytest.mark.parametrize("upload", UPLOADS)
+@pytest.mark.parametrize(("age_s", "is_left"), [(STALE_S - 3600, True), (STALE_S + 3600, False)])
+def test_the_next_upload_deletes_what_nobody_went_on_with_for_a_day(
+    storage, tmp_path, upload, age_s, is_left
+):
+    storage.make("other")
+    storage.begin("other", "big", 9)
+    storage.write("other", "big", 0, BIG[:4])
+    (part,) = left(tmp_path / "unfinished")
+    os.utime(part, (time.time() - age_s,) * 2)
+    UPLOADS[upload](FolderStorage(tmp_path / "shares", tmp_path / "unfinished"))
+    assert part.exists() is is_left
 
 
 @pytest.mark.usefixtures("_in_pieces")

@@ -120,7 +120,7 @@ def libraries_of(programs: Iterable[Path]) -> dict[Path, Path]:
 
 
 LOADED = """
-import importlib, runpy, sys
+import importlib, runpy, sys, traceback
 importlib.import_module(sys.argv[1])
 runpy.run_path(sys.argv[2])
 for module in list(sys.modules.values()):

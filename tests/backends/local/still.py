@@ -22,7 +22,7 @@ from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
-from tests.contract.places import MOUNTED, USER, manual
+from tests.contract.place import MOUNTED, USER, manual
 
 WORKSPACE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w"
 LOGS = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}

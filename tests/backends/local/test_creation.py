@@ -14,7 +14,7 @@ from batchai_magics.backends.local.watch import process, stopping
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.ids import Kind
 from tests.backends.local.still import Still
-from tests.contract.places import auto, manual
+from tests.contract.place import auto, manual
 
 TABLES = ("resource", "cluster", "node", "job")
 

@@ -8,7 +8,7 @@ from batchai_magics.backends.local import deletion
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from tests.backends.local.still import Still
-from tests.contract.places import manual
+from tests.contract.place import manual
 
 
 def statements_of_deletion(still: Still, monkeypatch: pytest.MonkeyPatch) -> list[str]:

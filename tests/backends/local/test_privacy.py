@@ -15,7 +15,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 from batchai_magics.models.job import JobSpec
 from tests.backends.local.still import Still
-from tests.contract.places import MOUNTED
+from tests.contract.place import MOUNTED
 from tests.world import World, until
 
 OPEN_UMASK = 0o000

@@ -1,4 +1,4 @@
-"""A real sshd, and the machine behind it."""
+"""The machine behind a real sshd."""
 
 from __future__ import annotations
 
@@ -8,26 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.machines.there import There
-from tests.backends.machines.real_sshd import SHARED, RealSshd, why_not
-
-
-@pytest.fixture
-def sshd() -> RealSshd:
-    """The sshd that all tests of this process share."""
-    if reason := why_not():
-        pytest.skip(reason)
-    return SHARED.get()
-
-
-@pytest.fixture
-def own_sshd() -> Iterator[RealSshd]:
-    """An sshd that a test may break."""
-    if reason := why_not():
-        pytest.skip(reason)
-    made = RealSshd()
-    made.make()
-    yield made
-    made.stop()
+from tests.backends.machines.real_sshd import RealSshd
 
 
 @pytest.fixture
@@ -42,8 +23,3 @@ def there(sshd: RealSshd) -> Iterator[There]:
 def far(there: There, tmp_path: Path) -> Path:
     """A folder of it, which is `tmp_path` here."""
     return there.folder(tmp_path)
-
-
-def pytest_sessionfinish() -> None:
-    """No fixture's end: that may come with a fast test, which starts no process."""
-    SHARED.stop()

@@ -16,6 +16,7 @@ import psutil
 
 from batchai_magics.backends.machines.channel import Channel
 from batchai_magics.backends.node.rank import die_with_parent
+from tests.ports import free_port
 from tests.world import until
 
 SSHD = "/usr/sbin/sshd"
@@ -89,8 +90,7 @@ class RealSshd:
             line = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name)]
             subprocess.run(line, check=True)
         shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.know(self.folder / "host_key.pub")
         self.use_key("user_key")
         self.configure()

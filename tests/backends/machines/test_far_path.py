@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.machines.far import changing
+from batchai_magics.backends.machines.link import Link
 from batchai_magics.backends.machines.there import There
+from batchai_magics.backends.service import private_files
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -114,8 +117,6 @@ def test_a_large_file_is_read_from_anywhere(far: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_appears_whole_with_its_folder_and_for_its_owner_alone(far: Path, tmp_path: Path) -> None:
-    from batchai_magics.backends.service import private_files
-
     private_files.write(far / "a" / "b", "text")
     assert (tmp_path / "a/b").read_text() == "text"
     assert [oct((tmp_path / name).stat().st_mode)[-3:] for name in ("a", "a/b")] == ["700", "600"]
@@ -128,3 +129,89 @@ def test_a_file_that_grows_is_read_on(far: Path, tmp_path: Path) -> None:
     with (tmp_path / "log").open("ab") as log:
         log.write(b" two")
     until(lambda: (far / "log").piece(3, 100)[2] == b" two")
+
+
+# what is written together
+
+
+def make_all(far: Path) -> None:
+    """A folder, files and a link; answers are needed of none."""
+    private_files.make_folder(far / "inner")
+    for name in ("one", "two"):
+        private_files.write(far / "inner" / name, name)
+    private_files.make_link(far / "links" / "to inner", far / "inner")
+    private_files.make_link(far / "links" / "to inner", far)
+    (far / "old").unlink(missing_ok=True)
+
+
+def test_what_is_written_at_once_takes_one_question(
+    far: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "old").touch()
+    asked, ask = [], Link.open
+    monkeypatch.setattr(Link, "open", lambda link, *more: asked.append(link) or ask(link, *more))
+    with private_files.at_once(far):
+        make_all(far)
+    assert len(asked) == 1
+    assert (tmp_path / "links/to inner").readlink() == tmp_path / "inner"
+    names = ("inner", "inner/one", "inner/two", "links")
+    assert [oct((tmp_path / name).stat().st_mode)[-3:] for name in names] == ["700", "600", "600", "700"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["inner", "links"]
+
+
+def test_what_is_asked_meanwhile_comes_after_what_was_written(far: Path, tmp_path: Path) -> None:
+    with private_files.at_once(far):
+        private_files.write(far / "file", "text")
+        assert not (tmp_path / "file").exists()
+        assert (far / "file").read_text() == "text"
+        (far / "file").unlink(missing_ok=True)
+    assert not (tmp_path / "file").exists()
+
+
+def test_what_cannot_be_written_is_named_and_ends_the_rest(far: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(OSError, match="taken/inner"), private_files.at_once(far):  # noqa: PT012
+        private_files.write(far / "before", "")
+        private_files.write(far / "taken" / "inner", "")
+        private_files.write(far / "after", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["before", "taken"]
+
+
+def test_an_error_of_what_was_written_before_is_no_answer(far: Path, tmp_path: Path) -> None:
+    """Else a folder that is in the way would pass for a file that is not there."""
+    (tmp_path / "taken").touch()
+    (tmp_path / "there").touch()
+    with pytest.raises(OSError, match="taken/inner"), private_files.at_once(far):  # noqa: PT012
+        private_files.write(far / "taken" / "inner", "")
+        assert (far / "there").exists()
+
+
+def test_what_went_wrong_first_is_told_and_what_came_before_is_there(far: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="first"), private_files.at_once(far):  # noqa: PT012
+        private_files.write(far / "file", "text")
+        raise ValueError("first")
+    assert (tmp_path / "file").read_text() == "text"
+
+
+@pytest.mark.parametrize("is_far", [True, False])
+def test_a_new_file_is_written_once_and_whole(far: Path, tmp_path: Path, is_far: bool) -> None:
+    folder = far if is_far else tmp_path
+    assert private_files.write_new(folder / "a" / "file", "first")
+    assert not private_files.write_new(folder / "a" / "file", "second")
+    assert (tmp_path / "a/file").read_text() == "first"
+    assert [oct((tmp_path / name).stat().st_mode)[-3:] for name in ("a", "a/file")] == ["700", "600"]
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["file"]
+    with pytest.raises(FileNotFoundError):
+        private_files.write_new(folder / "b" / "file", "", needs=folder / "a" / "other")
+    assert not (tmp_path / "b").exists()
+
+
+def test_who_asks_again_has_written_what_lies_there_in_its_own_words(tmp_path: Path) -> None:
+    """The answer to the first question was lost with the connection."""
+    file = str(tmp_path / "file")
+    assert [changing.put_new(file, text, again=True)[0] for text in (b"own", b"own", b"other")] == [
+        True,
+        True,
+        False,
+    ]
+    assert not changing.put_new(file, b"own")[0]

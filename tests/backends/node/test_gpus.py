@@ -14,7 +14,26 @@ from batchai_magics.backends.node.gpus import Gpus
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan
 
 LIBRARY = """
-static char handles[2];
+#include <string.h>
+static char handles[2], instances[3];
+static const char *uuids[] = {"GPU-8932f937-d72c", "GPU-11aa22bb-0001"};
+static const char *parts[] = {"MIG-a", "MIG-b", "MIG-c"};
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 2; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+  for (int i = 0; i < 2; i++) if (!strcmp(uuid, uuids[i])) { *handle = &handles[i]; return 0; }
+  for (int i = 0; i < 3; i++) if (!strcmp(uuid, parts[i])) { *handle = &instances[i]; return 0; }
+  return 6;
+}
+int nvmlDeviceGetUUID(void *handle, char *text, unsigned size) {
+  strncpy(text, uuids[(char *)handle - handles], size);
+  return 0;
+}
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *handle, void **whole) {
+  for (int i = 0; i < 3; i++) if (handle == &instances[i]) { *whole = &handles[i / 2]; return 0; }
+  return 2;
+}
+int nvmlDeviceGetIndex(void *handle, unsigned *index) { *index = (char *)handle - handles; return 0; }
+static int is_part(void *handle) { return (char *)handle >= instances && (char *)handle < instances + 3; }
 int nvmlInit_v2(void) { return INIT; }
 int nvmlShutdown(void) { return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **handle) {
@@ -24,14 +43,14 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **handle) {
 }
 struct use { unsigned gpu, memory; };
 int nvmlDeviceGetUtilizationRates(void *handle, struct use *use) {
-  if (MIG) return 3;
+  if (MIG || is_part(handle)) return 3;
   use->gpu = handle == &handles[0] ? 97 : 3;
   return 0;
 }
 struct memory { unsigned long long total, free, used; };
 int nvmlDeviceGetMemoryInfo(void *handle, struct memory *memory) {
   if (handle == &handles[1] && MIG) return 4;
-  memory->used = 5ull << 30;
+  memory->used = (is_part(handle) ? 1ull : 5ull) << 30;
   return 0;
 }
 struct process { unsigned pid; unsigned long long used; };
@@ -50,8 +69,9 @@ int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, struct p
 """
 
 
-def plan(devices: str) -> Plan:
-    node = Node("n0", "/", "/tmp", {"CUDA_VISIBLE_DEVICES": devices})
+def plan(devices: str | None, **env: str) -> Plan:
+    visible = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
+    node = Node("n0", "/", "/tmp", {**visible, **env})
     return Plan("g", (node,), (), Output(LogFile(""), LogFile("")), exits="", python="")
 
 
@@ -100,6 +120,51 @@ def test_each_gpu_of_the_job_is_told_with_the_memory_of_processes(driver: Path) 
     found.close()
     assert Gpus(plan("1,7")).sample().devices == [[1, 3, 5 << 30]]
     assert Gpus(plan("")).sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("visible", "devices"),
+    [
+        ("GPU-11aa22bb-0001", [[1, 3, 5 << 30]]),
+        ("GPU-11aa", [[1, 3, 5 << 30]]),  # as CUDA, which takes the first digits that are enough
+        ("GPU-nobody", []),
+        ("GPU-8932f937-d72c,1", [[1, 3, 5 << 30], [0, 97, 5 << 30]]),
+        ("1,-1,0", [[1, 3, 5 << 30]]),  # as CUDA, which ends at a wrong one
+        ("NoDevFiles", []),
+        ("MIG-c", [[1, None, 1 << 30]]),
+        ("MIG-a,MIG-b", [[0, None, 2 << 30]]),  # two instances of one GPU
+    ],
+)
+def test_gpus_and_instances_are_found_by_what_cuda_calls_them(
+    driver: Path, visible: str, devices: list[list[int | None]]
+) -> None:
+    compiled(driver)
+    assert Gpus(plan(visible)).sample().devices == devices
+
+
+@needs_cc
+@pytest.mark.slow
+def test_where_the_plan_names_no_gpu_those_of_the_scheduler_count(
+    driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled(driver)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert Gpus(plan(None)).sample().devices == [[1, 3, 5 << 30]]
+    assert Gpus(plan("")).sample().devices == []
+
+
+@needs_cc
+@pytest.mark.slow
+def test_an_order_that_the_driver_does_not_know_is_told_and_no_other_gpu_is_sampled(driver: Path) -> None:
+    compiled(driver)
+    fastest = Gpus(plan("1", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
+    assert (fastest.sample().devices, "CUDA_DEVICE_ORDER=FASTEST_FIRST" in fastest.note) == ([], True)
+    by_bus = Gpus(plan("1", CUDA_DEVICE_ORDER="PCI_BUS_ID"))
+    assert (by_bus.sample().devices, by_bus.note) == ([[1, 3, 5 << 30]], "")
+    by_uuid = Gpus(plan("GPU-11aa22bb-0001", CUDA_DEVICE_ORDER="FASTEST_FIRST"))
+    assert (by_uuid.sample().devices, by_uuid.note) == ([[1, 3, 5 << 30]], "")
 
 
 @needs_cc

@@ -1,4 +1,4 @@
-"""What runs on nodes needs nothing but the standard library, the Plan, and its neighbours."""
+"""What runs on nodes needs nothing but the standard library, the Plan, the errors, and its neighbours."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics import errors
 from batchai_magics.backends import node
 
-FILES = sorted(Path(node.__file__).parent.glob("*.py"))
-OURS = ("batchai_magics.launch", "batchai_magics.launch.plan", "batchai_magics.backends.node")
+FILES = [*sorted(Path(node.__file__).parent.glob("*.py")), Path(errors.__file__)]
+OURS = (
+    "batchai_magics.errors",
+    "batchai_magics.launch",
+    "batchai_magics.launch.plan",
+    "batchai_magics.backends.node",
+)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

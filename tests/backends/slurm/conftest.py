@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.backends.local.boxes import podman, short_folder
-from tests.backends.slurm.real_slurm import SHARED, RealSlurm, why_not
-from tests.contract.places import PLACES, Place, Wishes, place_on
+from tests.backends.slurm.real_slurm import SHARED, RealSlurm, running, why_not
+from tests.contract.place import Place, Wishes
+from tests.contract.places import PLACES, place_on
 
 __all__ = ["podman", "short_folder"]
 
@@ -25,14 +26,8 @@ def slurm() -> RealSlurm:
 @pytest.fixture
 def own_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
     """A Slurm that a test may break."""
-    if reason := why_not():
-        pytest.skip(reason)
-    folder = tmp_path / "slurm"
-    folder.mkdir()
-    made = RealSlurm(folder, count=2, silence_s=2)
-    made.start()
-    yield made
-    made.stop()
+    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2) as slurm:
+        yield slurm
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import random
@@ -10,15 +11,20 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
 
 from batchai_magics.backends.node.rank import die_with_parent
+from tests.ports import free_ports
 from tests.world import until
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeue", "scancel")
 PARTITION = "batch"
+END_S = 60.0
 CONFIGURATION = """
 ClusterName=tests
 FirstJobId={first}
@@ -37,7 +43,7 @@ SlurmdLogFile={folder}/%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/{gathered}
-AccountingStorageType=accounting_storage/none
+AccountingStorageType=accounting_storage/{accounting}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_min_interval=0,bf_interval=1,batch_sched_delay=0
@@ -76,6 +82,7 @@ class RealSlurm:
     more: str = ""  # lines of its configuration
     of_nodes: str = ""  # words on the lines of its nodes
     gathered: str = "none"  # what is known of jobs' memory: `linux`
+    accounting: str = "none"  # where what became of jobs is kept: `slurmdbd`
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     # The nodes have sockets there, whose paths must be short.
     spool: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="spool-")))
@@ -104,9 +111,9 @@ class RealSlurm:
             self.start_node(f"node{number}")
         until(lambda: len({*self.ask("sinfo", "-hN", "-t", "idle", "-o", "%N").split()}) == self.count)
 
-    def start_controller(self) -> None:
-        """Starts the controller, with what it knew when it ended."""
-        self._start("slurmctld", ["slurmctld", "-D", "-f", str(self.conf)])
+    def start_controller(self, *options: str) -> None:
+        """Starts the controller, with what it knew when it ended; with `-c` it has forgotten all."""
+        self._start("slurmctld", ["slurmctld", "-D", "-f", str(self.conf), *options])
 
     def start_node(self, name: str) -> None:
         """Starts a node."""
@@ -138,7 +145,7 @@ class RealSlurm:
         for daemon in self.daemons.values():
             daemon.terminate()
         for daemon in self.daemons.values():
-            daemon.wait()
+            wait_for(daemon)
         shutil.rmtree(self.spool, ignore_errors=True)
 
     @property
@@ -146,8 +153,8 @@ class RealSlurm:
         return range(1, self.count + 1)
 
     def _configure(self) -> None:
-        ports = _free_ports(self.count + 1)
-        name = pwd.getpwuid(os.getuid()).pw_name
+        ports = free_ports(self.count + 1)
+        name = own_name()
         nodes = "".join(
             f"\nNodeName=node{number} NodeHostname={socket.gethostname()} NodeAddr=127.0.0.1"
             f" Port={port} CPUs=2 RealMemory=1000 State=UNKNOWN {self.of_nodes}"
@@ -162,6 +169,7 @@ class RealSlurm:
                 spool=self.spool,
                 silence_s=self.silence_s,
                 gathered=self.gathered,
+                accounting=self.accounting,
                 partition=PARTITION,
                 count=self.count,
                 more=nodes + self.more,
@@ -180,6 +188,23 @@ class RealSlurm:
                 start_new_session=True,
                 preexec_fn=_end_with_tests,
             )
+
+
+SomeSlurm = TypeVar("SomeSlurm", bound=RealSlurm)
+
+
+@contextlib.contextmanager
+def running(kind: type[SomeSlurm], folder: Path, **settings: Any) -> Iterator[SomeSlurm]:
+    """A Slurm of a test's own, from its start to its end; the test is skipped where there can be none."""
+    if reason := why_not():
+        pytest.skip(reason)
+    folder.mkdir(exist_ok=True)
+    slurm = kind(folder, **settings)
+    slurm.start()
+    try:
+        yield slurm
+    finally:
+        slurm.stop()
 
 
 class Shared:
@@ -213,10 +238,15 @@ def _end_with_tests() -> None:
     die_with_parent(signal.SIGTERM)
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+def own_name() -> str:
+    """The user of this process."""
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def wait_for(daemon: subprocess.Popen[bytes]) -> None:
+    """Waits for the end of a daemon that was told to end; a `slurmd` told so while it starts may never do."""
     try:
-        return [item.getsockname()[1] for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()
+        daemon.wait(END_S)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()

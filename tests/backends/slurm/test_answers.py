@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.slurm.answers import Answer, Answers
+from batchai_magics.backends.slurm.records import try_lock
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
@@ -24,13 +27,13 @@ class Counted(Slurm):
 
     def __init__(self) -> None:
         super().__init__(Here())
-        self.count, self.is_down = 0, False
+        self.count, self.is_down, self.line = 0, False, LINE
 
     def jobs(self) -> dict[str, JobLine]:
         self.count += 1
         if self.is_down:
             raise ServiceError("down", code="SlurmUnavailable")
-        return {"7": LINE}
+        return {"7": self.line}
 
 
 @pytest.fixture
@@ -38,8 +41,13 @@ def slurm() -> Counted:
     return Counted()
 
 
+def opened(slurm: Slurm, folder: Path, look_s: float = 60.0) -> Answers:
+    """As another process opens them."""
+    return Answers(slurm, folder, look_s, FileClock(folder / "clock"))
+
+
 def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
-    several = [Answers(slurm, tmp_path, 60.0) for _ in range(5)]
+    several = [opened(slurm, tmp_path) for _ in range(5)]
     with ThreadPoolExecutor(5) as pool:
         answers = list(pool.map(lambda each: each.jobs()[1], several))
     assert slurm.count == 1
@@ -47,7 +55,7 @@ def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
 
 
 def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> None:
-    answers = Answers(slurm, tmp_path, 60.0)
+    answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
     assert answers.jobs(since=asked - 1)[0] == asked
     assert answers.jobs(since=time.time())[0] > asked
@@ -55,16 +63,78 @@ def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> No
 
 
 def test_while_slurm_is_down_the_last_answer_stands(slurm: Counted, tmp_path: Path) -> None:
-    answers = Answers(slurm, tmp_path, 0.0)
+    answers = opened(slurm, tmp_path, look_s=0.0)
     asked, lines = answers.jobs()
     slurm.is_down = True
     assert answers.jobs() == (asked, lines)
 
 
+def kept(folder: Path) -> Path:
+    """The file with what Slurm has said of jobs."""
+    return folder / f"jobs-{os.getuid()}.json"
+
+
+def seed(folder: Path, *, ago_s: float, calm_s: float) -> float:
+    """Has Slurm said that there is that one job, so long ago and for so long; gives since when."""
+    asked = time.time() - ago_s
+    answer = Answer(asked, asked - calm_s, asked, (tuple(LINE),))
+    kept(folder).write_text(json.dumps(answer))
+    return answer.changed
+
+
+def changed(folder: Path) -> float:
+    return Answer(*json.loads(kept(folder).read_text())).changed
+
+
+def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path: Path) -> None:
+    seed(tmp_path, ago_s=100, calm_s=0)
+    slurm.is_down = True
+    answers = opened(slurm, tmp_path)
+    assert answers.jobs()[1] == {"7": LINE}
+    assert answers.jobs(since=time.time())[1] == {"7": LINE}
+    assert slurm.count == 1
+
+
+def test_an_answer_is_as_old_as_what_it_says(slurm: Counted, tmp_path: Path) -> None:
+    since = seed(tmp_path, ago_s=100, calm_s=3000)
+    opened(slurm, tmp_path, look_s=10.0).jobs()
+    assert (slurm.count, changed(tmp_path)) == (1, since)
+    slurm.line = LINE._replace(state="COMPLETING")
+    opened(slurm, tmp_path, look_s=10.0).jobs(since=time.time())
+    assert (slurm.count, changed(tmp_path) > since) == (2, True)
+
+
+def test_nobody_asks_when_another_was_done_just_before(
+    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lock(file: Path) -> bool:
+        seed(tmp_path, ago_s=0, calm_s=0)  # by that other one, who then gave the lock back
+        return try_lock(file)
+
+    monkeypatch.setattr("batchai_magics.backends.slurm.answers.try_lock", lock)
+    assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
+    assert slurm.count == 0
+
+
+def test_without_room_for_it_the_latest_answer_is_believed(
+    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    seed(tmp_path, ago_s=100, calm_s=0)
+    slurm.line = LINE._replace(state="COMPLETING")
+    monkeypatch.setattr("batchai_magics.backends.service.private_files.write", no_room)
+    answers = opened(slurm, tmp_path)
+    for _ in range(3):
+        assert answers.jobs()[1] == {"7": slurm.line}
+    assert slurm.count == 1
+
+
 def test_without_any_answer_slurms_error_is_told(slurm: Counted, tmp_path: Path) -> None:
     slurm.is_down = True
     with pytest.raises(ServiceError, match="down"):
-        Answers(slurm, tmp_path, 60.0).jobs()
+        opened(slurm, tmp_path).jobs()
 
 
 @pytest.mark.parametrize(("calm_s", "allowed_s"), [(0.0, 10.0), (99.0, 10.0), (300.0, 30.0), (6000.0, 60.0)])
@@ -73,7 +143,6 @@ def test_the_longer_nothing_changes_the_more_rarely_it_is_asked(calm_s: float, a
 
 
 def test_an_answer_of_the_future_is_not_believed(slurm: Counted, tmp_path: Path) -> None:
-    file = tmp_path / f"jobs-{os.getuid()}.json"
     ahead = time.time() + 1000
-    file.write_text(json.dumps(Answer(ahead, ahead, ahead, ())))
-    assert Answers(slurm, tmp_path, 60.0).jobs()[1] == {"7": LINE}
+    kept(tmp_path).write_text(json.dumps(Answer(ahead, ahead, ahead, ())))
+    assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}

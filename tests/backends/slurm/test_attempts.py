@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.commands.handlers.waiting import waiting
 from batchai_magics.commands.output.stream import Said
+from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.real_slurm import RealSlurm, why_not
+from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.backends.slurm.test_jobs import first_error, number
-from tests.contract.places import MOUNTED, Place, Wishes, place_on
+from tests.contract.place import MOUNTED, Place, Wishes
+from tests.contract.places import place_on
 from tests.world import below, until
 
 pytestmark = pytest.mark.slow
 AGAIN = {"batchaiSlurm": "--requeue"}
 # Slurm begins a job again no sooner than its credentials are surely void: two minutes, unless told otherwise.
 SOON = "\nAuthInfo=cred_expire=5"
+LATER = "\nAuthInfo=cred_expire=20"  # for who has to see that it waits
 PREEMPTING = f"""{SOON}
 PreemptType=preempt/partition_prio
 PreemptMode={{mode}}
@@ -29,20 +34,17 @@ PartitionName=high Nodes=node[1-2] PriorityTier=9 PreemptMode=off MaxTime=INFINI
 # The first time it waits for its end; the second time it is done at once.
 SECOND = f"{MOUNTED}/second"
 TWICE = f"echo up $SLURM_RESTART_COUNT; [ -e {SECOND} ] || {{ touch {SECOND}; exec sleep 1000; }}"
-OTHER = ("sbatch", "-phigh", "-N2", "--exclusive", "-o/dev/null", "--wrap=sleep 3")
+# It has both nodes until there is a file of that name.
+OTHER = ["sbatch", "-phigh", "-N2", "--exclusive", "-o/dev/null"]
+UNTIL = "--wrap=until [ -e {} ]; do sleep 0.1; done"
 
 
 @pytest.fixture
 def again_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
     """A Slurm of two nodes that begins jobs again soon."""
-    if reason := why_not():
-        pytest.skip(reason)
-    folder = tmp_path / "slurm"
-    folder.mkdir()
-    made = RealSlurm(folder, count=2, silence_s=2, more=getattr(request, "param", SOON))
-    made.start()
-    yield made
-    made.stop()
+    more = getattr(request, "param", SOON)
+    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=more) as slurm:
+        yield slurm
 
 
 @pytest.fixture
@@ -60,6 +62,7 @@ def lines(place: Place, id) -> list[str]:
     return place.log(id).decode().splitlines()
 
 
+@pytest.mark.parametrize("again_slurm", [LATER], indirect=True)
 def test_a_job_that_somebody_requeues_waits_and_goes_on_in_the_same_log(
     again_place: Place, again_slurm: RealSlurm
 ) -> None:
@@ -94,7 +97,6 @@ def test_a_job_whose_node_is_lost_is_begun_again_and_its_old_processes_end(
     until(lambda: place.log(id).startswith(b"up"))
     (node,) = place.backend.nodes(id)
     again_slurm.kill(node.id)  # its processes live on: the new attempt has to make sure that they end
-    until(lambda: place.backend.show(id).state is ExecutionState.QUEUED)
     job = place.wait(id)
     assert job.state is ExecutionState.SUCCEEDED
     first, second = job.attempts
@@ -131,7 +133,7 @@ def test_a_job_that_waits_to_begin_again_is_cancelled_at_once(
 
 
 def test_a_job_that_did_not_ask_for_it_is_never_begun_again(
-    again_place: Place, again_slurm: RealSlurm
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
 ) -> None:
     place = again_place
     id = place.start(TWICE)
@@ -141,38 +143,58 @@ def test_a_job_that_did_not_ask_for_it_is_never_begun_again(
     again_slurm.kill(node.id)
     job = place.wait(id)
     assert (first_error(job).code, job.attempts) == ("JobNodeLost", ())
-    again_slurm.start_node(node.id)
+    until(lambda: not below(tmp_path / "home"))
+    assert place.backend.show(id).attempts == ()
+    assert b"A node of the job was lost" in place.log(id, "execution.log")
+
+
+def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
+) -> None:
+    place = again_place
+    command = {"commandLine": "bash -c 'echo up; exec sleep 1000'", "processCount": 2}
+    id = place.start(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
+    until(lambda: place.log(id).count(b"up") == 2)
+    for node in place.backend.nodes(id):
+        again_slurm.kill(node.id)
+    job = place.wait(id)
+    assert first_error(job).code == "JobNodeLost"
+    until(lambda: not below(tmp_path / "home"))
+    assert place.backend.show(id).execution == job.execution
 
 
 @pytest.mark.parametrize("again_slurm", [PREEMPTING.format(mode="requeue")], indirect=True)
 def test_a_job_that_is_preempted_is_begun_again_if_it_asks_for_that(
     again_place: Place, again_slurm: RealSlurm, tmp_path: Path
 ) -> None:
-    place = on_partition(again_place, "low")
-    id = place.start(TWICE, **AGAIN)
-    until(lambda: place.log(id).startswith(b"up"))
-    again_slurm.ask(*OTHER)
+    place, id = preempted(again_place, again_slurm, done := tmp_path / "done")
     queued = until(lambda: is_queued_again(place, id))
     assert queued.attempts[0].reason == "Slurm took its nodes for another job"
+    done.touch()
     assert place.wait(id).state is ExecutionState.SUCCEEDED
 
 
 @pytest.mark.parametrize("again_slurm", [PREEMPTING.format(mode="cancel")], indirect=True)
-def test_a_job_that_is_preempted_for_good_says_so(again_place: Place, again_slurm: RealSlurm) -> None:
-    place = on_partition(again_place, "low")
+def test_a_job_that_is_preempted_for_good_says_so(
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
+) -> None:
+    place, id = preempted(again_place, again_slurm, done := tmp_path / "done")
+    job = place.wait(id)
+    done.touch()
+    assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobPreempted")
+
+
+def preempted(place: Place, slurm: RealSlurm, done: Path) -> tuple[Place, ResourceId]:
+    """A job of the low partition that runs when another one takes its nodes, until `done` is there."""
+    place = on_partition(place, "low")
     id = place.start(TWICE, **AGAIN)
     until(lambda: place.log(id).startswith(b"up"))
-    again_slurm.ask(*OTHER)
-    job = place.wait(id)
-    assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobPreempted")
+    slurm.ask(*OTHER, UNTIL.format(done))
+    return place, id
 
 
 def on_partition(place: Place, partition: str) -> Place:
     """The place with a cluster of a partition."""
-    from dataclasses import replace
-
-    from batchai_magics.backends.slurm.backend import SlurmBackend
-
     settings = replace(place.backend._home.settings, sizes=f"Standard_D3=-p {partition}")
     there = replace(place, backend=SlurmBackend(settings))
     cluster = there.make_cluster(vmSize="STANDARD_D3", scale={"manual": {"targetNodeCount": 2}})

@@ -25,7 +25,7 @@ from tests.backends.local.boxes import (
     limited,
     make_image,
 )
-from tests.contract.places import MOUNTED, Place
+from tests.contract.place import MOUNTED, Place
 from tests.world import below, until
 
 BOX = {"containerSettings": {"imageSourceRegistry": {"image": IMAGE}}}

@@ -13,15 +13,18 @@ import pytest
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.real_slurm import RealSlurm, why_not
-from tests.contract.places import HOLD, Place, Wishes, auto, manual, place_on
+from tests.backends.slurm.real_slurm import RealSlurm, running
+from tests.contract.place import HOLD, Place, Wishes, auto, manual
+from tests.contract.places import place_on
 from tests.world import until
 
 pytestmark = pytest.mark.slow
 COUNT = 2
+# A node takes its time to boot. Slurm ignores one that has booted in the very second in which it was called.
 START = """#!/bin/bash
 export SLURM_CONF={conf}
 until [ -e {folder}/power ]; do sleep 0.1; done
+sleep 2
 for node in $(scontrol show hostnames "$1"); do
   slurmd -D -b -f {conf} -N "$node" </dev/null >>{folder}/"$node".out 2>&1 &
   echo $! > {folder}/"$node".pid
@@ -78,14 +81,8 @@ class ElasticSlurm(RealSlurm):
 
 @pytest.fixture
 def elastic(tmp_path: Path) -> Iterator[ElasticSlurm]:
-    if reason := why_not():
-        pytest.skip(reason)
-    folder = tmp_path / "slurm"
-    folder.mkdir()
-    made = ElasticSlurm(folder, count=COUNT)
-    made.start()
-    yield made
-    made.stop()
+    with running(ElasticSlurm, tmp_path / "slurm", count=COUNT) as slurm:
+        yield slurm
 
 
 def counts(place: Place, cluster) -> NodeStateCounts:

@@ -21,7 +21,7 @@ from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.places import MOUNTED, Place, manual
+from tests.contract.place import MOUNTED, Place, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow

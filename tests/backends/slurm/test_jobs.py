@@ -19,7 +19,7 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.places import HOLD, MOUNTED, Place, manual
+from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import below, until
 
 pytestmark = pytest.mark.slow
@@ -141,6 +141,19 @@ def test_a_job_that_waits_says_why(place: Place) -> None:
     assert JobResource.from_wire(shown.to_wire()).waiting == shown.waiting
     place.backend.terminate(waiting)
     assert place.backend.show(waiting).waiting == ""
+
+
+def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(
+    place: Place, slurm: RealSlurm
+) -> None:
+    waits = ("sbatch", "--parsable", "-N8", "--exclusive", "--time=UNLIMITED", "-o/dev/null")
+    other = slurm.ask(*waits, "--wrap=sleep 1000").strip()
+    until(lambda: slurm.ask("squeue", "-h", "-o%T", "-j", other).strip() == "RUNNING")
+    id = place.start()
+    until(lambda: "has no time limit" in place.backend.show(id).waiting)
+    assert "expects" not in place.backend.show(id).waiting
+    slurm.ask("scancel", other)
+    assert place.wait(id).state is ExecutionState.SUCCEEDED
 
 
 def test_a_job_whose_cluster_is_too_small_says_so(place: Place) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import Place
+from tests.contract.place import Place
 from tests.world import below, until
 
 pytestmark = pytest.mark.slow

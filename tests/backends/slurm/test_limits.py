@@ -14,9 +14,10 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.real_slurm import RealSlurm, why_not
+from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.backends.slurm.test_jobs import first_error, number
-from tests.contract.places import HOLD, Place, Wishes, place_on
+from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.places import place_on
 from tests.world import below, until
 
 pytestmark = pytest.mark.slow
@@ -33,14 +34,9 @@ EATS = "echo up; exec python3 -c 'x = bytearray(300 << 20); import time; time.sl
 @pytest.fixture
 def strict_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
     """A Slurm that watches the memory of jobs, forgets them soon, and has few numbers for them."""
-    if reason := why_not():
-        pytest.skip(reason)
-    folder = tmp_path / "slurm"
-    folder.mkdir()
-    made = RealSlurm(folder, count=2, silence_s=60, more=STRICT, gathered="linux")
-    made.start()
-    yield made
-    made.stop()
+    settings = {"count": 2, "silence_s": 60, "more": STRICT, "gathered": "linux"}
+    with running(RealSlurm, tmp_path / "slurm", **settings) as slurm:
+        yield slurm
 
 
 @pytest.fixture

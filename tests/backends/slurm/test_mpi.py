@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import Place
+from tests.contract.place import Place, manual
 
 pytestmark = pytest.mark.slow
 SUM = (
@@ -43,3 +44,13 @@ def test_a_mpiexec_of_ones_own_finds_the_nodes_by_itself(place: Place) -> None:
     job = place.run(f"mpiexec -n 4 -ppn 2 python -c '{SUM}'", nodeCount=2)
     assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
     assert place.log(job.id) == b"4 4\n" * 4
+
+
+def test_eight_ranks_on_four_nodes_are_one_world(place: Place) -> None:
+    four = place.make_cluster("four", scale=manual(4))
+    command = {"commandLine": f"python -c '{SUM}'", "processCount": 8}
+    fields = {"nodeCount": 4, "customToolkitSettings": None, "customMpiSettings": command}
+    job = place.run(**fields, **place.on(four))
+    assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
+    assert place.log(job.id) == b"8 8\n" * 8
+    assert sorted(Counter(rank.node for rank in job.ranks).values()) == [2, 2, 2, 2]

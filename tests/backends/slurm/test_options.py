@@ -10,9 +10,10 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import SpecError
-from tests.backends.slurm.real_slurm import RealSlurm, why_not
+from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.backends.slurm.test_jobs import number
-from tests.contract.places import HOLD, Place, Wishes, place_on
+from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.places import place_on
 
 pytestmark = pytest.mark.slow
 
@@ -20,15 +21,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def rich_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
     """A Slurm whose nodes have a feature and two of a generic resource."""
-    if reason := why_not():
-        pytest.skip(reason)
     folder = tmp_path / "slurm"
     folder.mkdir()
     (folder / "gres.conf").write_text("Name=fpga Count=2\n")
-    made = RealSlurm(folder, count=2, more="\nGresTypes=fpga", of_nodes="Feature=a100 Gres=fpga:2")
-    made.start()
-    yield made
-    made.stop()
+    of_nodes = "Feature=a100 Gres=fpga:2"
+    with running(RealSlurm, folder, count=2, more="\nGresTypes=fpga", of_nodes=of_nodes) as slurm:
+        yield slurm
 
 
 def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm: RealSlurm, tmp_path: Path) -> None:

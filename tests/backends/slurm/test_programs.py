@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.slurm import programs
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from tests.contract.place import Place
 
 MODULES = (
     *("slurm.node.run_job", "slurm.node.run_rank", "slurm.node.run_command", "slurm.node.stop_watching"),
@@ -49,3 +52,18 @@ def test_what_is_copied_comes_before_what_is_installed(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(folder))
+
+
+@pytest.mark.slow
+def test_a_python_that_is_too_old_for_the_nodes_is_named_before_a_rank_starts(place: Place) -> None:
+    found = sorted((Path.home() / ".pyenv/versions").glob("3.[6-9].*/bin/python3"))
+    if not found:
+        pytest.skip("no Python older than 3.10 here")
+    for number, old in enumerate((found[0], found[-1])):
+        backend = SlurmBackend(replace(place.backend._home.settings, python=str(old)))
+        id = place.job(f"job{number}")
+        backend.create(id, place.spec("echo started"))
+        message = place.wait(id).execution.errors[0].message
+        words = f"Python 3.10 or newer is needed on the nodes, and {old} is {old.parts[-3]}: set slurm.python"
+        assert words in message
+        assert place.log(id) == b""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.slurm.records import LOCK_S, Record, Records, try_lock
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
@@ -22,9 +23,10 @@ JOB = EXPERIMENT.child(Kind.JOB, "Job")
 COUNT_UP = """
 import sys
 from pathlib import Path
+from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.slurm.records import Records
 from tests.backends.slurm.test_records import WORKSPACE
-records = Records(Path(sys.argv[1]))
+records = Records(Path(sys.argv[1]), Here())
 for _ in range(20):
     with records.locked(WORKSPACE):
         file = Path(sys.argv[1]) / "count"
@@ -39,7 +41,7 @@ def record(id: ResourceId, guid: str = "1", created: float = 1.0) -> Record:
 @pytest.fixture
 def records(tmp_path: Path) -> Records:
     """A workspace with an experiment."""
-    made = Records(tmp_path)
+    made = Records(tmp_path, Here())
     made.insert(WORKSPACE, record(WORKSPACE))
     made.insert(EXPERIMENT, record(EXPERIMENT))
     return made
@@ -106,7 +108,7 @@ def test_a_lock_whose_owner_has_died_goes(tmp_path: Path) -> None:
 
 
 def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
-    made = Records(tmp_path / "inner")
+    made = Records(tmp_path / "inner", Here())
     odd = ResourceId("..", "..", "w", Kind.WORKSPACE, "w")
     made.insert(odd, record(odd))
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]

@@ -12,7 +12,7 @@ import pytest
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.resources import Cluster
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import HOLD, MOUNTED, Place, manual
+from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -67,6 +67,13 @@ def test_its_failure_is_named_and_the_next_job_tries_again(place: Place) -> None
     assert place.run(name="next", **both(place, cluster)).state is ExecutionState.SUCCEEDED
     place.has(cluster.id, idle=2)
     assert not place.backend.show(cluster.id).errors
+
+
+def test_where_it_fails_at_once_it_goes_on_to_its_end_on_the_other_node(place: Place) -> None:
+    cluster = cluster_of(place, f"mkdir {MOUNTED}/first && exit 4; sleep 3; exit 5")
+    (error,) = place.run(name="first", **both(place, cluster)).execution.errors
+    assert "with exit code 4;" in error.message
+    assert "with exit code 5;" in error.message
 
 
 def test_a_node_that_was_started_anew_is_set_up_anew(place: Place, tmp_path: Path) -> None:

@@ -21,9 +21,10 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, StorageError, UnreachableError
 from batchai_magics.follow import LogBytes, Reached, Unreached, events
 from batchai_magics.models.states import ExecutionState
-from tests.backends.machines.real_sshd import HOST, RealSshd, why_not
+from tests.backends.machines.real_sshd import HOST, RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.places import HOLD, MOUNTED, Place, Wishes, place_on
+from tests.contract.place import HOLD, MOUNTED, Place, Wishes
+from tests.contract.places import place_on
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -33,14 +34,9 @@ PRINTED = "".join(f"line {number:06} {'x' * (number % 90)}\n" for number in rang
 
 
 @pytest.fixture
-def sshd() -> Iterator[RealSshd]:
-    """An sshd that a test may break."""
-    if reason := why_not():
-        pytest.skip(reason)
-    made = RealSshd()
-    made.make()
-    yield made
-    made.stop()
+def sshd(own_sshd: RealSshd) -> RealSshd:
+    """An sshd that a test may break: most of them do."""
+    return own_sshd
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from tests.backends.machines import real_sshd
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm import real_slurm
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.places import Wishes, place_on
+from tests.contract.place import Wishes
+from tests.contract.places import place_on
 
 pytestmark = pytest.mark.slow
 # `nobody`, who has a shell here.
@@ -22,17 +23,15 @@ AS_NOBODY = ("unshare", "-Urm", "sh", "-c", LET_IN, "sh")
 
 def a_job_of_an_ordinary_user(folder: Path) -> None:
     """A Slurm, an sshd and a job, all of a user without rights."""
-    (folder / "slurm").mkdir()
-    slurm, sshd = RealSlurm(folder / "slurm", count=2), RealSshd()
-    slurm.start()
-    sshd.make()
-    try:
-        with place_on(slurm, folder, Wishes(), sshd=sshd) as place:
-            job = place.run("id -u")
-            tell(job.state.value, place.log(job.id).decode())
-    finally:
-        sshd.stop()
-        slurm.stop()
+    sshd = RealSshd()
+    with real_slurm.running(RealSlurm, folder / "slurm", count=2) as slurm:
+        sshd.make()
+        try:
+            with place_on(slurm, folder, Wishes(), sshd=sshd) as place:
+                job = place.run("id -u")
+                tell(job.state.value, place.log(job.id).decode())
+        finally:
+            sshd.stop()
 
 
 def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:

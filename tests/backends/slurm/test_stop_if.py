@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import MOUNTED, Place
+from tests.contract.place import MOUNTED, Place
 from tests.world import below, is_reading_logs, until
 
 pytestmark = pytest.mark.slow

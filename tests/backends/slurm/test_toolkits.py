@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.models.states import ExecutionState
-from tests.contract.places import MOUNTED, PLACES, Place, Wishes
+from tests.contract.place import MOUNTED, Place, Wishes
+from tests.contract.places import PLACES
 
 pytestmark = pytest.mark.slow
 SHOW = """

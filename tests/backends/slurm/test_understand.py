@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
 from batchai_magics.backends.slurm import understand
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.models.states import NodeState
 
+NOW = datetime(2026, 11, 22, tzinfo=timezone.utc).timestamp()
 SIGN = "\x1f"
 
 
@@ -23,6 +26,7 @@ SIGN = "\x1f"
         ("mixed#", NodeState.PREPARING),
         ("idle#", NodeState.PREPARING),
         ("idle%", NodeState.LEAVING),
+        ("idle!", NodeState.LEAVING),  # it goes to sleep when its job is over
         ("idle*", NodeState.UNUSABLE),
         ("down*", NodeState.UNUSABLE),
         ("down", NodeState.UNUSABLE),
@@ -46,7 +50,8 @@ def test_jobs_are_read_by_number_and_what_is_no_line_is_left_out() -> None:
         ("7", "PENDING", "Resources", "2026-11-22T10:00:00", "", "guid-7"),
         ("8", "RUNNING", "None", "2026-11-22T09:00:00", "node[1-2]", "guid-8"),
     ]
-    text = "\n".join(["slurm_load_jobs: a warning", *(SIGN.join(row) for row in rows)])
+    other = SIGN.join([*rows[0], "one field more"])
+    text = "\n".join(["slurm_load_jobs: a warning", other, *(SIGN.join(row) for row in rows)])
     found = understand.jobs(text)
     assert list(found) == ["7", "8"]
     assert (found["7"].reason, found["8"].nodes, found["8"].comment) == ("Resources", "node[1-2]", "guid-8")
@@ -63,6 +68,12 @@ def test_nodes_are_read_with_their_partition_and_reason() -> None:
     assert (second.is_default, second.is_usable, first.is_usable) == (False, True, False)
 
 
+@pytest.mark.parametrize(("cores", "count"), [("64", 64), ("64+", 64), ("", 1), ("n/a", 1)])
+def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
+    row = ("n1", "gpu*", "idle", cores, "infinite", "none", "(null)", "(null)", "1-infinite")
+    assert [node.cores for node in understand.nodes(SIGN.join(row))] == [count]
+
+
 @pytest.mark.parametrize(
     ("reason", "start", "words"),
     [
@@ -73,21 +84,48 @@ def test_nodes_are_read_with_their_partition_and_reason() -> None:
         ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "N/A", "nodes that it needs cannot be used now"),
         ("NewInSlurm30", "N/A", "Slurm says NewInSlurm30"),
         ("None", "N/A", ""),
+        ("", "N/A", ""),
         (
             "Resources",
             "2026-11-22T14:05:59",
             "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59",
         ),
+        (
+            "Priority",
+            "2027-11-20T14:05:59",
+            "other jobs are before it in Slurm's queue; when it starts is not known: a job before it has no"
+            " time limit",
+        ),
+        (
+            "BeginTime",
+            "2027-11-20T14:05:59",
+            "the time at which it may begin has not come;"
+            " Slurm expects it to start on 2027-11-20 at 14:05:59",
+        ),
     ],
 )
 def test_why_a_job_waits_is_told_in_words(reason: str, start: str, words: str) -> None:
     line = understand.JobLine("7", "PENDING", reason, start, "", "guid")
-    assert understand.waiting_words(line) == words
+    assert understand.waiting_words(line, NOW) == words
+
+
+@pytest.mark.parametrize(
+    "state", ["REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"]
+)
+def test_a_job_that_waits_for_another_time_says_why(state: str) -> None:
+    line = understand.JobLine("7", state, "job requeued in held state", "N/A", "", "guid")
+    assert understand.waiting_words(line) == "it was queued again and is held: use scontrol release"
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "COMPLETED"])
+def test_a_job_that_waits_no_longer_says_nothing(state: str) -> None:
+    line = understand.JobLine("7", state, "Resources", "2026-11-22T14:05:59", "n1", "guid")
+    assert understand.waiting_words(line) == ""
 
 
 def test_a_job_whose_nodes_boot_says_so() -> None:
     line = understand.JobLine("7", "CONFIGURING", "None", "N/A", "n1", "guid")
-    assert understand.waiting_words(line) == "its nodes are being started"
+    assert understand.waiting_words(line, NOW) == "its nodes are being started"
 
 
 @pytest.mark.parametrize(

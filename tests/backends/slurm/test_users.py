@@ -13,8 +13,9 @@ import pytest
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
-from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, why_not
-from tests.contract.places import HOLD, Place, Wishes, place_on
+from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, why_not
+from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.places import place_on
 from tests.patience import PATIENCE_S
 from tests.world import until
 
@@ -26,15 +27,12 @@ AS_NOBODY = ("unshare", "-Um", "--map-user=65534", "--map-group=65534")
 
 def jobs_of_an_ordinary_user(folder: Path) -> None:
     """A Slurm and a job of two nodes, all of a user without rights."""
-    (folder / "slurm").mkdir()
-    slurm = RealSlurm(folder / "slurm", count=2)
-    slurm.start()
-    try:
-        with place_on(slurm, folder, Wishes()) as place:
-            job = place.wait(place.start_ranks("id -u", count=4))
-            tell(job.state.value, place.log(job.id).decode().split())
-    finally:
-        slurm.stop()
+    with (
+        running(RealSlurm, folder / "slurm", count=2) as slurm,
+        place_on(slurm, folder, Wishes()) as place,
+    ):
+        job = place.wait(place.start_ranks("id -u", count=4))
+        tell(job.state.value, place.log(job.id).decode().split())
 
 
 def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:
@@ -42,6 +40,20 @@ def test_an_ordinary_user_needs_no_rights(tmp_path: Path) -> None:
         pytest.skip(reason)
     told = scene(jobs_of_an_ordinary_user, tmp_path, who=AS_NOBODY)
     assert told == [["succeeded", ["65534"] * 4]]
+
+
+def test_variables_for_slurms_commands_hide_no_job_and_no_node(place: Place, monkeypatch) -> None:
+    monkeypatch.setenv("SQUEUE_STATES", "SUSPENDED")
+    monkeypatch.setenv("SQUEUE_PARTITION", "none")
+    monkeypatch.setenv("SINFO_PARTITION", "none")
+    monkeypatch.setenv("SCANCEL_STATE", "SUSPENDED")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+    first, second = place.start(HOLD, "first", nodeCount=2), place.start(HOLD, "second", nodeCount=2)
+    place.has(place.cluster, running=2)
+    until(lambda: "expects it to start" in place.backend.show(second).waiting)
+    place.backend.terminate(first)
+    until(lambda: place.backend.show(second).is_running)
+    assert place.backend.show(first).is_cancelled
 
 
 def test_the_quickstart_runs_unchanged(slurm: RealSlurm, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`job create --dry-run`: the same reader and the same words as the job magic."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -64,3 +65,24 @@ def test_each_of_several_files_is_shown(told, job_file):
     other.write_text(file.read_text())
     _, text = told(f"job create -n run -f {file} {other} --dry-run")
     assert [line.split()[1] for line in text.splitlines() if line.startswith("job ")] == ["run-1", "run-2"]
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ("", "order of GPUs: CUDA_DEVICE_ORDER=PCI_BUS_ID (--env sets another)"),
+        (
+            "--env CUDA_DEVICE_ORDER=FASTEST_FIRST",
+            "order of GPUs: CUDA_DEVICE_ORDER=FASTEST_FIRST (as the job says)",
+        ),
+    ],
+)
+def test_it_says_in_which_order_cuda_counts_gpus(context, env, words):
+    settings = replace(context.settings, cluster_vm_size="Standard_NC6")
+    request = parse(f"gpus {env}", "print()", settings=settings)
+    assert words in str(preview(request, settings)).splitlines()
+
+
+def test_it_says_nothing_of_gpus_where_there_are_none(context):
+    request = parse("none", "print()", settings=context.settings)
+    assert "order of GPUs" not in str(preview(request, context.settings))

@@ -11,6 +11,7 @@ from batchai_magics.commands.handlers.tunnel import forwards, opened
 from batchai_magics.commands.output.stream import Ended, Logged
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.world import below, until
 
 
@@ -117,21 +118,13 @@ class Hello(http.server.BaseHTTPRequestHandler):
 def test_a_port_is_forwarded_while_it_is_wanted():
     with http.server.HTTPServer(("127.0.0.1", 0), Hello) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        here = _free_port()
+        here = free_port()
         address = f"{here}:127.0.0.1:{server.server_port}"
         with opened(forwards([address])), urllib.request.urlopen(f"http://127.0.0.1:{here}/") as answer:
             assert answer.read() == b"hello"
         with pytest.raises(OSError, match="refused"):
             urllib.request.urlopen(f"http://127.0.0.1:{here}/", timeout=PATIENCE_S)
         server.shutdown()
-
-
-def _free_port():
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.mark.slow

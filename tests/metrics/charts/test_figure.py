@@ -35,6 +35,7 @@ def test_a_place_that_cannot_be_is_refused(name, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_figure_that_two_threads_draw_is_whole_in_both(tmp_path):
     ax = plot(read_metrics(b"1\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\t3.000\n" * 3).records)
     whole = {dpi: figure_png(ax, dpi=dpi) for dpi in (50, 200)}

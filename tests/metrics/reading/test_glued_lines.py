@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, TotalRecord
+from batchai_magics.metrics import EvalRecord, HeaderRecord, Parser, StepRecord, TotalRecord
 from tests.metrics.log_text import HEADER, step, total
 
 
@@ -101,3 +101,12 @@ def test_two_header_lines_on_one_line_are_both_read():
     text = HEADER + "Num batches: 100Num batches: 100\nModel:       vgg16Dataset:     cifar10==========\n"
     entries = [(r.key, r.value) for r in read(text) if isinstance(r, HeaderRecord)]
     assert entries[-4:] == [("num_batches", "100")] * 2 + [("model", "vgg16"), ("dataset", "cifar10")]
+
+
+ACCURACY = "Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [500 examples]"
+
+
+@pytest.mark.parametrize("before", [step(10), step(0), "total images/sec: 61.90"])
+def test_what_is_glued_to_a_tagged_line_is_of_its_rank(before):
+    log = "".join(f"[1,{rank}]<stdout>:{before}{ACCURACY}\n" for rank in (5, 6))
+    assert [record.rank for record in read(log) if isinstance(record, EvalRecord)] == [5, 6]

@@ -151,3 +151,37 @@ def test_a_tag_tells_more_than_the_caller_who_knows_the_launcher_as_one_process(
     text = f"{step(1)}\n[1,3]<stdout>:{LINE}\n[1,2]<stdout>:{step(20)}\n"
     text += f"Sat Nov 21 00:19:42 2026<stdout>:{step(30)}\n"
     assert found(text, rank=7) == [(7, 1), (3, 10), (2, 20), (7, 30)]
+
+
+def test_tags_that_tell_no_rank_leave_it_to_the_caller():
+    tag = "Sat Nov 21 00:19:42 2026<stdout>:"
+    assert found(f"{tag}{step(1)}\n{tag}{LINE}\n", rank=7) == [(7, 1), (7, 10)]
+
+
+def test_a_line_in_pieces_whose_tags_tell_no_rank_is_the_callers():
+    tag = "Sat Nov 21 00:19:42 2026<stdout>:"
+    assert found(f"{tag}{LINE}[1,3]<stdout>:x\n{tag}\n", rank=7) == [(7, 10)]
+
+
+def test_lines_that_nothing_ends_come_without_a_rank_first():
+    assert found(f"{step(30)}[1,0]<stdout>:{step(20)}[1,1]<stdout>:{step(10)}") == [
+        (None, 30),
+        (0, 20),
+        (1, 10),
+    ]
+
+
+def test_a_tag_that_tells_no_rank_leaves_that_of_the_caller():
+    time = "Sat Nov 21 00:19:42 2026"
+    text = f"{time}<stdout>:{step(10)}{time}[1,1]<stdout>:{step(20)}{time}<stdout>:\n{time}[1,1]<stdout>:\n"
+    assert found(text, rank=7) == [(7, 10), (1, 20)]
+    assert found(f"{time}<stdout>:{step(10)}\n{step(20)}\n", rank=7) == [(7, 10), (7, 20)]
+
+
+def test_what_looks_like_a_tag_hides_no_tag_behind_it():
+    assert found(f"[1,0]<stdout>:see <stdout>: or [1,1]<stdout>:{LINE}\n[1,0]<stdout>:\n") == [(1, 10)]
+
+
+def test_a_line_of_stderr_alone_is_no_part_of_stdout():
+    first = f"[1,0]<stdout>:{LINE[:9]}[1,1]<stdout>:hello\n"
+    assert found(f"{first}[1,0]<stderr>:W0701 careful\n[1,0]<stdout>:{LINE[9:]}\n") == [(0, 10)]

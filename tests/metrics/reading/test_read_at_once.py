@@ -94,6 +94,11 @@ def test_a_header_that_goes_on_takes_its_lines(noise):
     assert values == ["sgd", "adam", "lars"]
 
 
+def test_lines_around_one_of_the_header_have_the_ranks_of_their_tags():
+    around = f"[1,0]<stdout>:{LINE}\n"
+    assert step_ranks(read(f"{around}[1,1]<stdout>:Model:       lenet\n{around}")) == [(0, 10), (0, 10)]
+
+
 TABLE = "epoch        main/loss   main/accuracy\n1            0.5         0.25\n"
 
 

@@ -19,6 +19,15 @@ def test_named_groups_are_the_value_and_the_step():
     assert (record.value, record.step) == (0.25, 30)
 
 
+def test_a_group_named_value_is_the_value_though_another_comes_first():
+    assert [r.value for r in read(r"(\d+) of (?P<value>\d+)", "1 of 2\n")] == [2]
+
+
+@pytest.mark.parametrize("step", ["1.5", "x", "inf", "nan"])
+def test_a_step_is_a_whole_number(step):
+    assert [(r.value, r.step) for r in read(r"(?P<step>\S+): (\S+)", f"{step}: 7\n")] == [(7, None)]
+
+
 def test_a_group_named_step_is_not_the_value():
     (record,) = read(r"(?P<step>\d+): loss (\S+)", "30: loss 0.25\n")
     assert (record.value, record.step) == (0.25, 30)
@@ -35,6 +44,12 @@ def test_tags_tell_the_rank():
 
 def test_a_pattern_sees_one_line_without_its_end():
     assert [r.value for r in read(r"^(\d+)$", "1\n2\r\n3 x\n4\n")] == [1, 2, 4]
+    assert [r.value for r in read(r"(\d+)[ X]$", "1 \n2X\n3\n")] == [1, 2]
+
+
+def test_a_line_begins_behind_its_tag_and_the_blank_that_goes_with_it():
+    tags = "[1,3]<stdout>:loss=1\n[1,3]<stdout>: loss=2\n[1,3]<stdout>:  loss=3\n"
+    assert [r.value for r in read(r"^loss=(\S+)", tags)] == [1, 2]
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "1e-5", "-3", "0"])
@@ -45,6 +60,7 @@ def test_any_number_is_a_value(text):
 
 def test_what_is_no_number_is_no_record():
     assert read(r"loss=(\S*)", "loss=big\nloss=\n") == []
+    assert read(r"loss(\d+)?", "loss\n") == []
 
 
 def test_patterns_read_beside_the_built_in_formats():
@@ -84,6 +100,10 @@ def test_lines_between_those_of_a_pattern_are_read_as_without_it():
         ("step 20 is done, psnr 27.5 dB", 20),
         ("[1,3]<stdout>:iter 30/90 psnr 27.5 dB", 30),
         ("Epoch 2, step 5 has psnr 27.5 dB", 5),
+        ("2019-03-02T10:25:35Z step 20 is done, psnr 27.5 dB", 20),
+        ("[3] step 20 is done, psnr 27.5 dB", 20),
+        ("step=30 loss=0.5 psnr 27.5", 30),
+        ("Epoch 2, step 5: loss: 0.5, psnr 27.5", None),
         ("Epoch 2 has psnr 27.5 dB", None),
         ("steps 20 psnr 27.5", None),
         ("psnr 27.5", None),

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import HeaderRecord, Parser, read_metrics, tidy
-from batchai_magics.metrics.reading.times import Clock, Stamp, moment, stamp_in
+from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.times import Clock, moment, stamp_in
 from tests.metrics.log_text import HEADER, run, step, total
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
@@ -26,6 +27,8 @@ def times(text, **told):
 STAMPED = {
     "kubectl": f"2019-03-02T10:25:35.25Z {LINE}",
     "kubectl far from UTC": f"2019-03-02T15:55:35.25+05:30 {LINE}",
+    "kubectl west of UTC": f"2019-03-02T02:25:35.25-08:00 {LINE}",
+    "kubectl half around the world": f"2019-03-02T23:10:35.25+12:45 {LINE}",
     "kubectl before a tag": f"2019-03-02T10:25:35.25000000Z [1,3]<stdout>:{LINE}",
     "docker compose": f"svc-1  | 2019-03-02T10:25:35.25Z {LINE}",
     "behind a tag": f"[1,3]<stdout>:2019-03-02T10:25:35.25Z {LINE}",
@@ -117,33 +120,13 @@ class TestGlog:
         found = [datetime.fromtimestamp(time, timezone.utc) for time in times(text + days)]
         assert [(time.year, time.month) for time in found] == [(2018, 12), (2019, 1), (2018, 12), (2019, 3)]
 
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        (T, T), (T * 1e3, T), (T * 1e6, T), (T * 1e9, T), (int(T), T), (f"{T}", T), (f"{T * 1000:.0f}", T),
-        ("2019-03-02T10:25:35+00:00", T), (12.3, None), ("12.3", None), (-T, None), (True, None),
-        (None, None), ("yesterday at about a quarter past ten", None), (float("nan"), None),
-        ([T], None), (10**400, None), (5e10, None),
-    ],
-)  # fmt: skip
-def test_a_moment_is_seconds_since_1970_or_a_part_of_them(value, seconds):
-    assert moment(value) == (None if seconds is None else pytest.approx(Stamp(seconds)))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "2019-13-02T10:25:35Z",
-        "2019-02-30 10:25:35",
-        "Foo Bar 12 10:25:35 2019",
-        "0000-01-01 00:00:00",
-        "9999-12-31 23:59:59",
-        "1066-10-14 09:00:00",
-    ],
-)
-def test_what_is_no_day_is_no_time(text):
-    assert stamp_in(text.encode()) is None
+    @pytest.mark.parametrize(
+        ("created", "month", "year"), [(1, 7, 2018), (1, 8, 2017), (7, 1, 2018), (8, 1, 2019)]
+    )
+    def test_a_line_is_of_the_year_in_which_it_is_nearest_to_the_line_before(self, created, month, year):
+        text = f"Log file created at: 2018/{created:02}/15 23:59:58\n{self.LINE.format(f'{month:02}15')}"
+        (time,) = times(text)
+        assert datetime.fromtimestamp(time, timezone.utc).year == year
 
 
 @given(st.text(alphabet="0123456789-:/TZ+. JanFebSat[]<>stdou,\n", max_size=200))
@@ -151,6 +134,12 @@ def test_no_text_raises(text):
     stamp_in(text.encode())
     moment(text)
     read(f"{text}{LINE}\n{text}<stdout>:{LINE}\n")
+
+
+def test_every_block_of_what_came_at_once_has_the_callers_times():
+    log = f"\x1b[33m{LINE}\x1b[0m\n" * 3000
+    assert len(log) > 2 * MAX_LINE_BYTES
+    assert set(times(log, clock=Clock([0], [T]))) == {T}
 
 
 def test_the_tidy_table_has_the_times():

@@ -50,4 +50,37 @@ told["sas"] = generate_blob_sas(
 )
 container.delete_blob("top.txt")
 told["left"] = [item.name for item in container.list_blobs()]
+
+
+def noted(client):
+    """The metadata that a container or a blob says that it has."""
+    get = getattr(client, "get_blob_properties", None) or client.get_container_properties
+    return get().metadata
+
+
+def listed(items):
+    return {item.name: item.metadata or {} for item in items}
+
+
+notes = service.create_container("noted", metadata={"team": "a"})
+told["container"] = [noted(notes)]
+notes.set_container_metadata({"team": "b<&>"})
+told["container"] += [noted(notes), listed(service.list_containers("noted", include_metadata=True))["noted"]]
+whole = notes.upload_blob("whole", b"one", metadata={"epoch": "1"})
+blocks = notes.upload_blob("in/blocks", large, metadata={"epoch": "2"})
+told["blobs"] = [noted(whole), noted(blocks), whole.download_blob().properties.metadata]
+told["with"], told["without"] = (listed(notes.list_blobs(include=wanted)) for wanted in (["metadata"], []))
+whole.set_blob_metadata({"epoch": "3"})
+told["set"] = noted(whole)
+notes.upload_blob("whole", b"two", overwrite=True)
+told["replaced"] = noted(whole)
+whole.set_blob_metadata({"epoch": "4"})
+whole.delete_blob()
+notes.upload_blob("whole", b"three")
+told["again"] = noted(whole)
+told["misnamed"] = refused(lambda: whole.set_blob_metadata({"a-b": "1"}))
+told["unset"] = refused(lambda: notes.get_blob_client("absent").set_blob_metadata({"a": "1"}))
+notes.delete_container()
+told["anew"] = noted(service.create_container("noted"))
+service.delete_container("noted")
 print(json.dumps(told))

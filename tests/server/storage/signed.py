@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
 
-from batchai_magics.server.storage.sas import Grant, sign
+from batchai_magics.server.storage.sas import Grant, sign, signature
 from tests.server.running import Running
 
 
@@ -14,3 +14,11 @@ def signed_path(server: Running, share: str, path: str, permissions: str = "r") 
     later = datetime.now(timezone.utc) + timedelta(minutes=5)
     grant = Grant("local", f"{share}/{path}", permissions, later, "2018-11-09")
     return f"/local/{share}/{quote(path)}?{sign(grant, server.service.keys.of('local')[0])}"
+
+
+def account_sas(server: Running) -> dict[str, str]:
+    """A signature for everything in the server's own account."""
+    expiry = (datetime.now(timezone.utc) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    said = {"sp": "rwdlc", "ss": "bf", "srt": "sco", "se": expiry, "sv": "2019-12-12"}
+    lines = ["local", said["sp"], said["ss"], said["srt"], "", expiry, "", "", said["sv"], ""]
+    return {**said, "sig": signature(server.service.keys.of("local")[0], "\n".join(lines))}

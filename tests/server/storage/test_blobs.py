@@ -47,6 +47,27 @@ def test_what_is_absent_or_deleted_is_said_to_be(told: dict) -> None:
     assert told["left"] == ["a/b/large.bin", "a/small.txt"]
 
 
+def test_a_container_keeps_its_metadata_until_it_is_deleted(told: dict) -> None:
+    assert told["container"] == [{"team": "a"}, {"team": "b<&>"}, {"team": "b<&>"}]
+    assert told["anew"] == {}
+
+
+def test_a_blob_has_the_metadata_that_it_was_put_with_until_others_are_set(told: dict) -> None:
+    assert told["blobs"] == [{"epoch": "1"}, {"epoch": "2"}, {"epoch": "1"}]
+    assert told["set"] == {"epoch": "3"}
+    assert (told["replaced"], told["again"]) == ({}, {})
+
+
+def test_a_list_of_blobs_has_their_metadata_if_that_is_wanted(told: dict) -> None:
+    assert told["with"] == {"whole": {"epoch": "1"}, "in/blocks": {"epoch": "2"}}
+    assert told["without"] == {"whole": {}, "in/blocks": {}}
+
+
+def test_metadata_that_cannot_be_kept_are_refused(told: dict) -> None:
+    assert told["misnamed"] == [400, "InvalidMetadata"]
+    assert told["unset"] == [404, "BlobNotFound"]
+
+
 def test_a_job_finds_a_blob_in_the_container_that_it_mounts(server: Running, told: dict) -> None:
     containers = server.world.backend.containers
     assert containers.download("data", "a/small.txt") == b"text"

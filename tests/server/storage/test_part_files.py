@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from azure.storage.fileshare import ShareServiceClient
 
+from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.server.call import Call
 from batchai_magics.server.storage import dispatch
-from batchai_magics.server.storage.part_files import STALE_S, PartFiles, is_part
+from batchai_magics.server.storage.part_files import PartFiles, is_part
 from batchai_magics.server.storage.sas import Caller, Resource
 from batchai_magics.server.storage.uploads import Uploads
 from tests.patience import PATIENCE_S

@@ -138,6 +138,7 @@ def test_boards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_cell
     page = lab.page
     page.get_by_role("button", name="third").wait_for()
     page.get_by_role("list", name="Nodes").get_by_role("listitem").first.wait_for()
+    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()  # the rates come after the names
     lab.restart_kernel()
     for what in ("cluster", "jobs"):
         page.get_by_text(

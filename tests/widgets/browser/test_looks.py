@@ -41,9 +41,9 @@ failed.write(text, file="stderr.txt", rank=2)
 N = place.NodeState
 world = place.Place("{folder}/place", [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE])
 world.run("resnet50-baseline", S.SUCCEEDED, rates=[100, 300, 400], seconds=9000)
-world.run("inception3-batch64", S.FAILED, rates=[90, 80], seconds=6400, exit_code=1)
-world.run("resnet50-lr-warmup", S.RUNNING, rates=[100, 200, 300], seconds=372)
-world.run("sweep-1", S.QUEUED, seconds=30)
+world.run("inception3-batch64", S.FAILED, rates=[90, 80], seconds=964000, exit_code=1)
+world.run("resnet50-lr-warmup", S.RUNNING, rates=[100, 200, 300], seconds=45296)
+world.run("sweep-1", S.QUEUED, seconds=99999)
 """
 JOBS = ("empty", "queued", "running", "failed")
 SHOWN = {

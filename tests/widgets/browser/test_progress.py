@@ -19,13 +19,18 @@ from tqdm import tqdm
 for step in tqdm(range(100_000), desc="train", mininterval=0.05):
     time.sleep(0.05)
 """
+# Each line is written once the one before it, on the other stream, has arrived.
 BOTH = """%%batchai_job both
-import sys, time
+import os, sys, time
+from pathlib import Path
+def say(text, stream, name):
+    print(text, file=stream, flush=True)
+    path = Path(os.environ["AZ_BATCHAI_STDOUTERR_DIR"], name)
+    while not (path.exists() and path.read_text().endswith(text + "\\n")):
+        time.sleep(0.01)
 for i in range(8):
-    print(f"line {i}", flush=True)
-    time.sleep(0.02)
-    print(f"warning {i}", file=sys.stderr, flush=True)
-    time.sleep(0.02)
+    say(f"line {i}", sys.stdout, "stdout.txt")
+    say(f"warning {i}", sys.stderr, "stderr.txt")
 for percent in (10, 30, 50):
     print(f"\\rbar: {percent}%", end="", file=sys.stderr, flush=True)
 time.sleep(1000)
@@ -115,6 +120,12 @@ def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
     listed = page.locator(".ba-board tr", has_text="epochs")
     listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
     picture(page.locator(".ba-board"), "list")
+
+
+def test_a_list_that_was_there_before_a_job_shows_how_far_it_is(lab):
+    run(lab, "%batchai job list", BAR)
+    listed = lab.page.locator(".ba-board tr", has_text="bar")
+    listed.locator(".ba-progress-left", has_text=re.compile("^0 % · .* left")).wait_for()
 
 
 def test_a_preparation_says_its_last_line_while_nothing_is_printed(lab):

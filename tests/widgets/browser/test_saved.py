@@ -28,9 +28,9 @@ def saved(request, lab, eight_ranks):
         lab.command(SAVE_STATE)
     for index in range(len(CELLS)):
         lab.run(index)
-    lab.page.locator(".ba-row").first.wait_for()
-    lab.page.locator(".ba-tile").first.wait_for()
-    lab.page.locator(".ba-table .ba-open").first.wait_for()
+    lab.page.locator(".ba-row").first.wait_for(state="attached")
+    lab.page.locator(".ba-tile").first.wait_for(state="attached")
+    lab.page.locator(".ba-table .ba-open").first.wait_for(state="attached")
     saved = lab.save()
     if keeps_state:
         lab.command(SAVE_STATE)

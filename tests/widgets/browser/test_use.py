@@ -25,6 +25,10 @@ for step in range(1, 100_000):
     rate = 100 - (rank == 3) * 60 + step % 3
     print(f'{{"step": {step}, "images_per_sec": {rate}, "loss": {9 / step}}}', flush=True)
 """
+# How many places there are at which a curve begins, and at which its value does.
+STARTS = """() => ['.ba-spark', '.ba-use-value'].map((kind) => new Set(
+  [...document.querySelectorAll('.ba-use-grid ' + kind)].filter((one) => one.checkVisibility())
+    .map((one) => Math.round(one.getBoundingClientRect().left))).size)"""
 
 
 @pytest.fixture(autouse=True)
@@ -59,4 +63,19 @@ def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
     page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
     use.locator(".ba-use-slow", has_text=re.compile("slow: (compute|core|wait)")).first.wait_for()
     pictures(page, theme)
-    assert re.match(r"CPU \d+ % · memory [\d.]+ [MG]B", use.locator("summary .ba-use-value").inner_text())
+    words = " ".join(use.locator("summary").inner_text().split())
+    assert re.match(r"resource use CPU \d+ % memory [\d.]+ [MG]B", words)
+
+
+def test_what_is_of_one_kind_stands_below_itself(lab):
+    lab.open("use", START, UNEVEN)
+    for index in range(2):
+        lab.run(index)
+    page = lab.page
+    page.locator(".ba-use summary").click()
+    page.locator(".ba-use-line", has_text="machine").wait_for()
+    page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
+    for width, columns in ((1400, 4), (500, 2)):
+        page.set_viewport_size({"width": width, "height": 1000})
+        page.wait_for_function("(width) => innerWidth === width", arg=width)
+        assert page.evaluate(STARTS) == [columns, columns]

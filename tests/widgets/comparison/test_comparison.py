@@ -11,6 +11,8 @@ from batchai_magics.metrics import compare, read_metrics, scaling
 from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
 from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import showing as comparisons
+from batchai_magics.widgets.comparison.event_source import Looked, RunGrew
+from batchai_magics.widgets.comparison.feed import LONGEST_PAUSE_S, ComparisonFeed
 from batchai_magics.widgets.comparison.view import MOST_POINTS, ComparisonView, columns
 from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.publisher import Publisher
@@ -67,6 +69,30 @@ def end(place, *names, state=ExecutionState.SUCCEEDED):
 
 def lines(page):
     return [content for content, _ in page.messages if content["kind"] == "lines"]
+
+
+@pytest.mark.parametrize(("processor_s", "pause_s"), [(0.0, 0.0), (0.25, 5.0), (60.0, LONGEST_PAUSE_S)])
+def test_numbers_are_read_again_by_what_that_costs_of_the_processor_and_never_by_the_time_it_takes(
+    place, processor_s, pause_s
+):
+    now, spent = [0.0], [0.0]
+
+    def busy_clock():
+        now[0] += 1000.0  # the machine is busy with something else
+        return now[0]
+
+    def processor():
+        spent[0] += processor_s
+        return spent[0]
+
+    feed = ComparisonFeed(compare(jobs(place)).runs, clock=busy_clock, spent=processor)
+    feed.take(Looked())
+    asked_at = now[0]
+    feed._clock = lambda: asked_at + pause_s
+    version = feed.version
+    feed.take(RunGrew(0, ()))
+    feed.take(Looked())
+    assert feed.version == version + 1
 
 
 @pytest.mark.parametrize("kind", WAYS)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.widgets.axe import complaints
+from tests.widgets.browser.test_looks import NOTHING_MOVES
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -123,6 +124,7 @@ def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
 
 
 def test_axe_finds_nothing_wrong_with_runs_side_by_side(lab, setup_cell):
+    lab.page.emulate_media(reduced_motion="reduce")
     lab.open("axe-runs", setup_cell, "compare(jobs)", "scaling(jobs)", GROW)
     for index in range(4):
         lab.run(index)
@@ -131,7 +133,7 @@ def test_axe_finds_nothing_wrong_with_runs_side_by_side(lab, setup_cell):
     page.mouse.move(1, 1)
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         lab.theme(theme)
-        page.wait_for_timeout(500)  # colours change softly
+        page.wait_for_function(NOTHING_MOVES)
         assert complaints(page, ".ba-board") == []
 
 

@@ -293,6 +293,26 @@ def test_a_page_that_missed_the_end_gets_it_when_it_comes_back(publisher, backen
     assert page.updates == 2
 
 
+def test_a_view_that_is_used_when_its_job_ends_leaves_the_notebook_the_last_picture(
+    publisher, backend, page, clock
+):
+    showing = live(publisher, backend, page, clock)
+    say(showing, kind="ready", have={})
+    say(showing, kind="hold", on=True)
+    turns(publisher, clock, 1)
+    assert "[running]" in page.shown[showing.second_id]["text/plain"]
+    backend.write("the last line\n")
+    backend.finish()
+    turns(publisher, clock, 3)
+    assert not showing.is_frozen
+    picture = page.shown[showing.second_id]["text/plain"]
+    assert "[succeeded]" in picture
+    assert "the last line" in picture
+    page.updates = 0
+    turns(publisher, clock, 60)
+    assert page.updates == 0
+
+
 def test_what_is_published_again_counts_as_sent(publisher, backend, page, clock, budget):
     showing = live(publisher, backend, page, clock)
     backend.finish()

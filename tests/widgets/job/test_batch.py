@@ -198,7 +198,7 @@ def test_numbers_are_void_when_the_log_starts_again():
     restart(feed, "new\n")
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 1}
-    assert (len(feed.points), feed.records, batch.buffers[0]) == (0, [], b"")
+    assert (len(feed.points), [*feed.records], batch.buffers[0]) == (0, [], b"")
     points(feed, 5)
     assert len(cursor.next_batch(feed, BIG).buffers[0]) == 4
 

@@ -62,7 +62,7 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
         ".ba-problem", has_text=re.compile(r"Rank 2 on node \d+ failed first, with exit code 1$")
     ).wait_for()
     panel.get_by_text("The last lines of rank 2 in stderr.txt").wait_for()
-    assert lab.page.get_by_text("failed first").count() == 1
+    assert lab.page.get_by_text("failed first").locator("visible=true").count() == 1
     panel.get_by_text("ValueError: bad batch").wait_for()
     assert panel.get_by_text("3 other processes").count() == 1
     panel.get_by_role("button", name="cell line 4").click()

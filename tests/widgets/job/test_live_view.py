@@ -20,6 +20,15 @@ for step in range(1, 41):
     for rank in range(4):
         backend.write(step_line(step * 10, rank, 100 + step + rank, 5 / step))
 """
+LOST = """
+from dataclasses import replace
+from batchai_magics.backends.base import Seal
+read = backend.read
+def sealed(*asked):
+    chunk = read(*asked)
+    return replace(chunk, seal=Seal(chunk.size, "known", 1200) if chunk.is_complete else None)
+backend.read = sealed
+"""
 LAST_LINE = re.compile(r"400\s+images/sec: 143.0")
 LAST_POINT = "images/sec at step 400, total 566"
 
@@ -50,6 +59,31 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.page.get_by_role("button", name="Cancel job").click()
     lab.page.get_by_role("button", name="Yes, cancel it").click()
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
+
+
+def test_a_view_whose_kernel_is_gone_says_so_and_its_buttons_are_off(lab, job_cell):
+    lab.open("gone", job_cell, SHOW, TRAIN)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    lab.restart_kernel()
+    page.get_by_text("The connection to the kernel is gone. Run the cell to see the job again.").wait_for()
+    for name in ("Cancel job", "Detach"):
+        assert page.get_by_role("button", name=name).is_disabled()
+    assert page.locator(".ba-row", has_text=LAST_LINE).is_visible()  # what is here can still be read
+    assert lab.errors == []
+
+
+def test_a_view_says_what_its_finished_log_lacks(lab, job_cell):
+    lab.open("lacks", job_cell + LOST, SHOW + TRAIN, "backend.finish()")
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.get_by_text(
+        "stdout.txt is not complete: its last 1,200 bytes are missing: the disk did not take them"
+    ).wait_for()
+    assert page.locator(".ba-badge").inner_text() == "succeeded"
 
 
 def test_a_page_that_is_opened_again_gets_everything_again(lab, job_cell):

@@ -1,9 +1,11 @@
 """The numbers of other programs as columns for their charts."""
 
 import numpy as np
+import pytest
 
 from batchai_magics.metrics import read_metrics
-from batchai_magics.metrics.record import PatternRecord, StepRecord
+from batchai_magics.metrics.reading.bulk.columns import Columns
+from batchai_magics.metrics.record import EvalRecord, PatternRecord, StepRecord
 from batchai_magics.widgets.job.points import NO_RANK, Points
 
 
@@ -68,3 +70,33 @@ def test_accuracies_beside_steps_are_numbers_of_their_own():
     assert len(points) == 2
     assert values(points, "top-1") == ([1], [0.5])
     assert "top-5" not in points.others
+
+
+def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
+    points = Points()
+    points.add([StepRecord(10, None, 1e300, 1.0, float("nan"), -1e300), StepRecord(20, 3, 1, 1.0, 0, 2)])
+    steps, ranks, rates, losses, jitters = points.columns(0, 2)
+    assert np.frombuffer(steps + ranks, np.int32).tolist() == [10, 20, NO_RANK, 3]
+    assert np.frombuffer(rates + losses, np.float32).tolist() == [np.inf, 1, -np.inf, 2]
+    assert np.isnan(np.frombuffer(jitters, np.float32)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [StepRecord(1, None, 1e300, 0, float("nan"), -1e300), StepRecord(1 << 40, 3, 1.5, 0, 2.0, 2.5)],
+        [StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5, 0.75), StepRecord(2, 1, 1.0, 0, 0, 1.0)],
+        [PatternRecord("lr", 0.5, 10, 1), StepRecord(1, 0, 1.0, 0, 0, 1.0), EvalRecord(0, 1, top_1=0.25)],
+    ],
+)
+def test_columns_give_the_points_of_their_records(records):
+    one_by_one, at_once = Points(), Points()
+    one_by_one.add(records)
+    at_once.add_columns(Columns.of(records))
+    assert at_once.columns(0, 9) == one_by_one.columns(0, 9)
+    numbers = [
+        {name: values.columns(0, 9) for name, values in points.others.items()}
+        for points in (one_by_one, at_once)
+    ]
+    assert numbers[0] == numbers[1]

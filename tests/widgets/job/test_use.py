@@ -10,9 +10,9 @@ from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.use import MOST_POINTS, MOST_RANKS, Curve, UseCurves
 
 
-def record(*times, ranks=2, gpus=()):
+def record(*times, ranks=2, gpus=(), busy=1):
     def uses(time):
-        return tuple(RankUse(rank, time * (rank + 1), 100, 0, 0, 0.0, 0, 1) for rank in range(ranks))
+        return tuple(RankUse(rank, busy * time * (rank + 1), 100, 0, 0, 0.0, 0, 1) for rank in range(ranks))
 
     samples = [Sample(time, "m", uses(time), MachineUse(1.0), gpus) for time in times]
     return TelemetryRecord(dict.fromkeys(range(ranks), "n0"), tuple(samples))
@@ -58,6 +58,12 @@ def test_a_gpu_that_does_nothing_is_told_and_one_whose_use_is_not_known_is_not()
     idle, unknown = told(curves)["gpus"]
     assert idle["curves"]["gpu_percent"]["last"] == 0
     assert list(unknown["curves"]) == ["gpu_memory_bytes"]
+
+
+def test_a_rank_that_computes_nothing_has_the_curves_of_the_others():
+    curves = UseCurves()
+    curves.take(record(1.0, 2.0, 3.0, busy=0))
+    assert all("cpu_percent" in row["curves"] for row in told(curves)["ranks"])
 
 
 def test_many_ranks_are_counted_and_not_drawn():

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.local.state import attempts
+from batchai_magics.backends.local.state.attempts import Attempts
 from batchai_magics.backends.local.state.rows import columns, rows_of_keys
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.models.states import ExecutionState
@@ -42,6 +44,8 @@ class JobRow(NamedTuple):
     exit_code: int | None = None
     errors: tuple[dict[str, Any], ...] = ()  # JSON of the service's error details, and of warnings
     ranks: tuple[dict[str, Any], ...] = ()  # JSON of how each process ended, first failure first
+    again: str = ""  # why it is to be queued again
+    attempts: Attempts = ()  # JSON of each time that it was begun
 
     @property
     def is_open(self) -> bool:
@@ -61,7 +65,7 @@ def _items(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
-_LISTS = ("engine", "errors", "ranks")  # kept as JSON
+_LISTS = ("engine", "errors", "ranks", "attempts")  # kept as JSON
 _READERS: Mapping[str, Callable[[Any], Any]] = dict(
     state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items)
 )
@@ -150,14 +154,15 @@ def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bo
 # -- its states
 
 
-def begin(db: sqlite3.Connection, key: str, guid: str) -> bool:
-    """An open run runs from now on; False when it has to stop instead."""
+def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -> bool:
+    """An open run runs from now on, on these nodes; False when it has to stop instead."""
     now = time.time()
+    begun = attempts.with_next(_attempts(db, guid), on, now)
     return _change(
         db,
-        f"UPDATE job SET state = ?, changed = ?, started = ?"
+        f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?"
         f" WHERE key = ? AND guid = ? AND {_IS_OPEN} AND stop = ''",
-        *(ExecutionState.RUNNING.value, now, now, key, guid),
+        *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), key, guid),
     )
 
 
@@ -166,9 +171,9 @@ def ask_to_stop(db: sqlite3.Connection, key: str, reason: str) -> None:
     db.execute("UPDATE job SET stop = ? WHERE key = ?", (reason, key))
 
 
-def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str) -> None:
-    """Notes why a run has to stop, unless it has to already."""
-    db.execute("UPDATE job SET stop = ? WHERE guid = ? AND stop = ''", (reason, guid))
+def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str, *, again: str = "") -> None:
+    """Notes why a run has to stop, unless it has to already; `again` says why, where it is queued again."""
+    db.execute("UPDATE job SET stop = ?, again = ? WHERE guid = ? AND stop = ''", (reason, again, guid))
 
 
 def note_terminating(db: sqlite3.Connection, key: str) -> None:
@@ -182,11 +187,13 @@ def note_terminating(db: sqlite3.Connection, key: str) -> None:
 
 def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
     """An open run waits for nodes again. A supervisor that knows its secrets waits with it."""
+    now, run = time.time(), find_run(db, key, guid)
+    begun = attempts.with_end(run.attempts, run.again, now) if run else ()
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
-        " supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
+        " again = '', attempts = ?, supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
         f" WHERE key = ? AND guid = ? AND {_IS_OPEN}",
-        (ExecutionState.QUEUED.value, time.time(), key, guid),
+        (ExecutionState.QUEUED.value, now, json.dumps(begun), key, guid),
     )
 
 
@@ -215,6 +222,11 @@ def delete(db: sqlite3.Connection, key: str) -> list[str]:
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
     return [JobRow.of(row) for row in db.execute(query, values).fetchall()]
+
+
+def _attempts(db: sqlite3.Connection, guid: str) -> Attempts:
+    row = db.execute("SELECT attempts FROM job WHERE guid = ?", (guid,)).fetchone()
+    return _items(row[0]) if row else ()
 
 
 def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:

@@ -97,10 +97,17 @@ _HEADS = """
 CREATE INDEX job_queue ON job (cluster, state, is_assigned, priority DESC);
 CREATE INDEX job_watched ON job (state) WHERE (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1);
 """
+# A job that is begun more than once stays one job: `attempts` (JSON list) is each time that it was begun, and
+# `again` why it is to be queued again.
+_ATTEMPTS = """
+ALTER TABLE job ADD COLUMN again TEXT NOT NULL DEFAULT '';
+ALTER TABLE job ADD COLUMN attempts TEXT NOT NULL DEFAULT '[]';
+"""
 STEPS = (
     _FIRST,  # what 0.1.0 made, which gave its databases no version: version 0 has these tables, or none
     _RUNS,
     _HEADS,
+    _ATTEMPTS,
 )
 NEWEST = len(STEPS)
 

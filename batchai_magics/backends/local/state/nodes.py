@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state import clusters, jobs
 from batchai_magics.backends.local.state.rows import columns
+from batchai_magics.backends.node.attempts import RESIZED
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 
@@ -94,6 +95,11 @@ def is_any_preparing(db: sqlite3.Connection) -> bool:
     """Whether any node is not ready yet."""
     query = "SELECT 1 FROM node WHERE state = ? LIMIT 1"
     return db.execute(query, (NodeState.PREPARING.value,)).fetchone() is not None
+
+
+def of_run(db: sqlite3.Connection, guid: str) -> list[str]:
+    """The names of the nodes that a job's run was given."""
+    return [id for (id,) in db.execute("SELECT id FROM node WHERE job = ? ORDER BY ordinal", (guid,))]
 
 
 def ids(db: sqlite3.Connection) -> set[str]:
@@ -181,12 +187,13 @@ def resize(db: sqlite3.Connection, cluster: str, target: int, option: Deallocati
     present = staying(db, cluster)
     clusters.set_target(db, cluster, target)
     _add(db, clusters.get(db, cluster), target - len(present))
-    return _send_away(db, present[: max(0, len(present) - target)], option)
+    return _send_away(db, present[: max(0, len(present) - target)], option, RESIZED)
 
 
 def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
     """Replaces a node by a new one; gives the guid of the job that has to start again for it."""
-    cluster, stopped = node.cluster, _send_away(db, [node], DeallocationOption.REQUEUE)
+    stopped = _send_away(db, [node], DeallocationOption.REQUEUE, f"its node {node.id} was preempted")
+    cluster = node.cluster
     resize(db, cluster, clusters.get(db, cluster).target, DeallocationOption.REQUEUE)
     return stopped
 
@@ -219,7 +226,9 @@ def _new_id(guid: str, ordinal: int) -> str:
     return f"tvm-{digest}_{ordinal + 1}-{now}-p"
 
 
-def _send_away(db: sqlite3.Connection, leaving: Sequence[NodeRow], option: DeallocationOption) -> list[str]:
+def _send_away(
+    db: sqlite3.Connection, leaving: Sequence[NodeRow], option: DeallocationOption, why: str
+) -> list[str]:
     stopped = []
     for node in leaving:
         if node.state is not NodeState.RUNNING or node.job is None:
@@ -227,7 +236,7 @@ def _send_away(db: sqlite3.Connection, leaving: Sequence[NodeRow], option: Deall
             continue
         db.execute("UPDATE node SET state = ? WHERE id = ?", (NodeState.LEAVING.value, node.id))
         if option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
-            jobs.ask_run_to_stop(db, node.job, option.value)
+            jobs.ask_run_to_stop(db, node.job, option.value, again=why)
             stopped.append(node.job)
     return stopped
 

@@ -38,6 +38,15 @@ def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
     return int(count)
 
 
+def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
+    """Whether a cluster has idle nodes for a job that waits, and no other one waits for them."""
+    query = "SELECT count(*) FROM node WHERE cluster = ? AND state = ?"
+    (idle,) = db.execute(query, (job.cluster, NodeState.IDLE.value)).fetchone()
+    others = "SELECT 1 FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0 AND guid != ? LIMIT 1"
+    values = (job.cluster, ExecutionState.QUEUED.value, job.guid)
+    return job.node_count <= int(idle) and db.execute(others, values).fetchone() is None
+
+
 def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
     """Notes that a job has its nodes, and who starts its supervisor; gives the row as it is now."""
     assigned = job._replace(is_assigned=True, changed=time.time(), spawner=spawner)

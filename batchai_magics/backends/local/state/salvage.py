@@ -17,7 +17,6 @@ from batchai_magics.backends.local.state import clusters, jobs, nodes
 from batchai_magics.backends.local.state.rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
-from batchai_magics.launch.plan import Plan
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
@@ -120,6 +119,8 @@ def _settle(db: sqlite3.Connection, kept: Kept) -> None:
 
 def _run_on(db: sqlite3.Connection, kept: Kept, supervisor: str) -> None:
     """A job that has begun is taken to run, on its nodes; recovery finds out when its supervisor is gone."""
+    from batchai_magics.launch.plan import Plan
+
     began = kept.folder.plan.stat().st_mtime
     values = (ExecutionState.RUNNING.value, began, began, supervisor, kept.job["key"])
     statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import count
 from typing import Any
 
 from batchai_magics.backends.base import Page
+from batchai_magics.backends.local.state.attempts import Attempts, are_several
 from batchai_magics.backends.local.state.rows import in_parts, moment
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
+from batchai_magics.models.execution import Attempt, ErrorDetail, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources.jobs import KeptJob
 from batchai_magics.models.states import ExecutionState
 
-_COLUMNS = "id, seq, spec, created, guid, state, changed, started, ended, exit_code, errors, ranks"
+_COLUMNS = "id, seq, spec, created, guid, state, changed, started, ended, exit_code, errors, ranks, attempts"
 _QUERY = f"SELECT {_COLUMNS} FROM resource CROSS JOIN job USING (key) WHERE"
 
 
@@ -27,12 +30,11 @@ class StoredJob:
     """What the rows of a job say: the fields of a JobResource, each made when it is asked for."""
 
     waiting = ""
-    attempts = ()
 
     def __init__(self, row: sqlite3.Row) -> None:
         self._row = row
 
-    @property
+    @cached_property
     def id(self) -> ResourceId:
         """Its id."""
         return ResourceId.parse(self._row["id"])
@@ -41,6 +43,24 @@ class StoredJob:
     def spec(self) -> JobSpec:
         """Its description."""
         return job_spec(self._row["spec"])
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The same as JSON."""
+        fields: dict[str, Any] = json.loads(self._row["spec"])[JobSpec.wrapper]
+        return fields
+
+    @property
+    def kept(self) -> KeptJob:
+        """All of it as it is kept: lists print it as it is."""
+        id, _, description, created, guid, state, changed, started, ended, exit_code, errors, *_ = self._row
+        above, _, name = id.rpartition("/")
+        group, segment = _group_and_segment(above)
+        run = f"{segment}{name}/{guid}"
+        return KeptJob(
+            *(id, name, group, description, run, created, state, changed),
+            *(started, ended, exit_code, errors),
+        )
 
     @property
     def provisioning(self) -> Provisioning:
@@ -73,8 +93,14 @@ class StoredJob:
             started=moment(row["started"]),
             ended=None if row["ended"] is None else moment(row["ended"]),
             exit_code=row["exit_code"],
-            errors=tuple(map(ErrorDetail.of_stored, json.loads(row["errors"]))),
+            errors=_errors(row["errors"]),
         )
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Each time that it was begun, if it was more than once or is to be begun again."""
+        told: Attempts = () if self._row["attempts"] == "[]" else tuple(json.loads(self._row["attempts"]))
+        return tuple(map(_attempt, told, count(1))) if are_several(told) else ()
 
     @property
     def ranks(self) -> tuple[RankExit, ...]:
@@ -97,14 +123,32 @@ def some(db: sqlite3.Connection, keys: Sequence[str]) -> list[JobResource]:
     return [_job(row) for row in in_parts(db, f"{_QUERY} key IN", keys)]
 
 
+@lru_cache(maxsize=256)
+def _group_and_segment(above: str) -> tuple[str, str]:
+    """The resource group of the jobs whose ids begin so, and what the paths of their output begin with."""
+    id = ResourceId.parse(f"{above}/x")
+    return id.group, output_segment(id, "").removesuffix("x/")
+
+
 @lru_cache(maxsize=4096)
 def job_spec(text: str) -> JobSpec:
     """The job description in a row; the same one for the same text, since descriptions never change."""
     return JobSpec.from_stored(text)
 
 
+@lru_cache(maxsize=1024)
+def _errors(text: str) -> tuple[ErrorDetail, ...]:
+    """What a row says went wrong; many jobs end in the same way."""
+    return tuple(map(ErrorDetail.of_stored, json.loads(text)))
+
+
 def _job(row: sqlite3.Row) -> JobResource:
     return JobResource.reading_later(StoredJob(row))
+
+
+def _attempt(item: Mapping[str, Any], number: int) -> Attempt:
+    ended = moment(item["ended"]) if "ended" in item else None
+    return Attempt(number, tuple(item["nodes"]), moment(item["started"]), ended, item.get("reason", ""))
 
 
 def _rank(item: dict[str, Any]) -> RankExit:

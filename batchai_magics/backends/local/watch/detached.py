@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,12 +43,45 @@ class Detached(subprocess.Popen[bytes]):
         """Says nothing, where `Popen` warns of a child that still runs."""
 
 
+_loading: dict[Program, subprocess.Popen[bytes]] = {}  # those that `ahead` has begun
+
+
 def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-    """Starts the program in a session of its own; it gets the secrets as JSON on its standard input."""
+    """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin."""
+    child = _loading.get(program)
+    if child is None or child.poll() is not None:
+        child = _begun(program)
+    else:
+        del _loading[program]
+    assert child.stdin
+    with child.stdin as pipe:
+        pipe.write(json.dumps(dict(secrets)).encode() + b"\n")
+    return child
+
+
+@contextlib.contextmanager
+def ahead(program: Program) -> Iterator[None]:
+    """Within it, the program loads already what it needs, for `start` to set it going.
+
+    It does nothing before it has its secrets. If nobody starts it, or this process ends, it ends.
+    """
+    with contextlib.suppress(OSError):  # `start` tries again, and says why not
+        _loading[program] = _begun(program)
+    try:
+        yield
+    finally:
+        child = _loading.pop(program, None)
+        if child and child.stdin:
+            child.kill()
+            child.wait()
+            child.stdin.close()
+
+
+def _begun(program: Program) -> subprocess.Popen[bytes]:
     private_files.make_folder(program.log.parent)
     code = START.format(module=program.module)
     with open(program.log, "ab", opener=private_files.opener) as log:
-        child = Detached(
+        return Detached(
             [program.python, "-c", code, PACKAGE_ROOT, *program.arguments],
             stdin=subprocess.PIPE,
             stdout=log,
@@ -56,10 +90,6 @@ def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[b
             env=clean_environment(program.python),
             start_new_session=True,
         )
-    assert child.stdin
-    with child.stdin as pipe:
-        pipe.write(json.dumps(dict(secrets)).encode())
-    return child
 
 
 def go_on_as(log: Path) -> None:

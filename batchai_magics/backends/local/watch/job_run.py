@@ -9,15 +9,17 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.local.folders import trees
+from batchai_magics.backends.local.state.attempts import QUEUED_AGAIN
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.interruption import LOOK_S, Interruption
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.stop_watching import watched
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node import mounting, mpi, requirements
+from batchai_magics.backends.node import attempts, mounting, mpi, requirements
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.log_seals import LogSeal, seal_record
@@ -32,7 +34,7 @@ from batchai_magics.backends.node.outcome import (
 from batchai_magics.backends.node.ranks import Ranks
 from batchai_magics.backends.node.strays import Found
 from batchai_magics.backends.service import private_files
-from batchai_magics.launch.plan import Plan, Role
+from batchai_magics.launch.plan import Plan
 
 PAUSE_S = 0.02  # between looks at what is being ended
 PATIENCE_S = 2.0  # what the disk gets to take the last output of a job that was told to end
@@ -49,6 +51,7 @@ class JobRun:
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._interruption = Interruption(verdicts, self._plan.limits)
+        self._attempts = verdicts.attempts
         self._bell = bell
         self._own: set[int] = set()
         self.may_leave_memory = False  # whether a rank ended without MPI_Finalize, or anyhow
@@ -56,6 +59,7 @@ class JobRun:
 
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and leaves none of them behind."""
+        self._mark_attempt()
         try:
             outcome = self._meet_requirements() or self._prepare() or self._run_ranks()
         finally:
@@ -66,6 +70,13 @@ class JobRun:
                 trees.unmount(self._layout.root)
         self._log.write(outcome.sentence)
         return outcome
+
+    def _mark_attempt(self) -> None:
+        """Tells the logs where an attempt begins that is not the first."""
+        *before, now = self._attempts or ({},)
+        if before:
+            log, reason = Path(self._plan.output.stdout.path), before[-1].get("reason", QUEUED_AGAIN)
+            self._log.write(attempts.mark(log, len(self._attempts), now["nodes"], reason))
 
     def _meet_requirements(self) -> Outcome | None:
         """Pulls, mounts and makes what the job needs; the job's end when something is not to be had."""
@@ -222,14 +233,7 @@ class JobRun:
 def _is_over(ranks: Ranks) -> bool:
     """Whether a process has failed, or only parameter servers are left."""
     has_failed = any(end.exit_code for end in ranks.ends.values())
-    return has_failed or _trouble(ranks) != NO_TROUBLE or _are_workers_done(ranks)
-
-
-def _are_workers_done(ranks: Ranks) -> bool:
-    """Whether of a job with parameter servers nothing else runs any more."""
-    servers = {each.rank for each in ranks.plan.processes if each.role is Role.PARAMETER_SERVER}
-    workers = {each.rank for each in ranks.plan.processes} - servers
-    return bool(servers) and workers <= ranks.ends.keys()
+    return has_failed or _trouble(ranks) != NO_TROUBLE or ranks.plan.are_workers_done(ranks.ends)
 
 
 def _is_without_mpi(ranks: Ranks) -> bool:

@@ -19,6 +19,7 @@ from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi, open_mpi
+from batchai_magics.backends.node.gpus import BY_BUS, ORDER
 from batchai_magics.backends.node.programs import RUN_SCRIPT, put_job_module, with_module_path
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
@@ -105,6 +106,7 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
         hidden=str(job.hidden),
         telemetry=str(job.telemetry),
         threads={name: os.environ[name] for name in THREADS if os.environ.get(name)},
+        device_order=os.environ.get(ORDER) or BY_BUS,
         disk_grace_s=load_settings().own(LocalSettings).disk_grace_s,
         module_path=""
         if run.engine

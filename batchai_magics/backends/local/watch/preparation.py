@@ -15,8 +15,6 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.node import elevation
 from batchai_magics.backends.service import private_files
-from batchai_magics.launch.nodes import NodeShare
-from batchai_magics.launch.planning import mount_commands, setup
 from batchai_magics.models.cluster import ClusterSpec
 
 
@@ -39,7 +37,7 @@ def _prepare(
         mounts.link(layout, layout.mounts(node.guid), volumes)
         private_files.make_folder(temp)
     has_task = spec.node_setup is not None and spec.node_setup.setup_task is not None
-    if not (has_task or mount_commands(volumes)):
+    if not (has_task or (volumes and volumes.unmanaged_file_systems)):
         settle(store, node.id, "")
     elif not node.preparer:
         return _start(store, layout, node, secrets)
@@ -81,6 +79,10 @@ def _start(
 
 def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
     """Writes what the node mounts and runs; a FileNotFoundError when its folder is gone."""
+    # Most nodes have nothing to set up, and a look at them needs none of this.
+    from batchai_magics.launch.nodes import NodeShare
+    from batchai_magics.launch.planning import setup
+
     asked, folder = spec.node_setup, layout.node(node.guid, node.id)
     assert asked, "only clusters with something to set up get here"
     exits, logs = folder / "exits", ""

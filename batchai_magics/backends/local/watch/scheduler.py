@@ -6,6 +6,7 @@ before it gets nodes: that process keeps them.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -67,13 +68,25 @@ def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
 
 def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
     """Starts a job's supervisor in a session of its own, so that it outlives this process."""
-    log = layout.job(job.guid).supervisor_log
-    arguments = (str(layout.home), job.key, job.guid)
-    program = detached.Program("supervisor", arguments, job.python, log)
-    child = detached.start(program, secrets=secrets.to_message())
+    child = detached.start(_supervisor(layout, job), secrets=secrets.to_message())
     with store.write() as db:
         jobs.note_supervisor(db, job, process.identity(child.pid))
     return child
+
+
+@contextlib.contextmanager
+def head_start(store: Store, layout: Layout, guid: str) -> Iterator[None]:
+    """Within it, the supervisor of a new job that gets its nodes now loads already what it needs."""
+    with store.read() as db:
+        job = jobs.find_open(db, guid=guid)
+        is_next = job is not None and queue.has_room_for(db, job)
+    with detached.ahead(_supervisor(layout, job)) if job and is_next else contextlib.nullcontext():
+        yield
+
+
+def _supervisor(layout: Layout, job: JobRow) -> detached.Program:
+    arguments = (str(layout.home), job.key, job.guid)
+    return detached.Program("supervisor", arguments, job.python, layout.job(job.guid).supervisor_log)
 
 
 def _give_up(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:

@@ -1,8 +1,8 @@
 """The one process that watches over one job; it outlives the kernel that submitted it.
 
-Started with `HOME KEY GUID` in a session of its own, with the job's secrets as JSON on its standard input
-(the only place they ever are). It waits for its nodes, prepares them, starts the processes, and tells the
-store how they ended; then it starts the next queued job, or runs it itself.
+Started with `HOME KEY GUID` in a session of its own, with the job's secrets as a line of JSON on its standard
+input (the only place they ever are). It waits for its nodes, prepares them, starts the processes, and tells
+the store how they ended; then it starts the next queued job, or runs it itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets 
 def main() -> None:
     """Runs the job that the arguments name, and those that it hands its nodes to."""
     home, key, guid = sys.argv[1:4]
-    secrets = JobSecrets.from_message(json.load(sys.stdin))
+    message = sys.stdin.readline()
+    if not message:  # it was started ahead of a job that does not need it
+        return
+    secrets = JobSecrets.from_message(json.loads(message))
     process.adopt_orphans()
     supervisor = Supervisor(Path(home))
     successor = supervisor.watch(key, guid, secrets)
-    del secrets
+    del message, secrets
     while successor:
         successor = supervisor.take_over(successor)
 
@@ -59,7 +62,7 @@ class Supervisor:
         verdicts = Verdicts(self._store, key, guid, job)
         if not verdicts.claim():
             return None
-        while _wait_for_nodes(verdicts, job):
+        while self._waits_for_nodes(verdicts, job):
             is_again = verdicts.begin() and self._run(job, verdicts, secrets)
             successor = self._settle(verdicts.successor)
             if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
@@ -70,6 +73,17 @@ class Supervisor:
         """The same for a job that has got its nodes from the one before."""
         detached.go_on_as(self._layout.job(job.guid).supervisor_log)
         return self.watch(job.key, job.guid, JobSecrets())
+
+    def _waits_for_nodes(self, verdicts: Verdicts, job: JobLayout) -> bool:
+        """Waits for the nodes and the plan; False when the job was ended before."""
+        while verdicts.is_open():
+            is_assigned = verdicts.is_assigned()
+            if is_assigned and job.plan.exists():
+                return True
+            if verdicts.is_forsaken() and verdicts.wait_anew():
+                self._start_others()
+            time.sleep(0.01 if is_assigned else HOLD_S)
+        return False
 
     def _run(self, job: JobLayout, verdicts: Verdicts, secrets: JobSecrets) -> bool:
         """Runs the job and records its end; whether it is queued again."""
@@ -112,12 +126,3 @@ class Supervisor:
         from batchai_magics.backends.local.watch import upkeep
 
         return upkeep.settle(self._store, self._layout)
-
-
-def _wait_for_nodes(verdicts: Verdicts, job: JobLayout) -> bool:
-    """Waits for the assignment; False when the job was ended before."""
-    while verdicts.is_open():
-        if verdicts.is_assigned() and job.plan.exists():
-            return True
-        time.sleep(HOLD_S if not verdicts.is_assigned() else 0.01)
-    return False

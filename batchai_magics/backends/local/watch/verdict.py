@@ -8,11 +8,12 @@ import time
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import jobs, nodes
+from batchai_magics.backends.local.state.attempts import Attempts
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import assignment, process
-from batchai_magics.backends.node.outcome import Outcome, is_of_a_full_disk
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.service import private_files
-from batchai_magics.errors import StorageError
+from batchai_magics.errors import StorageError, is_of_a_full_disk
 
 FINISH_S = 60.0  # how long the store is asked to take the outcome; the job's folder has it by then
 AGAIN_S = 0.2
@@ -53,9 +54,32 @@ class Verdicts:
         run = self._run()
         return run is not None and run.is_assigned
 
+    def is_forsaken(self) -> bool:
+        """Whether who gave the job its nodes died before it wrote the plan."""
+        run = self._last
+        is_given = run is not None and run.is_assigned and not process.is_alive(run.spawner)
+        return is_given and not self._job.plan.exists()
+
+    def wait_anew(self) -> bool:
+        """Gives the nodes of a forsaken job back; False when they are not its own any more."""
+        with self._store.write() as db:
+            self._last = jobs.find_run(db, self._key, self._guid)
+            if not self.is_forsaken():
+                return False
+            record(db, self._key, self._guid, stopped(REQUEUE))
+        return True
+
     def begin(self) -> bool:
         """The job runs from now on; False when it was told to stop before."""
-        return self._store.insist(lambda db: jobs.begin(db, self._key, self._guid))
+        return self._store.insist(
+            lambda db: jobs.begin(db, self._key, self._guid, nodes.of_run(db, self._guid))
+        )
+
+    @property
+    def attempts(self) -> Attempts:
+        """Each time that the job was begun, this one last."""
+        run = self._run()
+        return run.attempts if run else ()
 
     def stop_reason(self) -> str:
         """Why the job has to stop, or an empty string."""

@@ -3,6 +3,7 @@
 With `again` nobody has heard the answer to what may have been done already: then it does no harm.
 """
 
+import contextlib
 import errno
 import os
 import shutil
@@ -35,6 +36,30 @@ def put(path: str, data: bytes, mode: int = 0o600, sync: bool = False, parents: 
     return None, b""
 
 
+def put_new(path: str, data: bytes, mode: int = 0o600, needs: "Any" = None, again: bool = False) -> "Any":
+    """Writes a file that is not there, whole or not at all; False when it is there.
+
+    `needs` is a path that has to be there: FileNotFoundError when it is not.
+    """
+    if needs is not None:
+        os.stat(needs)
+    part = path + "." + uuid.uuid4().hex
+    put(part, data, mode)
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return bool(again and _holds(path, data)), b""
+    finally:
+        os.unlink(part)
+    return True, b""
+
+
+def _holds(path: str, data: bytes) -> bool:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read() == data
+    return False
+
+
 def splice(path: str, data: bytes, offset: int, cut: bool, mode: "Any" = None) -> "Any":
     """Writes into a file, which ends there if it is to be `cut`; with a `mode` it is made."""
     made = 0 if mode is None else os.O_CREAT
@@ -61,12 +86,15 @@ def link(path: str, target: str, again: bool = False) -> "Any":
     return None, b""
 
 
-def symlink(path: str, target: str, again: bool = False) -> "Any":
-    """Makes a link to `target`."""
+def symlink(path: str, target: str, exist_ok: bool = False, again: bool = False) -> "Any":
+    """Makes a link to `target`; with `exist_ok` its folder too, unless there is a link."""
+    if exist_ok:
+        _make_folder(os.path.dirname(path), 0o700)
     try:
         os.symlink(target, path)
     except FileExistsError:
-        if not (again and os.path.islink(path) and os.readlink(path) == target):
+        is_it = os.path.islink(path) and (exist_ok or os.readlink(path) == target)
+        if not (is_it and (exist_ok or again)):
             raise
     return None, b""
 

@@ -18,11 +18,11 @@ AT_ONCE = 16
 IDLE_S = 900.0  # after so long without a word it ends: the other end has gone, or starts it again
 KNOWN = (
     (reading, "status read digest names glob entries real access snapshot"),
-    (changing, "put splice link symlink move unlink rmtree mkdir touch chmod"),
+    (changing, "put put_new splice link symlink move unlink rmtree mkdir touch chmod"),
     (commands, "has run"),
 )
 ASKED = {name: getattr(module, name) for module, names in KNOWN for name in names.split()}
-WITH_BYTES = ("put", "splice")
+WITH_BYTES = ("put", "put_new", "splice")
 
 
 class Answering:
@@ -77,9 +77,25 @@ class Answering:
     def _asked(self, name: str, head: "dict[str, Any]", data: bytes) -> "Any":
         if name == "hello":
             return _hello(), b""
+        if name == "several":
+            return self._several(head["each"], data)
         if name in WITH_BYTES:
             head["data"] = data
         return ASKED[name](**head)
+
+    def _several(self, each: "Any", data: bytes) -> "Any":
+        """The answers to questions, one after the other, up to the first that fails."""
+        answers, pieces = [], []  # type: list[dict[str, Any]], list[bytes]
+        for head, size in each:
+            piece, data = data[:size], data[size:]
+            try:
+                value, told = self._asked(head.pop("ask"), head, piece)
+            except Exception as error:  # noqa: BLE001 whoever asked is told
+                answers.append(_told(error))
+                break
+            answers.append({"value": value, "size": len(told)})
+            pieces.append(told)
+        return answers, b"".join(pieces)
 
     def _start(self, number: int, head: "dict[str, Any]") -> "Any":
         env = commands.environment(head["own"], head["more"])

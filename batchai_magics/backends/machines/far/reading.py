@@ -7,7 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-SNAPSHOT_BYTES = 1 << 12  # of a file: no larger one is told without being asked for
+SMALL_BYTES = 1 << 12  # of a file in a folder: no larger one is told without being asked for
+NAMED_BYTES = 1 << 22  # of a file that is asked for by its path
+SNAPSHOT_BYTES = 1 << 23  # of all files of a snapshot: what comes then has to be asked for
 
 
 def status(path: str, follow: bool = True) -> "Any":
@@ -107,30 +109,38 @@ def access(path: str) -> "Any":
     return os.access(path, os.W_OK), b""
 
 
-def snapshot(folders: "list[str]", files: "list[str]") -> "Any":
-    """What lies in folders, and at paths: what `lstat` says of it and, of a small file, its bytes."""
-    told: dict[str, Any] = {}
-    pieces: list[bytes] = []
-    for folder in folders:
-        try:
-            paths = [os.path.join(folder, name) for name in os.listdir(folder)]
-        except (FileNotFoundError, NotADirectoryError):
-            paths = []
-        told[folder] = [one for one in (_seen(path, pieces) for path in paths) if one]
-    return [told, [_seen(path, pieces) for path in files]], b"".join(pieces)
+def snapshot(folders: "list[str]", files: "list[str]", listed: "list[str]") -> "Any":
+    """What lies in folders, where they really are, and what lies at paths.
+
+    Of each file what `lstat` says of it and, of one of the paths or a small one, its bytes; not where only a
+    list is wanted.
+    """
+    data = bytearray()
+    most = [(folder, SMALL_BYTES) for folder in folders] + [(folder, 0) for folder in listed]
+    told = {folder: [os.path.realpath(folder), _inside(folder, data, size)] for folder, size in most}
+    return [told, [_seen(path, data, NAMED_BYTES) for path in files]], bytes(data)
 
 
-def _seen(path: str, pieces: "list[bytes]") -> "Any":
-    """Name, status, and how many bytes of it were put among the pieces: None for a file that is not small."""
+def _inside(folder: str, data: bytearray, most: int) -> "list[Any]":
+    try:
+        paths = [os.path.join(folder, name) for name in os.listdir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [one for one in (_seen(path, data, most) for path in paths) if one]
+
+
+def _seen(path: str, data: bytearray, most: int) -> "Any":
+    """Name, status, and how many bytes of it were put behind the data: None for a file that is too large."""
     try:
         found = os.lstat(path)
         size = None
-        if stat.S_ISREG(found.st_mode) and found.st_size <= SNAPSHOT_BYTES:
+        most = min(most, SNAPSHOT_BYTES - len(data))
+        if stat.S_ISREG(found.st_mode) and found.st_size <= most:
             with open(path, "rb") as file:
-                data = file.read(SNAPSHOT_BYTES + 1)
-            if len(data) <= SNAPSHOT_BYTES:
-                pieces.append(data)
-                size = len(data)
+                read = file.read(most + 1)
+            if len(read) <= most:
+                data += read
+                size = len(read)
         return [os.path.basename(path), _status(found), size]
     except OSError:
         return None

@@ -10,6 +10,7 @@ from batchai_magics.errors import BatchAIError, Problem, ServiceError, SpecError
 
 # What to do next, our name of the error, what has problems, and how each is mended.
 HINT, KIND, WHAT, FIX = "batchaiHint", "batchaiKind", "batchaiWhat", "batchaiFix"
+SHARE_FULL = "ShareSizeLimitReached"  # what Azure Files calls a full disk
 _INVALID = "InvalidRequest"  # the code of what has none
 
 

@@ -11,6 +11,7 @@ import re
 import time
 from pathlib import Path
 
+from batchai_magics.backends.node import attempts
 from batchai_magics.backends.slurm.node.endings import Ending
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
 from batchai_magics.launch.plan import Plan
@@ -18,7 +19,6 @@ from batchai_magics.launch.plan import Plan
 FENCE_S = 10.0  # what a program that nobody reaches gets to see that the run has been begun again
 _AGAIN_S = 0.1
 UNTOLD = "it left no word: its node was lost, or its program was killed"
-RESIZED = "its nodes left the cluster"
 _REASONS = {
     "JOB REQUEUE": "somebody had Slurm queue it again",
     "PREEMPTION": "Slurm took its nodes for another job",
@@ -75,13 +75,7 @@ class Beginning:
         if not self._before:
             return ""
         left = self._left_before
-        sentence = f"attempt {self.number} begins on {', '.join(nodes)}: {left.reason if left else UNTOLD}"
-        with log.open("ab+") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - 1))
-            glue = "" if file.read(1) in (b"", b"\n") else "\n"
-            file.write(f"{glue}[batchai] {sentence}\n".encode())
-        return sentence
+        return attempts.mark(log, self.number, nodes, left.reason if left else UNTOLD)
 
     @property
     def _left_before(self) -> Left | None:

@@ -9,16 +9,24 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.slurm.node.written_once import (
+    link_once,
+    overwrite,
+    read_as,
+    write_once,
+    written_at,
+)
+from batchai_magics.errors import is_of_a_full_disk
 from batchai_magics.launch.plan import Plan
 
-Told = TypeVar("Told")
+Note = Literal["submission", "begun", "left", "stop", "over"]
+ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes of how a run ends
 
 
 class Submission(NamedTuple):
@@ -72,6 +80,11 @@ class RunFiles:
         return self.root / "order.json"
 
     @property
+    def room(self) -> Path:
+        """Room on the disk for how the run ends; only there until it has ended."""
+        return self.root / "end-room"
+
+    @property
     def script(self) -> Path:
         """The batch script."""
         return self.root / "batch.sh"
@@ -101,33 +114,33 @@ class RunFiles:
 
     def submission(self, attempt: int) -> Submission | None:
         """How an attempt was submitted."""
-        return _read(Submission, self._file("submission", attempt))
+        return read_as(Submission, self._file("submission", attempt))
 
     def begun(self, attempt: int) -> Begun | None:
         """How an attempt began; None before."""
-        found = _read(Begun, self._file("begun", attempt))
+        found = read_as(Begun, self._file("begun", attempt))
         return found._replace(nodes=tuple(found.nodes)) if found else None
 
     def stop(self, attempt: int) -> Stop | None:
         """Why an attempt has to end; None when it does not."""
-        return _read(Stop, self._file("stop", attempt))
+        return read_as(Stop, self._file("stop", attempt))
 
     def note_submission(self, attempt: int, submission: Submission) -> bool:
         """Notes that an attempt was submitted; False when another process has done so."""
-        return _link(self._file("submission", attempt), submission._asdict())
+        return write_once(self._file("submission", attempt), submission._asdict())
 
     def note_begun(self, attempt: int, begun: Begun) -> None:
         """Notes that an attempt runs; a later beginning takes the place of the one before, which is kept."""
-        _link(self._file("begun", attempt, begun.restarts), begun._asdict())
+        write_once(self._file("begun", attempt, begun.restarts), begun._asdict())
         private_files.write(self._file("begun", attempt), json.dumps(begun._asdict()))
 
     def note_left(self, attempt: int, restarts: int, left: Left) -> None:
         """Notes that a beginning is over though the run is not."""
-        _link(self._file("left", attempt, restarts), left._asdict())
+        write_once(self._file("left", attempt, restarts), left._asdict())
 
     def left(self, attempt: int, restarts: int) -> Left | None:
         """How a beginning was over; None while it is not, and for the one that the run ended with."""
-        return _read(Left, self._file("left", attempt, restarts))
+        return read_as(Left, self._file("left", attempt, restarts))
 
     def beginnings(self) -> list[tuple[Begun, Left | None]]:
         """Every time that the run was begun, with how each was over, the first before the others."""
@@ -135,7 +148,7 @@ class RunFiles:
         for attempt in range(1, self.attempt + 1):
             latest = self.begun(attempt)
             for restarts in range(latest.restarts + 1 if latest else 0):
-                begun = _read(Begun, self._file("begun", attempt, restarts))
+                begun = read_as(Begun, self._file("begun", attempt, restarts))
                 if begun:
                     found.append((begun._replace(nodes=tuple(begun.nodes)), self.left(attempt, restarts)))
         return found
@@ -147,16 +160,20 @@ class RunFiles:
 
     def ask_to_stop(self, attempt: int, stop: Stop) -> bool:
         """Asks an attempt to end; False when it was asked before."""
-        return _link(self._file("stop", attempt), stop._asdict())
+        return write_once(self._file("stop", attempt), stop._asdict())
 
     def over(self, attempt: int) -> Over | None:
         """When Slurm said for the first time that an attempt is over; None while it has not."""
-        return _read(Over, self._file("over", attempt))
+        return read_as(Over, self._file("over", attempt))
 
     def note_over(self, attempt: int, over: Over) -> Over:
         """Notes that Slurm says so; gives what was noted first."""
-        _link(self._file("over", attempt), over._asdict())
+        write_once(self._file("over", attempt), over._asdict())
         return self.over(attempt) or over
+
+    def written(self, note: Note, attempt: int) -> float:
+        """When a note of an attempt was written, by the clock of the file system; 0.0 where there is none."""
+        return written_at(self._file(note, attempt))
 
     @property
     def end(self) -> RunEnd | None:
@@ -167,14 +184,33 @@ class RunFiles:
         """Notes the end of the run; False when it had one. Its secrets are no longer needed."""
         part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
         try:
-            end.write(part)
-            is_first = _is_linked(part, self.layout.end)
+            self._write_end(end, part)
+            is_first = link_once(part, self.layout.end)
         finally:
             part.unlink(missing_ok=True)
-        self.secrets.unlink(missing_ok=True)
+        with private_files.at_once(self.root):
+            self.room.unlink(missing_ok=True)
+            self.secrets.unlink(missing_ok=True)
         return is_first
 
-    def _file(self, name: str, attempt: int, restarts: int | None = None) -> Path:
+    def keep_room(self, process_count: int) -> None:
+        """Takes room for how the run ends, so that it can be told also when the disk is full."""
+        private_files.write(self.room, " " * (ROOM + ROOM_OF_RANK * process_count))
+
+    def _write_end(self, end: RunEnd, part: Path) -> None:
+        try:
+            end.write(part)
+        except OSError as error:
+            part.with_suffix(".part").unlink(missing_ok=True)
+            if not is_of_a_full_disk(error):
+                raise
+            try:
+                self.room.rename(part)  # it is nobody else's from now on
+            except FileNotFoundError:
+                raise error from None
+            overwrite(part, end.to_json().encode())
+
+    def _file(self, name: Note, attempt: int, restarts: int | None = None) -> Path:
         number = attempt if restarts is None else f"{attempt}.{restarts}"
         return self.root / f"{name}-{number}.json"
 
@@ -184,32 +220,12 @@ def cut_off_folder(plan: Plan) -> Path:
     return Path(f"{plan.exits}.cut-off")
 
 
+def unkept_folder(plan: Plan) -> Path:
+    """One empty file for each reason, by its number, for which output of ranks could not be kept."""
+    return Path(f"{plan.exits}.unkept")
+
+
 def is_followed(plan: Plan) -> bool:
     """Whether the run has been begun once more since the plan was made: that has the next folder of exits."""
     match = re.fullmatch(r"(.*/exits)(?:-(\d+))?", plan.exits)
     return match is not None and Path(f"{match[1]}-{int(match[2] or 1) + 1}").exists()
-
-
-def _read(kind: Callable[..., Told], file: Path) -> Told | None:
-    try:
-        return kind(**json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-
-
-def _link(file: Path, value: Any) -> bool:
-    """Writes a file that was not there, whole or not at all; False when it was there."""
-    part = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
-    try:
-        private_files.write(part, json.dumps(value))
-        return _is_linked(part, file)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _is_linked(part: Path, file: Path) -> bool:
-    try:
-        file.hardlink_to(part)
-    except FileExistsError:
-        return False
-    return True

@@ -7,7 +7,6 @@ nodes, runs the processes, and tells how they ended. Nothing but that folder kno
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import select
 import shutil
@@ -19,24 +18,27 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node import elevation, requirements
+from batchai_magics.backends.node.attempts import RESIZED
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.log_seals import LogSeal, seal_record
+from batchai_magics.backends.node.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, not_run, of_preparation, stopped, too_long
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
-from batchai_magics.backends.slurm.node.beginning import RESIZED, Beginning, said, said_ending
-from batchai_magics.backends.slurm.node.crews import ENDING_S, PATIENCE_S, Crew, crew
+from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
+from batchai_magics.backends.slurm.node.crews import Crew, crew
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
 TOLD_TO_END = 128 + signal.SIGTERM
 HEARING_S = 1.0  # by which a signal comes to this program behind processes that it runs: Slurm signals all
+ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
+PATIENCE_S = 2.0  # what a disk gets to take the last output of a job that was told to end
 LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
 
 
@@ -94,7 +96,8 @@ class JobRun:
         return outcome
 
     def _make_folders(self) -> None:
-        job, own = self._files.layout, (Path(self._plan.exits), cut_off_folder(self._plan))
+        job = self._files.layout
+        own = (Path(self._plan.exits), cut_off_folder(self._plan), unkept_folder(self._plan))
         for stale in (*own, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
@@ -125,7 +128,7 @@ class JobRun:
         for text in (*notes, f"setup task of the cluster started on {names}"):
             self._log.write(text)
         secrets = read_secrets(Path(self._order.setup_secrets))
-        with self._started(plan, {**os.environ, **secrets}) as started:
+        with self._started(plan, {**os.environ, **secrets}, is_each_alone=True) as started:
             interrupted = self._follow(started, setups.renew)
             started.end(patience_s=PATIENCE_S)
             return interrupted or setups.note(plan, started.ends)
@@ -164,9 +167,12 @@ class JobRun:
         return outcome.warned("StopConditionNotChecked", *unchecked)
 
     @contextlib.contextmanager
-    def _started(self, plan: Plan, env: Mapping[str, str] | None = None) -> Iterator[Crew]:
+    def _started(
+        self, plan: Plan, env: Mapping[str, str] | None = None, *, is_each_alone: bool = False
+    ) -> Iterator[Crew]:
         """The processes of a plan; none of them runs on behind it."""
-        made = crew(plan, self._bell, env or self._env, files=self._files, mpi=self._order.mpi)
+        files, mpi = self._files, self._order.mpi
+        made = crew(plan, self._bell, env or self._env, files=files, mpi=mpi, is_each_alone=is_each_alone)
         with contextlib.closing(made):
             made.start()
             yield made
@@ -191,16 +197,22 @@ class JobRun:
         now_s = time.monotonic()
         if signal.SIGTERM in heard or now_s >= self._next_look:
             self._next_look = now_s + LOOK_S
-            stop = self._files.stop(self._beginning.attempt)
-            if stop and stop.reason == REQUEUE:
-                self._beginning.reason = RESIZED
-            if stop:
-                return stopped(stop.reason)
-            if self._beginning.is_superseded:
-                return stopped(REQUEUE)
+            if outcome := self._told_to_end():
+                return outcome
         if signal.SIGTERM in heard:
             return self._taken()
         return too_long(self._plan.limits) if now_s >= self._deadline else None
+
+    def _told_to_end(self) -> Outcome | None:
+        """Why the job's folder says that it has to stop; None while it does not."""
+        if end := self._files.end:  # Slurm has lost this node, and somebody has seen that
+            return end.outcome
+        stop = self._files.stop(self._beginning.attempt)
+        if stop and stop.reason == REQUEUE:
+            self._beginning.reason = RESIZED
+        if stop:
+            return stopped(stop.reason)
+        return stopped(REQUEUE) if self._beginning.is_superseded else None
 
     def _taken(self) -> Outcome:
         """How it ends now that Slurm takes its nodes: for good, or to be begun again."""
@@ -216,7 +228,7 @@ class JobRun:
         """The logs as they are, now that nobody writes to them any more."""
         folder = Path(self._plan.output.stdout.path).parent
         logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
-        return {file.name: _seal(file) for file in logs}
+        return {file.name: seal_of(file) for file in logs}
 
 
 def _let_end(started: Crew) -> set[int]:
@@ -227,20 +239,11 @@ def _let_end(started: Crew) -> set[int]:
 
 
 def _turn(started: Crew, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:
-    """Lets processes go on for so long, or until a signal comes; gives those that came."""
+    """Lets processes go on for so long, or until it is told to end; gives the signals that came."""
     deadline, heard = time.monotonic() + span_s, set[int]()
-    while is_wanted() and not heard and (left_s := deadline - time.monotonic()) > 0:
+    while is_wanted() and signal.SIGTERM not in heard and (left_s := deadline - time.monotonic()) > 0:
         heard |= started.turn(left_s)
     return heard
-
-
-def _seal(file: Path) -> LogSeal:
-    digest, size = hashlib.sha256(), 0
-    with file.open("rb") as stream:
-        while data := stream.read(1 << 20):
-            digest.update(data)
-            size += len(data)
-    return LogSeal(size, digest.hexdigest())
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ from pathlib import Path
 from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
-from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, is_followed
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, is_followed, unkept_folder
 from batchai_magics.launch.plan import Launcher, Plan
 
-LOOK_S = 5.0  # between looks at whether the job has been begun again elsewhere
+LOOK_S = 5.0  # between looks at whether the job has ended, or was begun again elsewhere
 PATIENCE_S = 2.0  # what a disk gets to take the last output
 ALONE = 78  # the exit code of a rank that Slurm has given no process manager
 _MANAGERS = ("PMI_FD", "PMI_PORT", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI41", "PMIX_RANK")
@@ -35,9 +35,10 @@ def main() -> None:
     with contextlib.closing(Ranks(plan, Bell(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
-            if signal.SIGTERM in ranks.turn(LOOK_S) or is_followed(plan):
+            if signal.SIGTERM in ranks.turn(LOOK_S) or files.end or is_followed(plan):
                 note_cut_off(plan, rank)
                 ending.end(ranks, patience_s=PATIENCE_S)
+        note_unkept(plan, ranks.unwritable)
         ending.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     ending.kill()
@@ -68,6 +69,13 @@ def note_cut_off(plan: Plan, rank: int) -> None:
     """Notes that a rank did not end by itself."""
     with contextlib.suppress(OSError):  # a full disk: its end tells as much
         (cut_off_folder(plan) / str(rank)).touch(mode=0o600)
+
+
+def note_unkept(plan: Plan, problem: OSError | None) -> None:
+    """Notes why output could not be kept, if it could not."""
+    if problem:
+        with contextlib.suppress(OSError):
+            (unkept_folder(plan) / str(problem.errno)).touch(mode=0o600)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from batchai_magics.backends.node.stop_watcher import watching
-from batchai_magics.backends.slurm.node.crews import START, programs_folder
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
+from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan
 
 MODULE = "batchai_magics.backends.slurm.node.stop_watching"
@@ -30,7 +30,7 @@ def watched(
     if not files.layout.stop_if.exists():
         return contextlib.nullcontext()
     # With the packages of this Python: expressions of one's own need RE2.
-    start = [plan.python, "-I", "-c", START.format(MODULE), programs_folder()]
+    start = start_words(plan.python, MODULE, own_folder(), has_packages=True)
     return watching([*start, str(files.root), str(attempt)], log=files.batch_log, warn=warn)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, StepColumns
+from batchai_magics.metrics.reading.bulk.escapes import controls_in
 from batchai_magics.metrics.reading.bulk.leads import Leads, is_equal, read_leads
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import NEWLINE, RATE, Steps, read_steps
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 TAG_NAMES = (b"<stdout>:", b"<stderr>:", b"<stddiag>:")
 _WINDOW_BYTES = MAX_LINE_BYTES // 2  # in a line of MAX_LINE_BYTES at least one whole window has no newline
-_CONTROLS = b"\x1b\0\b"
 _GAP_BYTES = 2048  # what stands between two lines for the parser, and is quicker read with them than alone
-_FEW_BYTES = 256  # for so many bytes of a block one place's line is quicker sought alone
+_FEW_BYTES = 1024  # for so many bytes of a block one place's line is quicker sought alone
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,12 @@ class BlockColumns:
     """Whole lines, taken apart: `steps` holds outside of `hard`, spans of lines that the parser must read.
 
     `tag_rows` tells the last tag before each step, -1 without one. A step's rank is that of this tag, or else
-    its `label`: each may be NO_RANK.
+    its `label`: each may be NO_RANK. A clock knows better when a line was written unless `is_time_exact`.
     """
 
     places: Array
     steps: StepColumns
+    is_time_exact: Array
     label: Array
     tags: Tags
     tag_rows: Array
@@ -72,7 +72,7 @@ def take_apart(scanner: Scanner, buffer: bytearray, start: int, end: int, *, off
         places[~is_plain],
         tags.end[~tags.is_plain] - 1,
         *(place + len(literal) - 1 for literal, place in positions_of.items()),  # may begin with "\n"
-        *_controls(text, buffer, start, end),
+        controls_in(buffer, start, end),
         _long_lines(buffer, start, end),
     ]
     spans = _spans(buffer, start, end, np.sort(np.concatenate(hard)))
@@ -80,7 +80,8 @@ def take_apart(scanner: Scanner, buffer: bytearray, start: int, end: int, *, off
     columns = _columns(
         steps, leads, ranks.astype(np.int32), _line_ends(text, lines, steps) + (offset - start)
     )
-    return BlockColumns(places, columns, leads.label, tags, tag_rows, spans)
+    is_time_exact = leads.is_exact | ~np.isnan(steps.appended)
+    return BlockColumns(places, columns, is_time_exact, leads.label, tags, tag_rows, spans)
 
 
 class _Lines:
@@ -150,7 +151,7 @@ def _leads_of(text: Array, lines: _Lines, steps: Steps) -> Leads:
         begin[rows] = lines.start_of(begin[rows])
     leads = read_leads(text, begin, steps.begin)
     first = np.maximum.accumulate(np.where(steps.is_joined, 0, np.arange(len(begin))))
-    leads.seconds[:] = leads.seconds[first]
+    leads.seconds[:], leads.is_exact[:] = leads.seconds[first], leads.is_exact[first]
     leads.is_lead[:] = leads.is_lead | steps.is_joined
     return leads
 
@@ -180,13 +181,6 @@ def _line_ends(text: Array, lines: _Lines, steps: Steps) -> Array:
     if len(rows):
         ends[rows] = lines.end_of(steps.end[rows])
     return ends
-
-
-def _controls(text: Array, buffer: bytearray, start: int, end: int) -> Iterator[Array]:
-    """The places of characters that the parser takes out of a line before it reads it."""
-    for char in _CONTROLS:
-        if buffer.find(char, start, end) >= 0:
-            yield np.flatnonzero(text[start:end] == char) + start
 
 
 def _long_lines(buffer: bytearray, start: int, end: int) -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -74,17 +74,15 @@ class StepColumns:
     @classmethod
     def of(cls, records: Sequence[StepRecord]) -> StepColumns:
         """The columns of some records."""
-
-        def column(name: str, dtype: Any) -> Array:
-            return np.array([getattr(record, name) for record in records], dtype)
-
+        columns = zip(*records, strict=True) if records else repeat(())
+        values = dict(zip(StepRecord._fields, columns, strict=False))
         return cls(
-            step=column("step", np.int64),
-            rank=np.array([NO_RANK if r.rank is None else r.rank for r in records], np.int32),
-            **{name: column(name, np.float64) for name in _FLOATS},
-            has_accuracy=np.array([record.top_1 is not None for record in records], np.bool_),
-            offset=column("offset", np.int64),
-            wall_time=column("wall_time", np.float64),
+            step=np.array(values["step"], np.int64),
+            rank=np.array([NO_RANK if rank is None else rank for rank in values["rank"]], np.int32),
+            **{name: np.array(values[name], np.float64) for name in _FLOATS},
+            has_accuracy=np.array([accuracy is not None for accuracy in values["top_1"]], np.bool_),
+            offset=np.array(values["offset"], np.int64),
+            wall_time=np.array(values["wall_time"], np.float64),
         )
 
     def at_offsets(self, offsets: Array) -> StepColumns:
@@ -103,12 +101,47 @@ class StepColumns:
 _FLOATS = ("images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
 
 
-@dataclass(frozen=True)
-class Columns:
-    """All records of a log: its steps, and each other record with the number of steps before it."""
+@dataclass(frozen=True, eq=False)
+class Columns(Collection[Record]):
+    """All records of a log: its steps, and each other record with the number of steps before it.
+
+    One asks it for records as one asks a tuple of them.
+    """
 
     steps: StepColumns
     others: Sequence[tuple[int, Record]]
+
+    def __len__(self) -> int:
+        return len(self.steps) + len(self.others)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.records()
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self.records())
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Columns:
+        """The columns of some records."""
+        steps: list[StepRecord] = []
+        others: list[tuple[int, Record]] = []
+        for record in records:
+            if isinstance(record, StepRecord):
+                steps.append(record)
+            else:
+                others.append((len(steps), record))
+        return cls(StepColumns.of(steps), others)
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Columns]) -> Columns:
+        """The records of all parts, one part behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        others, before = [], 0
+        for part in parts:
+            others += [(before + place, record) for place, record in part.others]
+            before += len(part.steps)
+        return cls(StepColumns.concatenated([part.steps for part in parts]), others)
 
     def records(self) -> Iterator[Record]:
         """All records in file order."""

@@ -29,13 +29,17 @@ _ZERO = ord("0")
 
 @dataclass(frozen=True)
 class Leads:
-    """Some leads, a row each; only rows with `is_lead` hold. Ranks may be NO_RANK, `seconds` NaN."""
+    """Some leads, a row each; only rows with `is_lead` hold. Ranks may be NO_RANK, `seconds` NaN.
+
+    `is_exact` says that a time is told with its zone.
+    """
 
     is_lead: Array
     has_tag: Array
     tag_rank: Array
     label: Array
     seconds: Array
+    is_exact: Array
 
 
 def read_leads(text: Array, begin: Array, end: Array, *, has_times: bool = True) -> Leads:
@@ -47,6 +51,7 @@ def read_leads(text: Array, begin: Array, end: Array, *, has_times: bool = True)
         tag_rank=np.full(count, NO_RANK),
         label=np.full(count, NO_RANK),
         seconds=np.full(count, np.nan),
+        is_exact=np.zeros(count, np.bool_),
     )
     for rows, chars, shape in _by_shape(text, begin, end - begin):
         leads.is_lead[rows] = True
@@ -56,7 +61,7 @@ def read_leads(text: Array, begin: Array, end: Array, *, has_times: bool = True)
         if shape.label:
             leads.label[rows] = _numbers(chars[:, shape.label])
         if shape.stamps and has_times:
-            leads.seconds[rows] = _first_seconds(chars, shape.stamps)
+            leads.seconds[rows], leads.is_exact[rows] = _first_seconds(chars, shape.stamps)
     return leads
 
 
@@ -107,12 +112,16 @@ def _numbers(digits: Array) -> Array:
     return numbers
 
 
-def _first_seconds(chars: Array, stamps: tuple[StampPlace, ...]) -> Array:
-    """The times of the first stamps that tell one."""
-    seconds = _seconds(chars, stamps[0])
-    for place in stamps[1:]:
-        seconds = np.where(np.isnan(seconds), _seconds(chars, place), seconds)
-    return seconds
+def _first_seconds(chars: Array, stamps: tuple[StampPlace, ...]) -> tuple[Array, Array]:
+    """The times of the first stamps that tell one, and whether these tell the zone."""
+    seconds, is_exact = np.full(len(chars), np.nan), np.zeros(len(chars), np.bool_)
+    for place in stamps:
+        is_open = np.isnan(seconds)
+        if not is_open.any():
+            break
+        seconds = np.where(is_open, _seconds(chars, place), seconds)
+        is_exact[is_open & ~np.isnan(seconds)] = place.is_exact
+    return seconds, is_exact
 
 
 def _seconds(chars: Array, place: StampPlace) -> Array:

@@ -12,13 +12,15 @@ from batchai_magics.metrics.formats.header import HINTS, OPENINGS
 from batchai_magics.metrics.formats.table import LITERALS
 from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, take_apart
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
+from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
-from batchai_magics.metrics.reading.cleaning import cleaned, has_controls
+from batchai_magics.metrics.reading.cleaning import has_controls
 from batchai_magics.metrics.reading.leads import TagShapes, read_lead
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.memory import Pace
 from batchai_magics.metrics.reading.patterns import Patterns
+from batchai_magics.metrics.reading.times import Clock
 from batchai_magics.metrics.record import Record, StepRecord, at_offset
 
 if TYPE_CHECKING:
@@ -39,14 +41,19 @@ def _scanners() -> Mapping[bool, Scanner]:
 
 
 class BulkLines:
-    """Reads the lines of one buffer after the other, and keeps their records."""
+    """Reads the lines of one buffer after the other, and keeps their records.
 
-    def __init__(self) -> None:
-        self._file = LogFile(None, Patterns({}))
+    `file` is where the log has come to, and `offset` that of its next byte; by default it begins. `clock`
+    tells when its lines were written, out of which nothing is taken then.
+    """
+
+    def __init__(self, file: LogFile | None = None, *, offset: int = 0, clock: Clock | None = None) -> None:
+        self._file = file or LogFile(None, Patterns({}))
+        self._clock = clock
         self._tags = TagShapes()
         self._scanners = _scanners()
         self._buffer = bytearray()
-        self._offset = 0  # in the file
+        self._offset = offset  # in the file
         self._parts: list[StepColumns] = []
         self._count = 0  # of all steps
         self._others: list[tuple[int, Record]] = []
@@ -64,11 +71,26 @@ class BulkLines:
         else:
             self._read_lines(at, end)
 
+    def read_some(self, data: bytes) -> Columns:
+        """The records that the next bytes of a growing log complete; `LogFile.feed` gives the same."""
+        lines = data.replace(b"\r", b"\n")
+        buffer = bytearray(_MARGIN + lines + _MARGIN)
+        end, filled = MARGIN_BYTES + lines.rfind(b"\n") + 1, MARGIN_BYTES + len(lines)
+        self._file.move_to(self._offset)
+        if end > MARGIN_BYTES:
+            self.read(buffer, end)
+        self._buffer = buffer
+        self._parse(end, filled)
+        return self._all()
+
     def finish(self, buffer: bytearray, end: int) -> Columns:
         """Read the last line, up to where the buffer is filled; gives all records."""
         self._buffer = buffer
         self._parse(MARGIN_BYTES, end)
         self._add(self._file.finish(), 0)
+        return self._all()
+
+    def _all(self) -> Columns:
         self._keep(StepColumns.of([]))
         return Columns(StepColumns.concatenated(self._parts), self._others)
 
@@ -127,7 +149,7 @@ class BulkLines:
     def _parse(self, start: int, stop: int, rows: int = 0) -> int:
         """Read lines with the parser, behind a block's own rows; gives where they stop."""
         self._offset += stop - start
-        self._add(self._file.feed(bytes(self._buffer[start:stop])), rows)
+        self._add(self._file.feed(bytes(self._buffer[start:stop]), clock=self._clock), rows)
         return stop
 
     def _add(self, records: Iterable[Record], rows: int) -> None:
@@ -146,8 +168,12 @@ class BulkLines:
         first_tag, end_tag = np.searchsorted(block.tags.end, (start, stop), side="right").tolist()
         stretch = slice(first, last)
         ranks = block.steps.rank[stretch]
-        ranks[block.tag_rows[stretch] < first_tag] = NO_RANK if self._file.rank is None else self._file.rank
+        ranks[block.tag_rows[stretch] < first_tag] = _told(self._file.rank)
+        ranks[ranks == NO_RANK] = _told(self._file.own_rank)
         np.copyto(ranks, block.label[stretch], where=ranks == NO_RANK, casting="same_kind")
+        if self._clock:
+            is_known = block.is_time_exact[stretch]
+            _set_times(self._clock, block.steps.wall_time[stretch], block.steps.offset[stretch], is_known)
         has_accuracy = block.steps.has_accuracy[stretch].any()
         _learn(self._file.pace, block.steps.step[stretch], has_accuracy=bool(has_accuracy))
         self._rows.append(np.arange(first, last))
@@ -171,6 +197,17 @@ class BulkLines:
 
 def _line_ends(lines: bytes) -> Array:
     return np.flatnonzero(np.frombuffer(lines, np.uint8) == NEWLINE) + 1
+
+
+def _told(rank: int | None) -> int:
+    return NO_RANK if rank is None else rank
+
+
+def _set_times(clock: Clock, times: Array, ends: Array, is_known: Array) -> None:
+    """Take the times of lines that end at these offsets from a clock, unless they are known or it is not."""
+    places = np.searchsorted(clock.starts, ends)
+    rows = np.flatnonzero((places > 0) & ~is_known)
+    times[rows] = np.asarray(clock.times)[places[rows] - 1]
 
 
 def _learn(pace: Pace, steps: Array, *, has_accuracy: bool) -> None:

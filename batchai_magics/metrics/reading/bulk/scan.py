@@ -43,19 +43,20 @@ class Scanner:
     def _long_in(self, buffer: bytearray, start: int, end: int) -> Iterator[tuple[bytes, Positions]]:
         first = start & ~3
         aligned = np.frombuffer(buffer, np.uint32, count=-(-(end - first) // 4), offset=first)
-        places_of_word = _by_number(*self._table.find(aligned), count=len(self._table.words))
-        seen = [word for word, places in enumerate(places_of_word) if len(places)]
-        for literal in {literal for word in seen for literal in self._holders[word]}:
+        places_of_word = _by_number(*self._table.find(aligned))
+        for literal in {literal for word in places_of_word for literal in self._holders[word]}:
             begins = self._begins(literal, places_of_word)
             positions = _confirmed(buffer, literal, begins + first)
             is_in = (positions >= start) & (positions <= end - len(literal))
             is_new = np.diff(positions, prepend=-1) > 0  # by words of two spellings it may come twice
             yield literal, positions[is_in & is_new]
 
-    def _begins(self, literal: bytes, places_of_word: Sequence[Positions]) -> Positions:
+    def _begins(self, literal: bytes, places_of_word: Mapping[int, Positions]) -> Positions:
         """Where a literal would begin that has words at these places."""
         shifts = chain.from_iterable(shifts.items() for shifts in self._places_of[literal])
-        begins = np.concatenate([places_of_word[word] * 4 - shift for word, shift in shifts])
+        begins = np.concatenate(
+            [places_of_word[word] * 4 - shift for word, shift in shifts if word in places_of_word]
+        )
         return np.sort(begins, kind="stable")
 
 
@@ -88,11 +89,13 @@ def _is_long(literal: bytes) -> bool:
     )
 
 
-def _by_number(places: Positions, numbers: Positions, *, count: int) -> list[Positions]:
-    """The places of each number below `count`, in their order."""
+def _by_number(places: Positions, numbers: Positions) -> dict[int, Positions]:
+    """The places of each number that there is, in their order."""
     order = np.argsort(numbers.astype(np.uint16), kind="stable")  # so narrow, they are sorted by counting
-    ends = np.cumsum(np.bincount(numbers, minlength=count))
-    return np.split(places[order], ends[:-1])
+    ordered, counts = places[order], np.bincount(numbers)
+    ends = np.cumsum(counts)
+    seen = np.flatnonzero(counts).tolist()
+    return {number: ordered[ends[number] - counts[number] : ends[number]] for number in seen}
 
 
 def _confirmed(buffer: bytearray, literal: bytes, positions: Positions) -> Positions:

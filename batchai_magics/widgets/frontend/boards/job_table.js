@@ -39,6 +39,7 @@ export class JobTable {
     /** @type {Map<string, Progress>} */
     this.progress = new Map();
     this.opened = "";
+    this.isStopped = false; // nobody knows how they go on
     this.sorted = "created";
     this.isDescending = true;
     /** @type {(row: JobRow) => boolean} */
@@ -116,8 +117,10 @@ export class JobTable {
 
   /** Ends what the table has running. */
   stop() {
+    this.isStopped = true;
     clearInterval(this.timer);
     this.frame.stop();
+    this.lines.forEach((line) => line.tick());
   }
 
   /** Shows the column of progress while some job has any. */
@@ -183,7 +186,7 @@ export class JobTable {
     let row = first;
     const tick = () => {
       setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
-      bar.update(this.progressOf(row), row.state);
+      bar.update(this.progressOf(row), row.state, !this.isStopped);
     };
 
     /** @param {JobRow} now */

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { Legend } from "../core/chart_legend.js";
-import { ACCENT, looks, rankColour } from "../core/chart_style.js";
+import { ACCENT, CURSOR_POINTS, looks, rankColour } from "../core/chart_style.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { quantity } from "../core/format.js";
 import { onThemeChange } from "../core/theme.js";
@@ -56,7 +56,7 @@ export class LinesChart {
     this.empty = el("div", { class: "ba-empty" }, subject.empty);
     const keys = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
     this.box = el("div", { class: "ba-plot ba-lines", tabindex: 0, role: "img", keydown: keys }, this.empty);
-    const head = el("div", { class: "ba-chart-head" }, this.title, this.menu, this.legend.element, this.reset);
+    const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.menu, this.legend.element, this.reset);
     this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
     this.frame = oncePerFrame(() => this.#paint());
     this.resizing = new ResizeObserver(() => this.#resize());
@@ -146,7 +146,7 @@ export class LinesChart {
         sync: { key: this.syncKey },
         y: false,
         drag: { x: !hasPoints, y: false, dist: 5 },
-        points: { size: 6 },
+        points: CURSOR_POINTS,
         bind: { dblclick: () => () => (this.#resetZoom(), null) },
       },
       hooks: { setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
@@ -163,7 +163,7 @@ export class LinesChart {
    */
   #dashed(series, line) {
     if (!line) return series;
-    const points = { show: Boolean(this.subject.hasPoints) && !line.isQuiet, size: 7 };
+    const points = { ...series.points, show: Boolean(this.subject.hasPoints) && !line.isQuiet, size: 7 };
     return { ...series, ...(line.isDashed ? { dash: DASH } : {}), ...(this.subject.hasPoints ? { points } : {}) };
   }
 
@@ -208,10 +208,13 @@ export class LinesChart {
     const entries = this.lines.flatMap((line, i) => {
       const column = columns[i] ?? [];
       const value = quantity(row === null ? latest(column) : valueAt(column, row));
-      return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text: `${line.label} ${value}${unit ?? ""}`, colour: line.colour }];
+      const text = `${line.label} ${value}${unit ?? ""}`;
+      return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text, colour: line.colour }];
     });
+    const quiet = this.lines.find((line) => line.isQuiet); // what all are held against is named once
+    const held = quiet ? [{ key: quiet.key, text: quiet.label, colour: QUIET, isDashed: true }] : [];
     const place = row === null ? "" : this.tell(xs[row] ?? 0);
-    this.legend.show(place, entries.length > MOST_ENTRIES ? [] : entries);
+    this.legend.show(place, [...(entries.length > MOST_ENTRIES ? [] : entries), ...held]);
     const words = entries.map((entry) => entry.text).join(", ");
     this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
     setText(this.empty, empty);

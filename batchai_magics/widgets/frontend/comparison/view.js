@@ -144,7 +144,7 @@ function scalingCharts(viewId) {
     const tell = (/** @type {number} */ count) => `${count} ${unit}`;
     speeds.name(`images/sec against ${unit}`);
     const looks = curves.map((curve, place) => ({ key: String(place), label: curve.label, colour: runColour(place), x: curve.processes }));
-    const ideals = looks.map((look) => ({ ...look, key: `${look.key} ideal`, label: "ideal", isQuiet: true, isDashed: true }));
+    const ideals = looks.map((look) => ({ ...look, key: "ideal", label: "ideal", isQuiet: true, isDashed: true }));
     speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], tell, unit);
     const whole = ideals.map((look) => ({ ...look, y: look.x.map(() => 100) }));
     shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], tell, unit);

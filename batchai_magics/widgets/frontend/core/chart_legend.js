@@ -2,7 +2,7 @@
 
 import { el, setText } from "./dom.js";
 
-/** @typedef {{key: string, text: string, colour: string}} Entry */
+/** @typedef {{key: string, text: string, colour: string, isDashed?: boolean}} Entry */
 
 export class Legend {
   /** @param {(key: string) => void} toggle */
@@ -43,9 +43,9 @@ export class Legend {
   #make(entries, wanted) {
     this.element.dataset.keys = wanted;
     this.buttons.clear();
-    for (const { key, colour } of entries) {
+    for (const { key, colour, isDashed } of entries) {
       const text = document.createTextNode("");
-      const swatch = el("i", { class: "ba-swatch", style: `background: ${colour ? `var(${colour})` : "var(--ba-muted)"}` });
+      const swatch = el("i", { class: isDashed ? "ba-swatch ba-dashed" : "ba-swatch", style: `background: ${colour ? `var(${colour})` : "var(--ba-muted)"}` });
       const button = el(
         "button",
         { type: "button", class: "ba-value", "aria-pressed": String(!this.hidden.has(key)), click: () => this.#click(key) },

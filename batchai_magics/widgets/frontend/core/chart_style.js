@@ -17,6 +17,12 @@ export function rankColour(rank) {
 }
 
 /**
+ * The point of a line under the cursor: full, unlike the rings of all others.
+ * @type {uPlot.Cursor.Points}
+ */
+export const CURSOR_POINTS = { size: 6, fill: (plot, i) => /** @type {any} */ (plot.series[i])?.stroke(plot, i) };
+
+/**
  * @param {HTMLElement} box where the colours come from
  * @param {Line[]} lines
  * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, along?: string}} look
@@ -33,6 +39,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = 
   };
   const title = { labelFont: axis.font, labelGap: 0 };
   const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
+  const ground = () => colour(box, "--ba-back"); // a point is a ring, in the dark too
   const fill = () => `color-mix(in srgb, ${colour(box, ACCENT)} 16%, transparent)`;
   const [high, low] = [lines.length + 1, lines.length + 2];
   return {
@@ -53,7 +60,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = 
         stroke: () => colour(box, line.colour),
         width: line.width,
         spanGaps: true,
-        points: { size: 5, ...(line.width > 1 ? {} : { show: (/** @type {uPlot} */ plot) => plot.data[0].length < 3 }) },
+        points: { size: 5, fill: ground, ...(line.width > 1 ? {} : { show: (/** @type {uPlot} */ plot) => plot.data[0].length < 3 }) },
       })),
       ...(hasBand ? [{ ...edge, label: "high" }, { ...edge, label: "low" }] : []),
     ],

@@ -23,7 +23,10 @@ export function isProgressShown(state) {
  */
 export function progressBar() {
   const words = el("span", { class: "ba-progress-words" });
-  const left = el("span", { class: "ba-progress-left" });
+  const share = el("span", { class: "ba-progress-share" });
+  const time = el("span", { class: "ba-progress-time" });
+  const of = el("span", { class: "ba-progress-of" });
+  const left = el("span", { class: "ba-progress-left" }, share, time, of);
   const done = el("span", { class: "ba-progress-done" });
   const range = { role: "progressbar", "aria-label": "progress", "aria-valuemin": 0, "aria-valuemax": 100 };
   const bar = el("span", { class: "ba-progress-bar", ...range }, done);
@@ -38,8 +41,11 @@ export function progressBar() {
     const text = isRunning ? progress.words : [state, progress.words && `at ${progress.words}`].filter(Boolean).join(" ");
     element.dataset.state = state;
     setText(words, text);
-    words.title = text;
-    setText(left, [`${percent} %`, isRunning && isTicking ? timeLeft(progress) : ""].filter(Boolean).join(" · "));
+    element.title = text;
+    const rest = isRunning && isTicking ? timeLeft(progress) : "";
+    setText(share, `${percent} %${rest && " · "}`);
+    setText(time, rest && `${rest} left`);
+    setText(of, rest && progress.is_of_epoch ? " in this epoch" : "");
     done.style.width = `${progress.fraction * 100}%`;
     bar.setAttribute("aria-valuenow", String(percent));
     bar.setAttribute("aria-valuetext", `${text}, ${left.textContent}`);
@@ -51,7 +57,7 @@ export function progressBar() {
  * How long it takes on; empty where nobody knows, or it should have been done.
  * @param {Progress} progress
  */
-function timeLeft({ ends, is_of_epoch: isOfEpoch }) {
+function timeLeft({ ends }) {
   const seconds = ends === null ? 0 : (ends - Date.now()) / SECOND_MS;
-  return seconds >= 1 ? `${span(seconds)} left${isOfEpoch ? " in this epoch" : ""}` : "";
+  return seconds >= 1 ? span(seconds) : "";
 }

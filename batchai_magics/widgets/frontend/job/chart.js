@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { Legend } from "../core/chart_legend.js";
-import { ACCENT, FAINT, looks, rankColour } from "../core/chart_style.js";
+import { ACCENT, CURSOR_POINTS, FAINT, looks, rankColour } from "../core/chart_style.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { onThemeChange } from "../core/theme.js";
 import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./readout.js";
@@ -17,6 +17,9 @@ import { smoothed } from "./smoothing.js";
  */
 
 const HEIGHT_PX = 190;
+const BUTTONS_PX = 120; // that the head has beside its title and its legend
+const TITLE_PX = 70; // one for all charts, so that those side by side have heads of one height
+const BRIEF_PX = 350; // that a legend needs which tells the range over all ranks
 const MOVE_SHARE = 0.02; // of the visible steps, for one press of an arrow key
 
 export class Chart {
@@ -52,8 +55,9 @@ export class Chart {
       keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
     });
     this.box.append(this.empty);
-    const head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.log, this.reset);
-    this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, head, this.box);
+    this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.log, this.reset);
+    this.isEach = false; // whether the legend has room for each rank
+    this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, this.head, this.box);
     this.frame = oncePerFrame(() => this.#paint());
     // The first size comes once the element is in the page: only then are its colours known.
     this.resizing = new ResizeObserver(() => this.#resize());
@@ -72,6 +76,7 @@ export class Chart {
    */
   smooth(weight) {
     this.weight = weight;
+    this.#showLines();
     this.update();
   }
 
@@ -109,7 +114,7 @@ export class Chart {
     if (!this.box.clientWidth) return;
     const { table, values } = this.subject;
     table.settle();
-    const hasData = values.all.some((value) => value !== null);
+    const hasData = values.hasValues;
     this.empty.hidden = hasData;
     this.log.hidden = !hasData;
     setText(this.empty, this.#emptiness);
@@ -176,7 +181,7 @@ export class Chart {
         sync: { key: this.syncKey },
         y: false,
         drag: { x: true, y: false, dist: 5 },
-        points: { size: 6 },
+        points: CURSOR_POINTS,
         bind: { dblclick: () => () => (this.onReset(), null) },
       },
       hooks: { ...style.hooks, setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
@@ -192,21 +197,28 @@ export class Chart {
     this.reset.hidden = !this.isZoomed;
   }
 
-  /** Whether the legend has room for each rank. */
-  get #hasRoom() {
-    return hasRoomFor(this.subject.values.ranks.length, this.legend.element.clientWidth);
+  /** Gives the legend a line of its own where that makes room for each rank, or for the words alone. */
+  #makeRoom() {
+    const count = this.subject.values.ranks.length;
+    const hasRoom = (/** @type {number} */ width) => hasRoomFor(count, width, this.weight > 0);
+    const width = this.head.clientWidth;
+    const isBeside = hasRoom(width - this.title.offsetWidth - BUTTONS_PX);
+    this.isEach = isBeside || hasRoom(width);
+    const isTight = count > 1 && width - TITLE_PX - BUTTONS_PX < BRIEF_PX;
+    this.head.classList.toggle("ba-two-lines", this.isEach ? !isBeside : isTight);
   }
 
   /** Shows the lines that the legend has not hidden. */
   #showLines() {
     const plot = this.plot;
     if (!plot) return;
+    this.#makeRoom();
     const { ranks } = this.subject.values;
     const count = ranks.length > 1 ? ranks.length : 0;
     plot.batch(() => {
       plot.series.forEach((_, i) => {
         if (!i) return;
-        const key = i <= count ? (this.#hasRoom ? `r${ranks[i - 1]}` : EACH) : ALL;
+        const key = i <= count ? (this.isEach ? `r${ranks[i - 1]}` : EACH) : ALL;
         plot.setSeries(i, { show: !this.legend.hidden.has(key) });
       });
     });
@@ -215,14 +227,14 @@ export class Chart {
   /** Says in words what is under the cursor, or the latest values. */
   #describe() {
     const { values, table, title, over, band } = this.subject;
-    const index = this.plot?.cursor.idx ?? lastIndex(values.all);
+    const index = this.plot?.cursor.idx ?? lastIndex(values.all) ?? (values.hasValues ? table.steps.length - 1 : null);
     const value = index === null ? null : values.all[index];
     if (index === null || value === undefined) {
       this.legend.show("", []);
       this.box.setAttribute("aria-label", `${title}: ${this.#emptiness}`);
       return;
     }
-    const entries = entriesAt(index, { values, over, band, smooth: this.#smooth, isEach: this.#hasRoom });
+    const entries = entriesAt(index, { values, over, band, smooth: this.#smooth, isEach: this.isEach });
     this.legend.show(`step ${table.steps[index]}`, entries);
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }

@@ -36,7 +36,10 @@ export class Quantity {
    */
   set(row, rank, value, length) {
     let column = this.byRank.get(rank);
-    if (!column) this.byRank.set(rank, (column = []));
+    if (!column) {
+      this.byRank.set(rank, (column = []));
+      this.dirtyFrom = 0; // a sum over all ranks lacks this one so far
+    }
     while (column.length < length) column.push(null);
     column[row] = Number.isFinite(value) ? value : null;
     this.dirtyFrom = Math.min(this.dirtyFrom, row);
@@ -51,24 +54,24 @@ export class Quantity {
     this.dirtyFrom = Math.min(this.dirtyFrom, row);
   }
 
+  /** Whether any rank has a value. */
+  get hasValues() {
+    return [...this.byRank.values()].some((column) => column.some((value) => value !== null));
+  }
+
   /**
    * Brings every column to `length` rows and the one over all ranks up to date.
-   * In a sum a rank counts with its latest value, so that a slow one does not make it drop; in a mean only at
-   * the steps that it has.
+   * A sum is known only at the steps that all ranks have, as in a saved figure; a mean is that of those who have it.
    * @param {number} length
    */
   settle(length) {
     for (const column of this.byRank.values()) while (column.length < length) column.push(null);
     const columns = [...this.byRank.values()];
-    const isSum = this.over === "sum";
-    const latest = columns.map((column) => before(column, this.dirtyFrom));
     for (let row = this.dirtyFrom; row < length; row += 1) {
-      const own = columns.map((column) => column[row] ?? null);
-      own.forEach((value, i) => (latest[i] = value ?? latest[i] ?? null));
-      const isNew = own.some((value) => value !== null);
-      const known = (isSum ? latest : own).filter((value) => value !== null);
+      const known = columns.map((column) => column[row] ?? null).filter((value) => value !== null);
       const sum = known.reduce((/** @type {number} */ total, value) => total + Number(value), 0);
-      this.all[row] = isNew ? (isSum ? sum : sum / known.length) : null;
+      const needed = this.over === "sum" ? columns.length : 1;
+      this.all[row] = known.length && known.length >= needed ? (this.over === "sum" ? sum : sum / known.length) : null;
     }
     this.all.length = length;
     this.dirtyFrom = length;
@@ -179,17 +182,4 @@ export class ValueTable extends Table {
     super(values);
     this.values = values;
   }
-}
-
-/**
- * @param {Column} column
- * @param {number} row
- * @returns {number | null}
- */
-function before(column, row) {
-  for (let i = Math.min(row, column.length) - 1; i >= 0; i -= 1) {
-    const value = column[i];
-    if (value !== null && value !== undefined) return value;
-  }
-  return null;
 }

@@ -9,8 +9,9 @@ import { error, quantity } from "../core/format.js";
 export const ALL = "all";
 export const EACH = "ranks";
 const MOST_RANKS = 4;
-const WORDS_PX = 120; // that the legend needs beside its ranks, and for each of them
-const RANK_PX = 70;
+const WORDS_PX = 224; // that the legend needs beside its ranks, and for each of them
+const RANK_PX = 74;
+const SMOOTH_PX = 100; // and for the value of the smoother line
 
 /**
  * The entries of the legend.
@@ -23,7 +24,7 @@ export function entriesAt(index, { values, over, band, smooth, isEach }) {
   const { ranks } = values;
   const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
   const word = ranks.length > 1 ? `${over} ` : "";
-  const spread = band?.all[index] ? ` ± ${error(band.all[index], values.all[index])}` : "";
+  const spread = band?.all[index] ? ` ± ${error(band.all[index], values.all[index])} jitter` : "";
   const line = smooth ? `, smooth ${quantity(smooth[index])}` : "";
   /** @type {Entry[]} */
   const entries = [{ key: ALL, text: `${word}${quantity(values.all[index])}${spread}${line}`, colour: ACCENT }];
@@ -41,9 +42,10 @@ export function entriesAt(index, { values, over, band, smooth, isEach }) {
  * Whether a legend has room for each rank.
  * @param {number} ranks how many there are
  * @param {number} width in pixels
+ * @param {boolean} isSmooth whether it also tells of the smoother line
  */
-export function hasRoomFor(ranks, width) {
-  return ranks <= MOST_RANKS && width >= WORDS_PX + ranks * RANK_PX;
+export function hasRoomFor(ranks, width, isSmooth) {
+  return ranks <= MOST_RANKS && width >= WORDS_PX + ranks * RANK_PX + (isSmooth ? SMOOTH_PX : 0);
 }
 
 /**

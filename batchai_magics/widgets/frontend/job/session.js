@@ -164,6 +164,7 @@ export class Session {
 
   #lost() {
     clearTimeout(this.greeting);
+    for (const timer of this.pending.values()) clearTimeout(timer);
     this.isKernelLost = true;
     this.#notify("lost");
   }
@@ -228,7 +229,7 @@ export class Session {
 
   /** @param {boolean} isBusy */
   #setBusy(isBusy) {
-    if (isBusy === this.isKernelBusy) return;
+    if (isBusy === this.isKernelBusy || this.isKernelLost) return; // nobody will ever answer
     this.isKernelBusy = isBusy;
     this.#notify("busy");
   }
@@ -244,6 +245,7 @@ export class Session {
 
   /** @param {Record<string, unknown>} content */
   #send(content) {
+    if (this.isKernelLost) return;
     try {
       this.model.send(content);
     } catch {

@@ -27,9 +27,9 @@ export class UsePanel {
   constructor() {
     /** @type {Map<string, UseLine>} */
     this.lines = new Map();
-    this.brief = el("span", { class: "ba-use-value" });
-    this.cpu = sparkline("CPU of all ranks", (value) => `${Math.round(value ?? 0)} %`);
-    this.memory = sparkline("memory of all ranks", (value) => size(value ?? 0));
+    this.brief = el("span", { class: "ba-use-brief" });
+    this.cpu = useCell("CPU", (value) => `${Math.round(value)} %`, "CPU of all ranks");
+    this.memory = useCell("memory", size, "memory of all ranks");
     this.grid = el("div", { class: "ba-use-grid" });
     this.notes = el("p", { class: "ba-use-notes", hidden: true });
     this.element = el(
@@ -38,9 +38,9 @@ export class UsePanel {
       el(
         "summary",
         {},
-        el("span", { class: "ba-use-what" }, "use"),
-        this.cpu.element,
-        this.memory.element,
+        el("span", { class: "ba-use-title" }, "resource use"),
+        this.cpu.cell,
+        this.memory.cell,
         this.brief,
       ),
       this.grid,
@@ -63,8 +63,8 @@ export class UsePanel {
     const more = use.more ? `and ${use.more} more ranks: job.telemetry() has all` : "";
     setText(this.notes, [...use.notes, more].filter(Boolean).join("; "));
     this.notes.hidden = !this.notes.textContent;
-    this.cpu.update(totalOf(use.ranks, "cpu_percent"), CORE);
-    this.memory.update(totalOf(use.ranks, "memory_bytes"));
+    this.cpu.update(totalOf(use.ranks, "cpu_percent"), sumOf(use.ranks, "cpu_percent"), CORE);
+    this.memory.update(totalOf(use.ranks, "memory_bytes"), sumOf(use.ranks, "memory_bytes"));
     setText(this.brief, briefOf(use));
   }
 
@@ -88,7 +88,7 @@ class UseLine {
     this.slow = el("span", { class: "ba-use-slow", hidden: true });
     this.cells = el("span", { class: "ba-use-cells" });
     this.element = el("div", { class: "ba-use-line" }, this.title, this.cells, this.slow);
-    /** @type {Map<string, {cell: HTMLElement, value: HTMLElement, update: (points: number[], top?: number) => void}>} */
+    /** @type {Map<string, ReturnType<typeof useCell>>} */
     this.curves = new Map();
   }
 
@@ -101,9 +101,7 @@ class UseLine {
     for (const [field, name, shown, top] of CURVES) {
       const curve = row.curves[field];
       if (!curve) continue;
-      const { value, update } = this.#curve(field, name, shown);
-      update(curve.points, top);
-      setText(value, shown(curve.last));
+      this.#curve(field, name, shown).update(curve.points, curve.last, top);
     }
     setText(this.slow, slow && `slow: ${slow}`);
     this.slow.hidden = !slow;
@@ -117,15 +115,32 @@ class UseLine {
   #curve(field, name, shown) {
     const found = this.curves.get(field);
     if (found) return found;
-    const { element, update } = sparkline(name, (value) => shown(value ?? 0));
-    const value = el("span", { class: "ba-use-value" });
-    const cell = el("span", { class: "ba-use-cell" }, el("span", { class: "ba-use-what" }, name), element, value);
-    const made = { cell, value, update };
+    const made = useCell(name, shown);
     this.curves.set(field, made);
     const inOrder = CURVES.map(([each]) => this.curves.get(each)?.cell).filter((each) => each !== undefined);
     this.cells.replaceChildren(...inOrder);
     return made;
   }
+}
+
+/**
+ * A name, a small curve and the latest value beside it.
+ * @param {string} name
+ * @param {(value: number) => string} shown
+ * @param {string} [what] it is of
+ * @returns {{cell: HTMLElement, update: (points: number[], last: number, top?: number) => void}}
+ */
+function useCell(name, shown, what = name) {
+  const { element, update } = sparkline(what, (value) => shown(value ?? 0));
+  const value = el("span", { class: "ba-use-value" });
+  const cell = el("span", { class: "ba-use-cell" }, el("span", { class: "ba-use-what" }, name), element, value);
+  return {
+    cell,
+    update: (points, last, top) => {
+      update(points, top);
+      setText(value, shown(last));
+    },
+  };
 }
 
 /**
@@ -138,16 +153,13 @@ function nameOf(row) {
 }
 
 /**
- * The whole in a few words, for the folded panel.
+ * What else there is to say of the whole in a few words, for the folded panel: GPUs, and who is slow.
  * @param {Use} use
  */
 export function briefOf(use) {
-  const cpu = sumOf(use.ranks, "cpu_percent");
-  const memory = sumOf(use.ranks, "memory_bytes");
   const gpus = use.gpus.flatMap(({ curves: { gpu_percent: gpu } }) => (gpu ? [`${Math.round(gpu.last)} %`] : []));
   const slow = Object.entries(use.slow).map(([rank, reason]) => `rank ${rank} slow: ${reason.split(":")[0]}`);
-  const parts = [`CPU ${Math.round(cpu)} %`, `memory ${size(memory)}`, gpus.length ? `GPU ${gpus.join(", ")}` : ""];
-  return [...parts, ...slow].filter(Boolean).join(" · ");
+  return [gpus.length ? `GPU ${gpus.join(", ")}` : "", ...slow].filter(Boolean).join(" · ");
 }
 
 /**

@@ -13,7 +13,7 @@ from batchai_magics.backends.node import mounting
 from batchai_magics.errors import SpecError
 from batchai_magics.models.storage import MountVolumes
 from tests.backends.local.still import Still
-from tests.contract.places import MOUNTED
+from tests.contract.place import MOUNTED
 
 LAYOUT = Layout(Path("/home"))
 ROOT = "AZ_BATCHAI_MOUNT_ROOT"

@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def mapped(path: Path) -> Iterator[None]:
 
 def test_a_segment_that_is_open_and_not_mapped_yet_stays() -> None:
     """A rank first makes its segment, then maps it."""
-    path = Path("/dev/shm/mpich_shm_made_test")
+    path = Path(f"/dev/shm/mpich_shm_made_{os.getpid()}")
     try:
         with path.open("xb"):
             mpi_segments.sweep()
@@ -84,14 +85,19 @@ def test_a_segment_named_after_a_living_process_stays() -> None:
         path.unlink()
 
 
+def segment_of(place: Path) -> Path:
+    """A segment that no other test has."""
+    return Path(f"/dev/shm/mpich_shm_{zlib.crc32(bytes(place))}")
+
+
 def sweeping_below(place: Path) -> None:
     """Runs in a namespace of its own, from where nobody can see what processes outside have mapped."""
     mpi_segments.sweep()
-    tell(Path("/dev/shm/mpich_shm_seen_test").exists())
+    tell(segment_of(place).exists())
 
 
 def test_who_cannot_see_all_processes_deletes_nothing(tmp_path: Path) -> None:
-    path = Path("/dev/shm/mpich_shm_seen_test")
+    path = segment_of(tmp_path)
     try:
         with mapped(path):
             assert scene(sweeping_below, tmp_path) == [True]

@@ -13,7 +13,7 @@ from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
-from tests.contract.places import manual
+from tests.contract.place import manual
 
 NOW = 1_767_323_045.0
 QUEUED, RUNNING, TERMINATING, SUCCEEDED, FAILED = (
@@ -204,9 +204,27 @@ def test_an_open_run_that_need_not_stop_begins(still: Still, state: ExecutionSta
     may = state in OPEN and not stop
     with still.store.write() as db:
         assert jobs.begin(db, row.key, other.guid) is False
-        assert jobs.begin(db, row.key, row.guid) is may
-    begun = row._replace(state=RUNNING, changed=NOW, started=NOW)
+        assert jobs.begin(db, row.key, row.guid, ["n1"]) is may
+    begun = row._replace(
+        state=RUNNING, changed=NOW, started=NOW, attempts=({"nodes": ["n1"], "started": NOW},)
+    )
     assert table(still) == [begun if may else row, other]
+
+
+def test_a_run_that_is_queued_again_keeps_each_attempt_with_its_reason(still: Still) -> None:
+    row = put(still, "a")
+    with still.store.write() as db:
+        for again, nodes in (("a node was preempted", ["n1"]), ("", ["n2", "n3"])):
+            jobs.begin(db, row.key, row.guid, nodes)
+            jobs.ask_run_to_stop(db, row.guid, "requeue", again=again)
+            jobs.requeue(db, row.key, row.guid)
+            jobs.requeue(db, row.key, row.guid)  # it had not begun
+    (found,) = table(still)
+    assert found.attempts == (
+        {"nodes": ["n1"], "started": NOW, "ended": NOW, "reason": "a node was preempted"},
+        {"nodes": ["n2", "n3"], "started": NOW, "ended": NOW, "reason": "it was queued again"},
+    )
+    assert found.again == ""
 
 
 def test_a_run_keeps_its_first_reason_to_stop_and_a_job_its_last(still: Still) -> None:

@@ -21,12 +21,13 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind, ResourceId
-from tests.contract.places import manual
+from tests.contract.place import manual
 from tests.world import until
 
 STORES = Path(__file__).with_name("stores")  # made by releases; home and interpreter are @HOME@ and @PYTHON@
 GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/batchai"
 RECIPES = ResourceId.parse(f"{GROUP}/providers/Microsoft.BatchAI/workspaces/recipes")
+ADDED = ("again", "attempts")  # columns of later versions
 ODD = "ALTER TABLE resource ADD COLUMN odd TEXT NOT NULL DEFAULT ''"
 
 
@@ -41,10 +42,15 @@ def restored(home: Path, release: str = "0.1.0") -> Path:
 
 
 def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """All that a database holds."""
+    """All that a database holds, but for what it did not hold from the start."""
     with closing(sqlite3.connect(path)) as db:
         tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-        return {name: db.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables}
+        columns = {
+            name: [column for (_, column, *_) in db.execute(f"PRAGMA table_info({name})")]
+            for (name,) in tables
+        }
+        first = {name: ", ".join(each for each in own if each not in ADDED) for name, own in columns.items()}
+        return {name: db.execute(f"SELECT {names} FROM {name}").fetchall() for name, names in first.items()}
 
 
 def version(path: Path) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still
-from tests.contract.places import manual
+from tests.contract.place import manual
 
 
 def ready(still: Still, count: int = 2) -> tuple[ResourceId, list[str]]:

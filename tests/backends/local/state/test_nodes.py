@@ -13,7 +13,7 @@ from batchai_magics.backends.local.state.nodes import JobNode, NewNode, NodeRow
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import DeallocationOption, NodeState
 from tests.backends.local.still import Still
-from tests.contract.places import manual
+from tests.contract.place import manual
 
 NOW = 1_767_323_045.0  # 2026-01-02 03:04:05 UTC
 PREPARING, IDLE, RUNNING, LEAVING, UNUSABLE = (

@@ -17,7 +17,7 @@ from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still, dead
-from tests.contract.places import manual
+from tests.contract.place import manual
 from tests.patience import PATIENCE_S
 from tests.world import World, until
 

@@ -22,7 +22,7 @@ from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Resource, Workspace
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.backends.local.still import Still
-from tests.contract.places import USER, manual
+from tests.contract.place import USER, manual
 
 SERVER = {
     "vmSize": "STANDARD_D1",

@@ -162,7 +162,10 @@ def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> Non
     name = process.identity(dead.pid)
     dead.wait()
     with world.backend.store.write() as db:  # as if the submitting kernel had died between two statements
-        db.execute("UPDATE job SET state = 'queued', is_assigned = 1, supervisor = '', spawner = ?", (name,))
+        db.execute(
+            "UPDATE job SET state = 'queued', is_assigned = 1, supervisor = '', spawner = ?, attempts = '[]'",
+            (name,),
+        )
         db.execute("UPDATE node SET state = 'running', job = (SELECT guid FROM job) WHERE ordinal = 0")
     job.wait(PATIENCE_S)
     assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
@@ -184,6 +187,21 @@ def test_secrets_of_a_waiting_job_reach_it_and_no_file(world: World, monkeypatch
     first.cancel()
     assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
     assert not holders(world.home, "hush-hush")
+
+
+def test_a_job_with_secrets_waits_anew_when_who_gave_it_nodes_died(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hunter2")
+    first = world.submit("j --nodes 2", SLEEP)
+    waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
+    until(lambda: world.supervisor(waiting))
+    dead = subprocess.Popen(["true"])
+    name = process.identity(dead.pid)
+    dead.wait()
+    with world.backend.store.write() as db:  # as if another kernel had died before it wrote the plan
+        db.execute("UPDATE job SET is_assigned = 1, spawner = ? WHERE guid = ?", (name, world.guid(waiting)))
+    first.cancel()
+    waiting.wait(PATIENCE_S)
+    assert waiting.log() == "7\n7\n"
 
 
 def test_no_command_line_shows_a_secret(world: World, monkeypatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,26 +10,30 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.state.reserve import RESERVE_BYTES
+from batchai_magics.errors import StorageError
+from batchai_magics.follow import Follower, LogFault
 from batchai_magics.models.ids import Kind
-from tests.backends.local.namespace import scene, tell
+from tests.backends.local.namespace import fill, mount_small, scene, tell
 from tests.world import World, below, until
 
 pytestmark = pytest.mark.slow
 
+TALKS = """
+import os, time
+print('up', flush=True)
+while not os.path.exists('{go}'): time.sleep(0.05)
+os.write(1, b'0123456789\\n' * 3000)
+open('{said}', 'w').close()
+time.sleep(1000)
+"""
 SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 ENDED = [["a", "JobTerminated"], ["c", "JobTerminated"]]
 
 
 def small_disk(home: Path) -> World:
     """A world on a file system of 12 MB."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(home)], check=True)
+    mount_small(home)
     return World(home / "state")
-
-
-def fill(home: Path) -> None:
-    with (home / "ballast").open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))
 
 
 def four_jobs(world: World) -> None:
@@ -86,6 +90,38 @@ def used_by_a_supervisor_that_is_gone(home: Path) -> None:
     tell(ends(world)[1:])
     tell((world.home / "reserve").stat().st_size)
     world.close()
+
+
+def a_job_that_printed_what_no_disk_took(home: Path) -> None:
+    """It is cancelled while the disk is full; then there is room again, and its log is read in all ways."""
+    world = small_disk(home)
+    go, said = home / "../go", home / "../said"
+    job = world.submit("a", TALKS.format(go=go, said=said))
+    until(lambda: job.log() == "up\n")
+    fill(home)
+    go.touch()
+    until(said.exists)
+    world.backend.terminate(job.id)
+    job.wait()
+    (home / "ballast").unlink()
+    tell([line for line in job.log().splitlines() if "0123" not in line])
+    with pytest.raises(StorageError) as refused:
+        job.download("stdout.txt", home / "../to")
+    tell(refused.value.message)
+    news = Follower(world.backend, job.id).poll()
+    faults = [event for event in news if isinstance(event, LogFault)]
+    tell([f"{event.file.path} is not complete: {event.fault}" for event in faults])
+    world.close()
+
+
+def test_a_log_says_in_all_ways_what_a_full_disk_did_not_take(tmp_path: Path) -> None:
+    home = tmp_path / "disk"
+    home.mkdir()
+    lines, refused, seen = scene(a_job_that_printed_what_no_disk_took, home)
+    fault = r"stdout\.txt is not complete: its last [\d,]+ bytes are missing: the disk did not take them"
+    assert re.fullmatch(fault, str(refused))
+    assert seen == [refused]
+    assert (lines[0], lines[-1]) == ("up", f"[{refused}]")
 
 
 def test_jobs_end_on_a_full_disk_whose_reserve_is_used_up(tmp_path: Path) -> None:

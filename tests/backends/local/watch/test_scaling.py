@@ -12,7 +12,7 @@ from batchai_magics.backends.local.watch import scaling
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still
-from tests.contract.places import auto, manual
+from tests.contract.place import auto, manual
 
 HOUR = LocalSettings(idle_s=3600.0)
 AGES = {"fresh": "strftime('%s') - 3000", "stale": "strftime('%s') - 4000"}

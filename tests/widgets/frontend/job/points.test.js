@@ -23,9 +23,9 @@ test("the total is the sum over ranks, the loss their mean", () => {
   assert.deepEqual(table.losses.all, [3]);
 });
 
-test("a rank that is late counts with its latest value", () => {
+test("the total ends at the last step of all ranks, as in a saved figure", () => {
   const table = tableOf([10, 0, 100, 2], [10, 1, 110, 4], [20, 0, 120, 1]);
-  assert.deepEqual(table.rates.all, [210, 230]);
+  assert.deepEqual(table.rates.all, [210, null]);
   assert.deepEqual(table.rates.byRank.get(1), [110, null]);
 });
 
@@ -33,7 +33,8 @@ test("a step that comes late takes its place", () => {
   const table = tableOf([10, 0, 1, 1], [30, 0, 3, 3], [20, 1, 2, 2]);
   assert.deepEqual(table.steps, [10, 20, 30]);
   assert.deepEqual(table.rates.byRank.get(0), [1, null, 3]);
-  assert.deepEqual(table.rates.all, [1, 3, 5]);
+  assert.deepEqual(table.rates.all, [null, null, null]);
+  assert.ok(table.rates.hasValues);
 });
 
 test("a value that is no number is a hole", () => {
@@ -55,7 +56,7 @@ test("later points change no settled row before them", () => {
   const table = tableOf([1, 0, 5, 1], [1, 1, 7, 1]);
   table.add(2, ...columns([2, 0, 6, 1]));
   table.settle();
-  assert.deepEqual(table.rates.all, [12, 13]);
+  assert.deepEqual(table.rates.all, [12, null]);
 });
 
 test("another generation makes everything void", () => {
@@ -81,7 +82,7 @@ test("a late value of an early step changes what comes behind it", () => {
   const table = tableOf([1, 0, 5, 1], [2, 0, 6, 1]);
   table.add(2, ...columns([1, 1, 100, 1], [3, 0, 7, 1]));
   table.settle();
-  assert.deepEqual(table.rates.all, [105, 106, 107]);
+  assert.deepEqual(table.rates.all, [105, null, null]);
 });
 
 test("a late step makes room in every column that reaches it", () => {
@@ -110,11 +111,22 @@ test("a log that starts again has fewer points", () => {
   assert.deepEqual([table.rates.all, table.rates.ranks], [[], []]);
 });
 
-test("a rank counts with its latest value, however long ago that was", () => {
-  const table = tableOf([1, 0, 5, 1], [1, 1, 7, 1], [2, 0, 6, 1], [3, 0, 6, 1]);
-  table.add(4, ...columns([4, 0, 6, 1]));
+test("a total lacks the steps before a rank that was seen late", () => {
+  const table = tableOf([1, 0, 5, 1], [2, 0, 6, 1]);
+  assert.deepEqual(table.rates.all, [5, 6]);
+  table.add(2, ...columns([2, 1, 7, 1]));
   table.settle();
-  assert.deepEqual(table.rates.all, [12, 13, 13, 13]);
+  assert.deepEqual(table.rates.all, [null, 13]);
+});
+
+test("a rank that goes on alone leaves the total where it is", () => {
+  const table = tableOf([1, 0, 5, 1], [1, 1, 7, 1], [2, 0, 6, 1]);
+  table.add(3, ...columns([3, 0, 6, 1]));
+  table.settle();
+  assert.deepEqual(table.rates.all, [12, null, null]);
+  table.add(4, ...columns([2, 1, 8, 1]));
+  table.settle();
+  assert.deepEqual(table.rates.all, [12, 14, null]);
 });
 
 test("what is no number counts for none in the mean, and alone makes a hole", () => {

@@ -172,7 +172,20 @@ test("a kernel that is lost is asked nothing and greeted no more", () => {
   mock.timers.tick(2000);
   session.hello();
   session.read("stdout.txt", 0);
+  session.tell({ kind: "hold", on: true });
   assert.deepEqual(kinds(), ["ready"]);
+  assert.deepEqual(news, [["lost", "", 0]]);
+});
+
+test("a kernel that is lost is never called busy", () => {
+  const news = heard();
+  session.request({ kind: "again" });
+  kernel("restarting");
+  model.send = () => {
+    throw new Error("no kernel");
+  };
+  session.tell({ kind: "hold", on: true });
+  mock.timers.tick(2000);
   assert.deepEqual(news, [["lost", "", 0]]);
 });
 

@@ -21,9 +21,9 @@ test("courses are added up from their ends", () => {
   assert.deepEqual(totalOf([], "cpu_percent"), []);
 });
 
-test("the whole is told in a few words", () => {
-  assert.equal(briefOf(use), "CPU 190 % · memory 5.0 MB");
+test("of the whole it is told in a few words what the GPUs do and who is slow", () => {
+  assert.equal(briefOf(use), "");
   const gpus = [{ gpu: 0, curves: { gpu_percent: curve(97) } }];
   const slow = { 1: "wait: it uses 10 % of a core" };
-  assert.equal(briefOf({ ...use, gpus, slow }), "CPU 190 % · memory 5.0 MB · GPU 97 % · rank 1 slow: wait");
+  assert.equal(briefOf({ ...use, gpus, slow }), "GPU 97 % · rank 1 slow: wait");
 });

@@ -1,0 +1,70 @@
+"""The processes of a plan of one node, which are children of this program."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from batchai_magics.backends.node import mpi
+from batchai_magics.backends.node.bell import Bell
+from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
+from batchai_magics.backends.node.ranks import Ranks
+from batchai_magics.backends.slurm.node import ending
+from batchai_magics.launch.plan import Plan, ProcessExit
+
+
+class NearCrew:
+    """The processes of a plan of one node: children of this program, which is MPI's process manager."""
+
+    def __init__(self, plan: Plan, bell: Bell, env: Mapping[str, str]) -> None:
+        self._env = {**env, **mpi.transport(plan)}
+        self._ranks = Ranks(plan, bell, env=self._env)
+        self._by_themselves: set[int] | None = None
+        self._trouble = NO_TROUBLE
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any has not ended yet."""
+        return self._ranks.is_running
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is to be ended."""
+        has_failed = any(end.exit_code for end in self.ends)
+        are_workers_done = self._ranks.plan.are_workers_done(self._ranks.ends)
+        return has_failed or are_workers_done or self._found_trouble != NO_TROUBLE
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """How those that have ended did so."""
+        return self._ranks.ends.values()
+
+    def start(self) -> None:
+        """Starts all of them."""
+        self._ranks.start()
+
+    def turn(self, timeout_s: float) -> set[int]:
+        """Waits for news, no longer than that; gives the signals that came."""
+        return self._ranks.turn(timeout_s)
+
+    def end(self, *, patience_s: float) -> None:
+        """Ends all that still runs."""
+        self._by_themselves, self._trouble = set(self._ranks.ends), self._found_trouble
+        ending.end(self._ranks, patience_s=patience_s)
+
+    def outcome(self) -> Outcome:
+        """How the job ends, as far as its processes say."""
+        plan, manager = self._ranks.plan, self._ranks.manager
+        by_themselves = set(self._ranks.ends) if self._by_themselves is None else self._by_themselves
+        outcome = of_ranks(self.ends, plan, by_themselves, self._trouble)
+        is_alone = manager is not None and manager.size > 1 and not manager.spoken
+        return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        ending.remove_containers(self._ranks.plan.containers.removals, self._env)
+        self._ranks.close()
+
+    @property
+    def _found_trouble(self) -> Trouble:
+        abort = self._ranks.manager.abort if self._ranks.manager else None
+        return Trouble(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)

@@ -1,0 +1,152 @@
+"""The processes of a plan of several nodes, which srun starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.node.bell import Bell
+from batchai_magics.backends.node.exits import exits_in
+from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
+from batchai_magics.backends.node.rank import die_with_parent
+from batchai_magics.backends.slurm.node.endings import not_launched
+from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
+from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
+from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
+
+LOOK_S = 1.0  # between looks at the files of ranks that are elsewhere
+SPREAD_S = 30.0  # what srun gets to end what it has started
+RANK = "batchai_magics.backends.slurm.node.run_rank"
+
+
+class SpreadCrew:
+    """The processes of a plan of several nodes: tasks of one srun, a program watching over each.
+
+    One that fails ends all the others, unless each has something of its own to do.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        bell: Bell,
+        env: Mapping[str, str],
+        *,
+        files: RunFiles,
+        mpi: str,
+        is_each_alone: bool,
+    ) -> None:
+        self._plan, self._bell, self._files = plan, bell, files
+        self._is_each_alone = is_each_alone
+        self._mpi = mpi if plan.launcher is Launcher.MPI else "none"
+        self._host_file = files.root / "tasks"
+        is_mpi = plan.launcher is Launcher.MPI
+        self._env = env if is_mpi else {**env, "SLURM_HOSTFILE": str(self._host_file)}
+        self._srun: subprocess.Popen[bytes] | None = None
+        self._looked_s, self._ends = 0.0, list[ProcessExit]()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether srun still runs."""
+        return self._srun is not None and self._srun.poll() is None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether only parameter servers are left; srun itself ends all when one fails."""
+        return self._plan.are_workers_done({end.rank for end in self.ends})
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """How those that have ended did so, by their files, looked at once a second."""
+        if time.monotonic() - self._looked_s > LOOK_S or not self.is_running:
+            self._ends, self._looked_s = exits_in(Path(self._plan.exits)), time.monotonic()
+        return self._ends
+
+    def start(self) -> None:
+        """Starts srun, which starts all of them."""
+        hosts = "".join(f"{self._plan.node_of(process).id}\n" for process in self._plan.processes)
+        self._host_file.write_text(hosts)
+        plan_file = str(self._files.root / f"plan-of-{Path(self._plan.exits).name}.json")
+        self._plan.write(plan_file)
+        program = start_words(self._plan.python, RANK, own_folder())
+        with self._files.batch_log.open("ab") as log:
+            self._srun = subprocess.Popen(
+                [*self._srun_words(), *program, str(self._files.root), plan_file],
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=_apart,
+            )
+
+    def _srun_words(self) -> list[str]:
+        """The line that starts a task for each process on its node.
+
+        MPI's ranks fill a node before the next: only by that distribution does Slurm tell them who their
+        neighbours are. All others are where `SLURM_HOSTFILE` says.
+        """
+        nodes = [process.node for process in self._plan.processes]
+        place = ["--distribution=arbitrary"]
+        if self._plan.launcher is Launcher.MPI:
+            place = [
+                "--distribution=block",
+                f"--nodes={max(nodes) + 1}",
+                f"--ntasks-per-node={nodes.count(0)}",
+            ]
+        end = [f"--kill-on-bad-exit={int(not self._is_each_alone)}", "--wait=0"]
+        tasks = [f"--ntasks={len(nodes)}", *place, "--overcommit", *end]
+        return ["srun", *tasks, "--cpu-bind=none", f"--mpi={self._mpi}", "--export=ALL", "--input=none"]
+
+    def turn(self, timeout_s: float) -> set[int]:
+        """Waits for a signal, no longer than that; gives those that came."""
+        select.select([self._bell], [], [], min(timeout_s, LOOK_S))
+        return self._bell.heard()
+
+    def end(self, *, patience_s: float) -> None:
+        """Has srun end all that it has started."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._srun and self.is_running:
+                self._srun.send_signal(number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._srun.wait(SPREAD_S)
+
+    def outcome(self) -> Outcome:
+        """How the job ends, as far as its processes say."""
+        cut_off = {int(file.name) for file in cut_off_folder(self._plan).iterdir()}
+        by_themselves = {end.rank for end in self.ends} - cut_off
+        trouble = _trouble(self._plan)
+        outcome = of_ranks(_in_order(self.ends, by_themselves), self._plan, by_themselves, trouble)
+        return outcome if self.ends or trouble.unwritable else not_launched(self._files.batch_log)
+
+    def close(self) -> None:
+        """Nothing of it is left: what still runs is ended."""
+        self.end(patience_s=0.0)
+
+
+def _trouble(plan: Plan) -> Trouble:
+    """Why the output of ranks could not be kept, if it could not."""
+    number = next((int(file.name) for file in unkept_folder(plan).iterdir()), 0)
+    return Trouble(unwritable=OSError(number, os.strerror(number))) if number else NO_TROUBLE
+
+
+def _apart() -> None:
+    """In the child, before srun: signals to this program's group are for this program; it dies with it."""
+    os.setpgid(0, 0)
+    die_with_parent(signal.SIGTERM)
+
+
+def _in_order(ends: Collection[ProcessExit], by_themselves: Collection[int]) -> Sequence[ProcessExit]:
+    """The ends, with those of ranks that were ended behind those of ranks that failed by themselves.
+
+    The clocks of two nodes are never the same.
+    """
+    failures = [end.ended or 0.0 for end in ends if end.exit_code and end.rank in by_themselves]
+    first = min(failures, default=0.0)
+    return [
+        end if end.rank in by_themselves else end._replace(ended=max(first, end.ended or 0.0)) for end in ends
+    ]

@@ -1,0 +1,101 @@
+"""Clusters as they stand, and their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from batchai_magics.models.answer import Answer
+from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+from batchai_magics.models.execution import ErrorDetail
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.provisioning import Provisioning, head
+from batchai_magics.models.states import AllocationState, NodeState
+from batchai_magics.models.times import wire_time
+
+NOTES = "batchaiNotes"  # beside a new cluster's properties, once: what who made it should know
+NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster as it stands."""
+
+    id: ResourceId
+    spec: ClusterSpec
+    provisioning: Provisioning
+    allocation_state: AllocationState
+    allocation_changed: datetime
+    node_states: NodeStateCounts
+    errors: tuple[ErrorDetail, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)  # for who made it, once; no part of its JSON
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON, without any secret."""
+        spec = self.spec.to_wire()["properties"]
+        properties = {
+            **self.provisioning.to_wire(),
+            "allocationState": self.allocation_state.value,
+            "allocationStateTransitionTime": wire_time(self.allocation_changed),
+            "vmSize": spec.pop("vmSize"),
+            "currentNodeCount": self.node_states.total,
+            "nodeStateCounts": self.node_states.to_wire(),
+            **spec,
+        }
+        if self.errors:
+            properties["errors"] = [error.to_wire() for error in self.errors]
+        return {**head(self.id), "properties": properties}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Cluster:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the cluster")
+        properties = answer.object("properties")
+        made = Provisioning.from_wire(properties.fields)
+        return cls(
+            id=answer.id(),
+            spec=properties.model(ClusterSpec),
+            provisioning=made,
+            allocation_state=properties.choice("allocationState", AllocationState, AllocationState.STEADY),
+            allocation_changed=properties.time("allocationStateTransitionTime", made.created),
+            node_states=properties.object("nodeStateCounts").model(NodeStateCounts),
+            errors=tuple(ErrorDetail.from_wire(error) for error in properties.items("errors")),
+            notes=tuple(map(str, data.get(NOTES) or ())),
+        )
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a cluster: its id, what it does, for which job, and since when (where that is known)."""
+
+    id: str
+    state: NodeState
+    job: ResourceId | None = None
+    ip_address: str = ""
+    port: int = 22
+    since: datetime | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON for where a node is logged in to, and beside it what the node does."""
+        data = {"nodeId": self.id, "ipAddress": self.ip_address, "port": self.port}
+        data[NODE_STATE] = self.state.value
+        if self.job:
+            data[NODE_JOB] = str(self.job)
+        if self.since:
+            data[NODE_SINCE] = wire_time(self.since)
+        return data
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Node:
+        """Reads the service's JSON; a node of which nothing more is said can be logged in to: it is idle."""
+        answer = Answer.of(data, "the node")
+        return cls(
+            id=answer.text("nodeId"),
+            state=answer.choice(NODE_STATE, NodeState, NodeState.IDLE),
+            job=answer.id(NODE_JOB) if answer.has(NODE_JOB) else None,
+            ip_address=answer.text("ipAddress"),
+            port=answer.number("port"),
+            since=answer.optional_time(NODE_SINCE),
+        )

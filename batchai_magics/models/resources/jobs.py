@@ -1,0 +1,172 @@
+"""Jobs as they stand, and how each of their processes ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batchai_magics.models.answer import Answer, unreadable
+from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.provisioning import Provisioning, head
+from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
+from batchai_magics.models.times import wire_time
+from batchai_magics.models.toolkits import Toolkit
+
+WAITING = "batchaiWaiting"  # beside a job's state: why it waits, in a sentence
+RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
+ATTEMPTS = "batchaiAttempts"  # beside it too: each time that the job was begun, if it was more than once
+
+
+class KeptJob(NamedTuple):
+    """A job as a store keeps it: JSON as text, times in seconds since 1970."""
+
+    id: str
+    name: str
+    group: str
+    description: str  # ASCII
+    output_path_segment: str
+    created: float
+    state: str
+    changed: float
+    started: float | None
+    ended: float | None
+    exit_code: int | None
+    errors: str
+
+
+@dataclass(frozen=True)
+class JobResource:
+    """A job as it stands. `ranks` is what became of each process, first failure first (may be empty).
+
+    `waiting` is why a queued job waits, where the place where it is to run says so. `attempts` is each time
+    that it was begun, if it was more than once or is to be begun again.
+    """
+
+    id: ResourceId
+    spec: JobSpec
+    provisioning: Provisioning
+    state: ExecutionState
+    state_changed: datetime
+    output_path_segment: str
+    # Made by factories: a plain default would stand in the class, in the way of what is read later.
+    execution: ExecutionInfo | None = field(default_factory=lambda: None)
+    ranks: tuple[RankExit, ...] = field(default_factory=tuple)
+    waiting: str = field(default_factory=str)
+    attempts: tuple[Attempt, ...] = field(default_factory=tuple)
+
+    @classmethod
+    def reading_later(cls, source: object) -> JobResource:
+        """The job with the fields of `source`, each read once, when somebody asks for it."""
+        made = object.__new__(cls)
+        vars(made)["_source"] = source
+        return made
+
+    if not TYPE_CHECKING:  # a checker would take every name for one of a job's
+
+        def __getattr__(self, name: str) -> Any:
+            """Reads a field."""
+            source = vars(self).get("_source")
+            if source is None or name not in type(self).__dataclass_fields__:
+                raise AttributeError(f"a job has no {name}", name=name, obj=self)
+            value = vars(self)[name] = getattr(source, name)
+            return value
+
+    @property
+    def description(self) -> Mapping[str, Any]:
+        """The fields of `spec` in the service's JSON: as they were kept, if nobody asked for `spec` yet."""
+        source = None if "spec" in vars(self) else vars(self)["_source"]
+        kept: Mapping[str, Any] | None = getattr(source, "description", None)
+        return self.spec.to_wire()["properties"] if kept is None else kept
+
+    @property
+    def kept(self) -> KeptJob | None:
+        """All of it as it was kept, where it comes from a store that can tell."""
+        return getattr(vars(self).get("_source"), "kept", None)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its processes run, or their preparation does."""
+        return self.state is ExecutionState.RUNNING and self.execution is not None
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether somebody ended it; the service calls that failed."""
+        return self._has_error(TERMINATED)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was ended because a condition of its own was met; the service would call that failed."""
+        return self._has_error(CONDITION_MET)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended badly by itself."""
+        return self.state is ExecutionState.FAILED and not (self.is_cancelled or self.is_stopped)
+
+    @property
+    def word(self) -> str:
+        """Where it stands, as people say it: the service's word, `cancelled` or `stopped`."""
+        if self.is_stopped:
+            return STOPPED
+        return CANCELLED if self.is_cancelled else self.state.value
+
+    def _has_error(self, code: str) -> bool:
+        errors = self.execution.errors if self.execution else ()
+        return self.state is ExecutionState.FAILED and any(error.code == code for error in errors)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON, without any secret; `batchaiRanks` says how each process ended."""
+        spec = self.spec.to_wire()["properties"]
+        priority, cluster = spec.pop("schedulingPriority"), spec.pop("cluster")
+        properties = {
+            "experimentName": self.id.experiment,
+            "schedulingPriority": priority,
+            "cluster": cluster,
+            "jobOutputDirectoryPathSegment": self.output_path_segment,
+            "nodeCount": spec.pop("nodeCount"),
+            "toolType": self.spec.toolkit.tool_type,
+            **spec,
+            **self.provisioning.to_wire(),
+            "executionState": self.state.value,
+            "executionStateTransitionTime": wire_time(self.state_changed),
+        }
+        if self.execution:
+            properties["executionInfo"] = self.execution.to_wire()
+        if self.waiting:
+            properties[WAITING] = self.waiting
+        if self.attempts:
+            properties[ATTEMPTS] = [attempt.to_wire() for attempt in self.attempts]
+        if self.ranks:
+            properties[RANKS] = [rank.to_wire() for rank in self.ranks]
+        return {**head(self.id), "properties": properties}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> JobResource:
+        """Reads the service's JSON, and what became of each process where it is said."""
+        answer = Answer.of(data, "the job")
+        properties = answer.object("properties")
+        made = Provisioning.from_wire(properties.fields)
+        info = properties.object("executionInfo").fields
+        return cls(
+            id=answer.id(),
+            spec=_job_spec(properties),
+            provisioning=made,
+            state=properties.choice("executionState", ExecutionState),
+            state_changed=properties.time("executionStateTransitionTime", made.created),
+            output_path_segment=properties.text("jobOutputDirectoryPathSegment", ""),
+            execution=ExecutionInfo.from_wire(info) if info else None,
+            ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),
+            waiting=properties.text(WAITING, ""),
+            attempts=tuple(Attempt.from_wire(each) for each in properties.items(ATTEMPTS)),
+        )
+
+
+def _job_spec(properties: Answer) -> JobSpec:
+    spec = properties.model(JobSpec)
+    if not any(getattr(spec, kind.field) is not None for kind in Toolkit):
+        raise unreadable(properties.path, "no settings of a toolkit are there")
+    return spec

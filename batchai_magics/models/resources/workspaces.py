@@ -1,0 +1,76 @@
+"""Workspaces, and the experiments that name sets of jobs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from batchai_magics.models.answer import Answer
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.provisioning import Provisioning, head
+from batchai_magics.models.wire import WireModel
+
+
+class WorkspaceSpec(WireModel):
+    """What a workspace is made of (WorkspaceCreateParameters of the 2018-05-01 API)."""
+
+    what: ClassVar[str] = "the workspace description"
+
+    location: str = "local"
+    tags: dict[str, str] | None = None
+
+
+class WorkspacePatch(WireModel):
+    """What a change of a workspace changes: all of its tags (WorkspaceUpdateParameters)."""
+
+    what: ClassVar[str] = "the change of the workspace"
+
+    tags: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A workspace as it stands."""
+
+    id: ResourceId
+    location: str
+    provisioning: Provisioning
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON."""
+        extra = {"tags": dict(self.tags)} if self.tags else {}
+        properties = self.provisioning.to_wire()
+        return {**head(self.id), "location": self.location, **extra, "properties": properties}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Workspace:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the workspace")
+        made = Provisioning.from_wire(answer.object("properties").fields)
+        return cls(answer.id(), answer.text("location", ""), made, answer.object("tags").fields)
+
+
+class ExperimentSpec(WireModel):
+    """What an experiment is made of: nothing but its name."""
+
+    what: ClassVar[str] = "the experiment description"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment (a named set of jobs) as it stands."""
+
+    id: ResourceId
+    provisioning: Provisioning
+
+    def to_wire(self) -> dict[str, Any]:
+        """The service's JSON."""
+        return {**head(self.id), "properties": self.provisioning.to_wire()}
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Experiment:
+        """Reads the service's JSON."""
+        answer = Answer.of(data, "the experiment")
+        return cls(answer.id(), Provisioning.from_wire(answer.object("properties").fields))

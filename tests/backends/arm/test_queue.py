@@ -1,0 +1,55 @@
+"""The queue behind our own server: it is asked for, and no experiment is listed for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.base.ahead import MOST_EXPERIMENTS
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import ExecutionState
+from tests.server.running import Running, connected
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+SLEEPS = "import time; time.sleep(1000)"
+
+
+@pytest.fixture
+def backend(server: Running) -> Iterator[ArmBackend]:
+    with contextlib.closing(connected(server.url)) as made:
+        yield made
+
+
+@pytest.fixture
+def queued(server: Running) -> Iterator[list[ResourceId]]:
+    """Jobs that wait for the same node, each in an experiment of its own, in their turn."""
+    first = server.world.submit("first --nodes 2", SLEEPS)
+    until(lambda: first.state is ExecutionState.RUNNING)
+    names = [f"waits-{number}" for number in range(MOST_EXPERIMENTS + 3)]
+    jobs = [server.world.submit(f"{name} --nodes 2 --experiment {name}", SLEEPS) for name in names]
+    yield [job.id for job in jobs]
+    for job in [*reversed(jobs), first]:
+        job.cancel()
+
+
+def test_all_jobs_before_one_are_known_however_many_experiments_there_are(
+    backend: ArmBackend, server: Running, queued: list[ResourceId]
+) -> None:
+    *before, last = queued
+    shown = backend.show(last)
+    server.watched.seen.clear()
+    assert list(backend.ahead(shown)) == before
+    assert server.watched.seen == set()  # no list of what may be ten thousand jobs
+
+
+def test_a_job_that_is_gone_has_none_before_it_and_that_is_said(backend: ArmBackend, server: Running) -> None:
+    job = server.world.run("gone")
+    shown = backend.show(job.id)
+    backend.delete(job.id)
+    with pytest.raises(NotFoundError):
+        backend.ahead(shown)

@@ -1,0 +1,33 @@
+"""A real sshd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.backends.machines.real_sshd import SHARED, RealSshd, why_not
+
+
+@pytest.fixture
+def sshd() -> RealSshd:
+    """The sshd that all tests of this process share."""
+    if reason := why_not():
+        pytest.skip(reason)
+    return SHARED.get()
+
+
+@pytest.fixture
+def own_sshd() -> Iterator[RealSshd]:
+    """An sshd that a test may break."""
+    if reason := why_not():
+        pytest.skip(reason)
+    made = RealSshd()
+    made.make()
+    yield made
+    made.stop()
+
+
+def pytest_sessionfinish() -> None:
+    """No fixture's end: that may come with a fast test, which starts no process."""
+    SHARED.stop()

@@ -1,0 +1,106 @@
+"""What accounting answers, as a real slurmdbd 22.05 on MariaDB 10.11 gave it, with `|` as the separator."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.slurm.accounting import past
+from batchai_magics.backends.slurm.node.endings import Ending
+from batchai_magics.backends.slurm.say import SEPARATOR
+
+# A cluster with AccountingStoreFlags=job_comment: a comment is kept when the job has ended.
+RECORDED = """\
+1|PREEMPTED|0:0|1795381030|1795381098|batchai-time|guid-time
+2|COMPLETED|0:0|1795381030|1795381030|batchai-ok|guid-ok
+3|FAILED|3:0|1795381030|1795381030|batchai-bad|guid-bad
+4|FAILED|0:11|1795381030|1795381031|batchai-sig|guid-sig
+6|CANCELLED by 0|0:0|1795381030|1795381034|batchai-held|guid-held
+8|NODE_FAIL|0:0|1795381037|1795381121|batchai-lost|guid-lost
+11|TIMEOUT|0:0|1795381214|1795381296|batchai-limit|guid-limit
+12|REQUEUED|0:0|1795381380|1795381383|batchai-again|guid-again
+12|PENDING|0:0|1795381383|Unknown|batchai-again|
+13|RUNNING|0:0|1795381037|Unknown|batchai-up|
+"""
+# Without job_comment there is none. OUT_OF_MEMORY after the manual page of sacct: it takes cgroups.
+BARE = """\
+4|OUT_OF_MEMORY|0:125|1795381030|1795381031|batchai-mem|
+5|COMPLETED|0:0|1795000000|1795000100|batchai-other|
+5|CANCELLED by 1000|0:0|1795381030|1795381034|batchai-five|
+"""
+
+
+def found(text: str) -> list[past.PastJob]:
+    return past.answered(text.replace("|", SEPARATOR))
+
+
+def kept(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
+    return past.kept(found(text), number, guid=guid or f"guid-{name}", name=name, submitted=submitted)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "ending", "words"),
+    [
+        ("1", "time", Ending.PREEMPTED, "PREEMPTED"),
+        ("2", "ok", Ending.COMPLETED, "COMPLETED"),
+        ("3", "bad", Ending.FAILED, "FAILED with exit code 3"),
+        ("4", "sig", Ending.FAILED, "FAILED by signal 11"),
+        ("6", "held", Ending.CANCELLED, "CANCELLED by the user with number 0"),
+        ("8", "lost", Ending.NODE_FAIL, "NODE_FAIL"),
+        ("11", "limit", Ending.TIMEOUT, "TIMEOUT"),
+    ],
+)
+def test_each_end_is_known_with_its_words(number: str, name: str, ending: Ending, words: str) -> None:
+    told = kept(RECORDED, number, name)
+    assert told
+    assert (told.ending, told.words) == (ending, f"Slurm's accounting says {words}")
+
+
+def test_the_time_of_the_end_is_told() -> None:
+    assert kept(RECORDED, "8", "lost") == past.Kept(
+        Ending.NODE_FAIL, 1795381121.0, "Slurm's accounting says NODE_FAIL"
+    )
+
+
+@pytest.mark.parametrize(("number", "name"), [("12", "again"), ("13", "up"), ("99", "nobody")])
+def test_what_has_not_ended_or_is_not_known_has_no_end(number: str, name: str) -> None:
+    assert kept(RECORDED, number, name) is None
+
+
+def test_a_number_that_is_used_again_is_told_apart_by_its_comment() -> None:
+    assert kept(RECORDED, "3", "bad", guid="guid-other") is None
+
+
+def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:
+    told = kept(BARE, "5", "five")
+    assert told
+    assert told.ending is Ending.CANCELLED
+    assert kept(BARE, "5", "other") is None  # an older job of that number, and of that name
+    assert kept(BARE, "4", "five") is None
+    memory = kept(BARE, "4", "mem")
+    assert memory
+    assert memory.ending is Ending.OUT_OF_MEMORY
+
+
+def test_nothing_and_noise_are_no_jobs() -> None:
+    assert found("") == []
+    assert found("sacct: error: Problem talking to the database: Connection refused\n") == []
+
+
+def test_jobs_are_asked_for_together_without_their_steps() -> None:
+    words = past.question(["7", "8"])
+    assert words[0] == "sacct"
+    assert {"--allocations", "--duplicates", "--jobs=7,8"} < {*words}
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_kept"),
+    [
+        ("accounting_storage/slurmdbd", True),
+        ("slurmdbd", True),
+        ("accounting_storage/none", False),
+        ("(null)", False),
+    ],
+)
+def test_only_slurmdbd_can_be_asked(kind: str, is_kept: bool) -> None:
+    assert past.is_kept({"AccountingStorageType": kind}) is is_kept
+    assert not past.is_kept({})

@@ -1,0 +1,31 @@
+"""What the program that runs a job makes of signals."""
+
+from __future__ import annotations
+
+import signal
+from typing import cast
+
+from batchai_magics.backends.slurm.node import crews, run_job
+from batchai_magics.launch.plan import ProcessExit
+
+CHILD: set[int] = {signal.SIGCHLD}
+END: set[int] = {signal.SIGTERM}
+
+
+class Crew:
+    """Processes that were told to end, of which these signals come one after the other."""
+
+    def __init__(self, *signals: set[int]) -> None:
+        self.is_running = False
+        self.ends = [ProcessExit(rank=0, node="node1", exit_code=run_job.TOLD_TO_END)]
+        self._signals = iter(signals)
+
+    def turn(self, timeout_s: float) -> set[int]:
+        """The next of them."""
+        return next(self._signals)
+
+
+def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started() -> None:
+    """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
+    told = Crew(CHILD, set(), CHILD, END)
+    assert run_job._let_end(cast(crews.Crew, told)) == CHILD | END

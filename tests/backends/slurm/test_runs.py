@@ -1,0 +1,197 @@
+"""What is made of a run of which Slurm and its files say different things."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.node.outcome import TERMINATE
+from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.node.run_files import Begun, Stop, Submission
+from batchai_magics.backends.slurm.records import Record
+from batchai_magics.backends.slurm.runs import OVERDUE_S, SKEW_S, Placement, Runs
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.understand import JobLine
+from batchai_magics.errors import ServiceError
+from batchai_magics.models.states import ExecutionState
+
+PLACEMENT = Placement(excluded=("n9",), size=2)
+MORE = {"node_count": 1, "partition": "p", "minutes": 5, "niceness": 0, "options": "", "python": "python3"}
+
+
+class Said(Slurm):
+    """A Slurm that takes every job, says of them what it is told, and may be down."""
+
+    def __init__(self) -> None:
+        super().__init__(Here())
+        self.lines: dict[str, JobLine] = {}
+        self.submitted: list[list[str]] = []
+        self.ended: list[str] = []
+        self.is_down = False
+        self.meanwhile: Callable[[], object] = bool  # what somebody else does before it takes a job
+        self._numbers = count(1)
+
+    def submit(self, script: Path, options: list[str], *, python: str) -> str:
+        self.submitted.append(list(options))
+        self.meanwhile()
+        return str(next(self._numbers))
+
+    def end(self, number: str) -> None:
+        self.ended.append(number)
+
+    def jobs(self) -> dict[str, JobLine]:
+        if self.is_down:
+            raise ServiceError("down", code="SlurmUnavailable")
+        return self.lines
+
+    def configuration(self) -> dict[str, str]:
+        return {}
+
+    def say(self, state: str, comment: str = "guid") -> None:
+        """Says that of job 1."""
+        self.lines = {"1": JobLine("1", state, "Resources", "N/A", "", comment)}
+
+
+@pytest.fixture
+def slurm() -> Said:
+    return Said()
+
+
+@pytest.fixture
+def job() -> Record:
+    id = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/experiments/e/jobs/j"
+    return Record(id, "guid", "{}", "", time.time(), {**MORE})
+
+
+@pytest.fixture
+def runs(slurm: Said, tmp_path: Path) -> Runs:
+    layout = Layout(tmp_path)
+    layout.job("guid").root.mkdir(parents=True)
+    settings = SlurmSettings(home=tmp_path, look_s=0.0, lost_s=0.0)
+    return Runs(layout, slurm, opened(slurm, tmp_path), settings)
+
+
+def opened(slurm: Slurm, folder: Path) -> Answers:
+    return Answers(slurm, folder / "asked", 0.0, FileClock(folder / "clock"))
+
+
+def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
+    runs: Runs, slurm: Said, job: Record
+) -> None:
+    runs.submit(job, PLACEMENT)
+    assert slurm.ended == []
+    runs.submit(job, PLACEMENT)
+    assert slurm.ended == ["2"]
+    assert runs.files("guid").submission(1).slurm_job == "1"
+
+
+def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Said, job: Record) -> None:
+    def break_the_folder() -> None:
+        runs.forget(job)
+        runs.files("guid").root.touch()
+
+    slurm.meanwhile = break_the_folder
+    with pytest.raises(OSError, match="guid"):
+        runs.submit(job, PLACEMENT)
+    assert slurm.ended == ["1"]
+
+
+@pytest.mark.parametrize(("node_count", "is_held"), [(1, False), (2, False), (3, True)])
+def test_a_job_waits_for_a_cluster_that_is_too_small_for_it(
+    runs: Runs, slurm: Said, job: Record, node_count: int, is_held: bool
+) -> None:
+    job.more["node_count"] = node_count
+    runs.submit(job, PLACEMENT)
+    (options,) = slurm.submitted
+    assert ("--hold" in options) is is_held
+    assert any("n9" in word for word in options) is not is_held
+
+
+def note_submitted(runs: Runs, *, ago_s: float = 0.0) -> None:
+    runs.files("guid").note_submission(1, Submission("1", time.time()))
+    age(runs, "submission", ago_s)
+
+
+def age(runs: Runs, kind: str, ago_s: float) -> None:
+    """Has the file system say that the files of a kind were written so long ago."""
+    for file in runs.files("guid").root.glob(f"{kind}-*"):
+        os.utime(file, times=(time.time() - ago_s,) * 2)
+
+
+def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
+    runs: Runs, slurm: Said, job: Record, tmp_path: Path
+) -> None:
+    opened(slurm, tmp_path).jobs()
+    slurm.is_down = True
+    note_submitted(runs)
+    assert runs.settle(job).is_open
+    assert runs.files("guid").over(1) is None
+
+
+def test_a_job_that_waits_says_why(runs: Runs, slurm: Said, job: Record) -> None:
+    note_submitted(runs)
+    slurm.say("PENDING")
+    assert runs.settle(job).waiting == "too few of its nodes are free"
+
+
+def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: Said, job: Record) -> None:
+    note_submitted(runs)
+    assert runs.settle(job).end is not None
+
+
+def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said, job: Record) -> None:
+    note_submitted(runs)
+    slurm.say("RUNNING")
+    assert runs.settle(job).is_open
+    slurm.say("RUNNING", comment="another")
+    assert runs.settle(job).end is not None
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "state"),
+    [(-SKEW_S - 1, ExecutionState.QUEUED), (0.0, ExecutionState.RUNNING), (9.0, ExecutionState.RUNNING)],
+)
+def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_than_the_job_began(
+    runs: Runs, slurm: Said, job: Record, begun_s: float, state: ExecutionState
+) -> None:
+    note_submitted(runs, ago_s=60)
+    runs.files("guid").note_begun(1, Begun("1", ("n1",), time.time()))
+    age(runs, "begun", -begun_s)
+    slurm.say("PENDING")
+    standing = runs.settle(job)
+    assert (standing.state, standing.is_waiting) == (state, state is ExecutionState.QUEUED)
+
+
+def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
+    runs: Runs, slurm: Said, job: Record
+) -> None:
+    slurm.say("RUNNING")
+    assert runs.settle(job).is_open
+    assert runs.files("guid").submission(1).slurm_job == "1"
+    runs.forget(job)
+    runs.files("guid").root.mkdir()
+    slurm.say("RUNNING", comment="another")
+    (error,) = runs.settle(replace(job, created=job.created - 60)).end.outcome.errors
+    assert error["code"] == "JobLaunchFailed"
+
+
+@pytest.mark.parametrize(("asked_s", "ended"), [(OVERDUE_S / 2, []), (OVERDUE_S + 1, ["1"])])
+def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
+    runs: Runs, slurm: Said, job: Record, asked_s: float, ended: list[str]
+) -> None:
+    note_submitted(runs, ago_s=100)
+    runs.files("guid").ask_to_stop(1, Stop(TERMINATE, time.time()))
+    age(runs, "stop", asked_s)
+    slurm.say("RUNNING")
+    runs.settle(job)
+    assert slurm.ended == ended

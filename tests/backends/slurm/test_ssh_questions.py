@@ -1,0 +1,167 @@
+"""How often the other end of ssh is asked: as often for many jobs as for one."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchai_magics.backends.base import FileRef, WorkspaceSpec
+from batchai_magics.backends.folders import file_clock
+from batchai_magics.backends.folders.logs import Logs
+from batchai_magics.backends.machines.link import Link
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import ExperimentSpec
+from tests.backends.machines.real_sshd import RealSshd
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.place import HOLD, MOUNTED, Place, Wishes
+from tests.contract.places import place_on
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+JOBS = 8
+ANEW = 5  # questions more that tell what Slurm says now, to all who ask
+LINES = 400
+
+
+@pytest.fixture
+def far_place(slurm: RealSlurm, sshd: RealSshd, tmp_path: Path) -> Iterator[Place]:
+    """A place at the other end of the sshd that all tests share."""
+    with place_on(slurm, tmp_path, Wishes(), sshd=sshd) as place:
+        yield place
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions that are asked, by their names."""
+    names: list[str] = []
+    ask = Link.open
+
+    def counted(link: Link, head: Mapping[str, Any], data: bytes = b"") -> object:
+        names.append(str(head["words"][0] if head["ask"] == "run" else head["ask"]))
+        return ask(link, head, data)
+
+    monkeypatch.setattr(Link, "open", counted)
+    monkeypatch.setattr(file_clock, "READ_AGAIN_S", math.inf)  # else two questions more a minute
+    return names
+
+
+def news(asked: Sequence[str]) -> int:
+    """How often Slurm itself was asked, for all to hear."""
+    return asked.count("squeue") + asked.count("sinfo")
+
+
+def fewest(asked: list[str], act: Callable[[], object]) -> list[str]:
+    """The questions of an act while Slurm itself is asked nothing."""
+    found: list[list[str]] = []
+
+    def is_quiet() -> bool:
+        asked.clear()
+        act()
+        found.append([*asked])
+        return not news(asked)
+
+    until(is_quiet)
+    return found[-1]
+
+
+@pytest.fixture
+def jobs(far_place: Place, slurm: RealSlurm) -> Iterator[list[ResourceId]]:
+    """One that runs and others that wait; what Slurm says of all of the user's is a large file."""
+    for _ in range(6):
+        said = slurm.ask("sbatch", "--parsable", "--hold", f"--comment={'x' * 1000}", "--wrap=true")
+        assert said.strip().isdigit(), said
+    first = far_place.start(f"seq {LINES}; {HOLD}", "job0")
+    jobs = [first, *(far_place.start(name=f"job{number}", nodeCount=2) for number in range(1, JOBS))]
+    until(lambda: far_place.log(first).endswith(b"up\n"))
+    yield jobs
+    slurm.ask("scancel", "--state=PENDING", "--user", str(os.getuid()))
+
+
+def test_a_handful_of_questions_tells_of_many_jobs(
+    far_place: Place, jobs: list[ResourceId], asked: list[str]
+) -> None:
+    backend = far_place.backend
+    acts: dict[str, tuple[int, Callable[[], object]]] = {
+        "look": (2, lambda: backend.look(jobs)),
+        "look with the cluster": (4, lambda: backend.look([*jobs, far_place.cluster])),
+        "show a job": (2, lambda: backend.show(jobs[0])),
+        "show the cluster": (4, lambda: backend.show(far_place.cluster)),
+        "list": (4, lambda: backend.list(far_place.experiment, Kind.JOB)),
+        "names": (3, lambda: backend.names(far_place.experiment, Kind.JOB)),
+        "nodes of a job": (2, lambda: backend.nodes(jobs[0])),
+        "nodes of the cluster": (4, lambda: backend.nodes(far_place.cluster)),
+        "tail": (5, lambda: backend.tail(jobs[0], {})),
+        "read": (4, lambda: backend.read(FileRef(jobs[0], "stdout.txt"))),
+    }
+    questions = {name: fewest(asked, act) for name, (_, act) in acts.items()}
+    assert {name: told for name, told in questions.items() if len(told) > acts[name][0]} == {}
+
+
+def test_what_slurm_says_anew_takes_few_questions(
+    far_place: Place, jobs: list[ResourceId], asked: list[str]
+) -> None:
+
+    def is_news() -> bool:
+        asked.clear()
+        far_place.backend.look(jobs)
+        return news(asked) == 1
+
+    until(is_news)
+    assert len(asked) <= 2 + ANEW, [*asked]
+
+
+def test_what_is_made_takes_a_handful_of_questions(far_place: Place, asked: list[str]) -> None:
+    """The first job brings the programs of nodes along. What Slurm says takes some more, of nodes or jobs."""
+    backend, secrets = far_place.backend, [{"name": "KEY", "value": "hunter2"}]
+    other = ResourceId.parse(str(far_place.workspace).replace("/default", "/other"))
+    acts: dict[str, tuple[int, Callable[[], object]]] = {
+        "the first job": (8, lambda: far_place.start(HOLD, "first")),
+        "a job": (6, lambda: far_place.start(HOLD, "second")),
+        "a job with a secret": (6, lambda: far_place.start(HOLD, "third", secrets=secrets)),
+        "the same job": (2, lambda: far_place.start(HOLD, "first")),
+        "a cluster": (7, lambda: far_place.make_cluster("another")),
+        "a workspace": (2, lambda: backend.create(other, WorkspaceSpec())),
+        "an experiment": (1, lambda: backend.create(other.child(Kind.EXPERIMENT, "e"), ExperimentSpec())),
+        "a file server": (1, far_place.make_server),
+    }
+    questions: dict[str, list[str]] = {}
+    for name, (_, act) in acts.items():
+        asked.clear()
+        act()
+        questions[name] = [*asked]
+    far_place.is_up(far_place.job("first"))
+    asked.clear()
+    backend.terminate(far_place.job("first"))
+    questions["end a job"] = [*asked]
+    most = {**{name: count for name, (count, _) in acts.items()}, "end a job": 4}
+    too_many = {name: told for name, told in questions.items() if len(told) > most[name] + ANEW * news(told)}
+    assert too_many == {}
+
+
+def test_a_secret_printed_between_two_questions_is_hidden(
+    far_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lone process: of its log no record tells how much of it is known."""
+    wait = f"until [ -e {MOUNTED}/go ]; do sleep 0.05; done"
+    print_it = f'echo begin; {wait}; echo "$KEY"; {HOLD}'
+    job = far_place.start(print_it, secrets=[{"name": "KEY", "value": "hunter2"}])
+    until(lambda: far_place.log(job) == b"begin\n")
+    home, tail = Path(str(far_place.backend._home.layout.home)), Logs.tail
+
+    def printed() -> bool:
+        return any(b"up" in log.read_bytes() for log in home.glob("shares/**/stdout.txt"))
+
+    def tail_of_news(logs: Logs, *asked: object) -> object:
+        (home / "shares/local/batchaishare/go").touch()
+        until(printed)
+        return tail(logs, *asked)
+
+    monkeypatch.setattr(Logs, "tail", tail_of_news)
+    chunk = far_place.backend.tail(job, {})["stdout.txt"]
+    (hidden,) = chunk.hidden
+    assert chunk.data[hidden.start : hidden.end] == b"hunter2"

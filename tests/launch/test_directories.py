@@ -1,0 +1,146 @@
+"""What directories and variables of a job become, and what its nodes tell each process."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.launch.batch_variables import batch_variables
+from batchai_magics.launch.nodes import NodeShare
+from batchai_magics.launch.plan import Directory, Image, Need
+from batchai_magics.launch.planning import expand, plan
+from batchai_magics.launch.threads import THREADS
+from tests.launch.descriptions import SCRIPT, shares, site, spec
+
+
+def test_directories_and_variables_may_use_earlier_ones() -> None:
+    made = plan(
+        spec(
+            1,
+            customToolkitSettings={"commandLine": "x"},
+            inputDirectories=[{"id": "DATA", "path": "$AZ_BATCHAI_MOUNT_ROOT/afs/data"}],
+            outputDirectories=[
+                {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs/", "pathSuffix": "m"}
+            ],
+            environmentVariables=[{"name": "D", "value": "${AZ_BATCHAI_INPUT_DATA}/x"}],
+        ),
+        shares(1),
+        site(),
+    )
+    env = made.nodes[0].env
+    assert env["AZ_BATCHAI_INPUT_DATA"] == "/mnt/afs/data"
+    assert env["AZ_BATCHAI_OUTPUT_MODEL"] == "/mnt/afs/sub/job/outputs/m"
+    assert env["D"] == "/mnt/afs/data/x"
+
+
+def test_a_longer_name_is_not_mistaken_for_a_shorter_one() -> None:
+    assert expand("$A $AB ${A}B $C", {"A": "1", "AB": "2"}) == "1 2 1B $C"
+
+
+def test_a_path_with_quotes_stays_one_word() -> None:
+    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a "b`c.py'}), shares(1), site())
+    assert made.processes[0].command.endswith('"a \\"b\\`c.py"')
+
+
+def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
+    node = NodeShare("n0", 2, "/mnt", "/jobmnt", "/tmp/n0", devices=("3", "GPU-5"))
+    made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), [node], site())
+    assert made.nodes[0].env == {
+        "AZ_BATCHAI_MOUNT_ROOT": "/mnt",
+        "AZ_BATCHAI_JOB_MOUNT_ROOT": "/jobmnt",
+        "AZ_BATCHAI_STDOUTERR_DIR": "/out/stdouterr",
+        "AZ_BATCHAI_JOB_TEMP": "/tmp/n0",
+        "AZ_BATCHAI_JOB_TEMP_DIR": "/tmp/n0",
+        "AZ_BATCHAI_SHARED_JOB_TEMP": "/shared",
+        "AZ_BATCHAI_MPI_HOST_FILE": "/hosts",
+        "AZ_BATCHAI_NUM_GPUS": "2",
+        "CUDA_VISIBLE_DEVICES": "3,GPU-5",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **dict.fromkeys(THREADS, "1"),
+        **batch_variables(node, [node], site()),
+    }
+
+
+def test_a_node_tells_of_the_jobs_nodes_as_azure_batch_did() -> None:
+    nodes = [NodeShare(f"n{i}", 2, "/mnt", "/jobmnt", f"/tmp/n{i}", address=f"10.0.0.{i}") for i in (4, 5)]
+    variable = [{"name": "HOSTS", "value": "$AZ_BATCH_HOST_LIST"}]
+    made = plan(spec(2, caffe2Settings=SCRIPT, environmentVariables=variable), nodes, site())
+    second = made.nodes[1].env
+    assert second["HOSTS"] == second["AZ_BATCH_HOST_LIST"] == "10.0.0.4,10.0.0.5"
+    assert second["AZ_BATCH_NODE_LIST"] == "10.0.0.4;10.0.0.5"
+    assert second["CCP_NODES"] == "2 10.0.0.4 1 10.0.0.5 1"
+    assert second["AZ_BATCH_MASTER_NODE"] == "10.0.0.4:6000"
+    assert second["AZ_BATCHAI_JOB_MASTER_NODE_IP"] == "10.0.0.4"
+    assert [node.env["AZ_BATCH_IS_CURRENT_NODE_MASTER"] for node in made.nodes] == ["true", "false"]
+    assert second["AZ_BATCH_TASK_WORKING_DIR"] == "/tmp/n5"
+    assert second["AZ_BATCHAI_NUM_GPUS_PER_NODE"] == "2"
+
+
+def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() -> None:
+    made = plan(
+        spec(
+            1,
+            customToolkitSettings={"commandLine": "x"},
+            inputDirectories=[{"id": "IN", "path": "data"}],
+            outputDirectories=[{"id": "OUT", "pathPrefix": "models"}],
+        ),
+        shares(1),
+        site(),
+    )
+    env = made.nodes[0].env
+    assert env["AZ_BATCHAI_INPUT_IN"] == "/tmp/n0/data"
+    assert env["AZ_BATCHAI_OUTPUT_OUT"] == "/tmp/n0/models/sub/job/outputs"
+
+
+@pytest.mark.parametrize(
+    ("create_new", "need"), [(None, Need.NOTHING), (True, Need.MAKE), (False, Need.FIND)]
+)
+def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Need) -> None:
+    directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
+    made = plan(
+        spec(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory]),
+        shares(1),
+        site(),
+    )
+    assert made.nodes[0].directories == (Directory("AZ_BATCHAI_INPUT_IN", "/in", need),)
+
+
+@pytest.mark.parametrize(
+    ("create_new", "path", "need"),
+    [
+        (None, "/p/sub/job/outputs/m", Need.MAKE),
+        (True, "/p/sub/job/outputs/m", Need.MAKE),
+        (False, "/p/m", Need.FIND),
+    ],
+)
+def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_new, path, need) -> None:
+    directory = {"id": "OUT", "pathPrefix": "/p/", "pathSuffix": "m"}
+    directory |= {} if create_new is None else {"createNew": create_new}
+    made = plan(
+        spec(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory]),
+        shares(1),
+        site(),
+    )
+    assert made.nodes[0].directories == (Directory("AZ_BATCHAI_OUTPUT_OUT", path, need),)
+
+
+def test_a_backslash_in_a_path_stays_one() -> None:
+    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b"c.py'}), shares(1), site())
+    assert made.processes[0].command.endswith(r'"a\\b\"c.py"')
+
+
+def test_a_plan_names_the_image_and_the_secrets_and_no_password() -> None:
+    source = {
+        "image": "tf:1",
+        "serverUrl": "me.azurecr.io",
+        "credentials": {"username": "u", "password": "hush"},
+    }
+    given = spec(
+        1,
+        customToolkitSettings={"commandLine": "x"},
+        containerSettings={"imageSourceRegistry": source, "shmSize": "1g"},
+        secrets=[{"name": "TOKEN", "value": "hush"}],
+    )
+    made = plan(given, shares(1), site())
+    assert made.containers.image == Image("tf:1", "me.azurecr.io", "u", "1g")
+    assert (made.containers.engine, made.secrets) == ((), ("TOKEN",))
+    assert "hush" not in made.to_json()

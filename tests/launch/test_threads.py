@@ -1,0 +1,36 @@
+"""How many threads a process is told to have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.launch.planning import plan
+from batchai_magics.launch.threads import THREADS, words
+from tests.launch.descriptions import SCRIPT, shares, site, spec
+
+
+@pytest.mark.parametrize(
+    ("processes", "cores", "given", "expected"),
+    [(2, 8, "", "8"), (4, 8, "", "4"), (3, 8, "", "4"), (64, 8, "", "1"), (2, 8, "3", "3")],
+)
+def test_threads_are_a_processs_share_of_its_node(processes, cores, given, expected) -> None:
+    nodes = [replace(share, core_count=cores) for share in shares()]
+    settings = {**SCRIPT, "processCount": processes}
+    said = {"OMP_NUM_THREADS": given} if given else {}
+    made = plan(spec(horovodSettings=settings), nodes, replace(site(), threads=said))
+    assert {node.env[name] for node in made.nodes for name in THREADS} == {expected}
+
+
+def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
+    variables = [{"name": "OMP_NUM_THREADS", "value": "7,2"}, {"name": "MKL_NUM_THREADS", "value": "5"}]
+    given = spec(1, customToolkitSettings={"commandLine": "x"}, environmentVariables=variables)
+    made = plan(given, shares(1), replace(site(), threads={"OMP_NUM_THREADS": "3"}))
+    env = made.nodes[0].env
+    assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
+
+
+def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
+    assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in words({}, 4)
+    assert words({"MKL_NUM_THREADS": "2"}, 4) == "threads of a process: MKL_NUM_THREADS=2, as the job says"

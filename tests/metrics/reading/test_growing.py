@@ -1,0 +1,94 @@
+"""Growing files read as columns against the parser: the same records from any parts of any length."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.bulk.growing import Growing
+from batchai_magics.metrics.reading.times import Clock
+from tests.metrics.log_text import HEADER, step
+from tests.metrics.reading.test_bulk import logs, plain_bits
+
+LEADS = (
+    "2019-03-02T10:25:35.25Z ",
+    "Sat Mar  2 10:25:35 2019[1,{}]<stdout>:",
+    "Sat Mar  2 10:25:35 2019<stdout>:",
+    "[{}] ",
+    "[1,{}]<stdout>: ",
+)
+
+ranks = st.sampled_from([None, None, 0, 3])
+clocks = st.one_of(
+    st.none(),
+    st.lists(st.integers(0, 3000), min_size=1, max_size=5, unique=True).map(
+        lambda starts: Clock(sorted(starts), [1.5e9 + start for start in starts])
+    ),
+)
+cut_places = st.lists(st.integers(0, 3000), max_size=9)
+
+
+def parts_of(log, cuts):
+    places = sorted({0, *(min(cut, len(log)) for cut in cuts), len(log)})
+    return [(log[start:end], start) for start, end in pairwise(places)]
+
+
+def parsed(parts, rank, clock):
+    parser = Parser()
+    read = [
+        record for data, offset in parts for record in parser.feed(data, rank, offset=offset, clock=clock)
+    ]
+    return read, parser.finish()
+
+
+def grown(parts, rank, clock, *, many_bytes=1):
+    parser, read = Parser(), []
+    for data, offset in parts:
+        growing = Growing(many_bytes)
+        growing.read(parser.file_of(rank), data, offset, clock)
+        read += growing.columns()
+    return read, parser.finish()
+
+
+def same(log, cuts=(), rank=None, clock=None, **options):
+    parts = parts_of(log, cuts)
+    assert repr(grown(parts, rank, clock, **options)) == repr(parsed(parts, rank, clock))
+
+
+@given(logs, cut_places, ranks, clocks, st.sampled_from([1, 1, 300]))
+def test_any_parts_of_a_growing_log_give_the_parsers_records(log, cuts, rank, clock, many_bytes):
+    same(log, cuts, rank, clock, many_bytes=many_bytes)
+
+
+@given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40), cut_places, ranks, clocks)
+def test_headers_within_a_growing_log_change_nothing(log, place, cuts, rank, clock):
+    same(log[:place] + b"\n" + HEADER.encode() + log, cuts, rank, clock)
+
+
+@pytest.mark.parametrize("lead", LEADS)
+@pytest.mark.parametrize("rank", [None, 5])
+def test_a_clock_and_the_stamps_of_lines_give_way_to_each_other_as_in_the_parser(lead, rank):
+    glued = ["\n", "\n", step(17) + "\n"]
+    lines = (f"{lead.format(number % 3)}{step(10 * number)}{glued[number % 3]}" for number in range(1, 60))
+    log = "".join(lines).encode()
+    clock = Clock([100, 1000, 2000], [1e9, 2e9, 3e9])
+    for cuts in ((), (777, 1300)):
+        same(log, cuts, rank, clock)
+
+
+def test_a_jump_in_the_file_is_that_of_its_offsets():
+    log = "".join(f"{step(10 * number)}\n" for number in range(1, 60)).encode()
+    cut = len(log) // 2
+    parts = [(log[:cut], 1000), (log[cut:], 90_000)]
+    assert repr(grown(parts, 2, None)) == repr(parsed(parts, 2, None))
+
+
+def test_parts_of_several_files_are_in_the_order_of_reading():
+    lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), Growing(40)
+    for place, (rank, data) in enumerate([(0, lines), (1, lines[:30]), (0, lines), (1, lines[30:])]):
+        growing.read(parser.file_of(rank), data, 1000 * place)
+    assert [(record.rank, record.step) for record in growing.columns()] == [
+        (rank, number) for rank in (0, 0, 1) for number in (10, 20)
+    ]

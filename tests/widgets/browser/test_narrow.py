@@ -1,0 +1,133 @@
+"""What narrow and dark pages show of views that wait, fail, are compared or have lost their kernel."""
+
+import pytest
+
+from tests.widgets.browser.test_looks import NARROW, SETUP
+from tests.widgets.browser.test_widths import BOARD, FOLDED, MORE, RUNS, SHOWS
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+FAILED = "widgets.show(Job(failed, failed.job.id), ui='widget')"
+RUNNING = "widgets.show(Job(running, running.job.id), ui='widget')"
+STUDY = """
+%load_ext batchai_magics
+from batchai_magics import compare, scaling
+names = ["one", "two", "four"]
+for name, ranks in zip(names, (1, 2, 4)):
+    world.run(name, S.{state}, seconds=90)
+    sizes = "Batch size:  %d global\\n             32 per device\\n" % (32 * ranks)
+    world.tell(name, "Model:       resnet50\\n" + sizes)
+    world.tell(name, "Devices:     %r\\n" % [f"horovod/gpu:{{each}}" for each in range(ranks)])
+    for step in range(10, 400, 10):
+        for rank in range(ranks):
+            rate = 100 - 5 * ranks + random.gauss(0, 1)
+            world.tell(name, scripted.step_line(step, rank, rate, 5 - step / 100))
+jobs = [Job(world, place.EXPERIMENT.child(place.Kind.JOB, name)) for name in names]
+"""
+LEFT = MORE + "world.tell('resnet50-lr-warmup', 'step 121/500\\n')\n"
+# What does not fit: words that are cut off, tabs and buttons out of sight.
+LACKING = """(view) => [...view.querySelectorAll('.ba-problem, .ba-tabs, .ba-status, .ba-progress-words')]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1
+    || one.getBoundingClientRect().right > view.getBoundingClientRect().right)
+  .map((one) => `${one.className}: ${one.textContent}`)"""
+LINES = """(one) => Math.round(
+  one.getBoundingClientRect().height / parseFloat(getComputedStyle(one).lineHeight))"""
+TOP = "(one) => Math.round(one.getBoundingClientRect().top)"
+WHITE = """(canvas) => {
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  let count = 0;
+  for (let i = 0; i < data.length; i += 4) count += Number(Math.min(...data.slice(i, i + 4)) === 255);
+  return count;
+}"""
+
+
+def shown(lab, folder, *cells, more=MORE):
+    """Runs the cells, and gives the page."""
+    lab.open("narrow", SETUP.format(folder=folder) + more, *cells)
+    lab.page.evaluate(FOLDED)
+    for index in range(len(cells) + 1):
+        lab.run(index)
+    return lab.page
+
+
+def narrow(page):
+    page.set_viewport_size({"width": NARROW, "height": 1400})
+    page.wait_for_function("(width) => innerWidth === width", arg=NARROW)
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def test_a_narrow_view_tells_all_of_why_a_job_failed(lab, tmp_path):
+    page = shown(lab, tmp_path, "failed.write('step 120/500\\n', rank=0)\n" + FAILED)
+    page.locator(".ba-words", has_text="NCCL").wait_for()
+    page.locator(".ba-progress", has_text="failed at step 120/500").wait_for()
+    narrow(page)
+    view = page.locator(".ba-view")
+    assert view.locator(".ba-problem").inner_text() == "Rank 2 on node-1 failed first, with exit code 1"
+    assert view.evaluate(LACKING) == []
+
+
+def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_path):
+    page = shown(lab, tmp_path, RUNNING, BOARD, more=LEFT)
+    page.locator(".ba-row").first.wait_for()
+    page.locator(".ba-board .ba-progress-time", has_text="left").wait_for()
+    lab.restart_kernel()
+    note = page.locator(".ba-note", has_text="Run the cell to see the job again.")
+    note.wait_for()
+    view = page.locator(".ba-view").first
+    view.hover()
+    page.mouse.move(1, 1)
+    view.get_by_role("tab", name="Files").click()
+    narrow(page)
+    assert note.is_visible()
+    assert view.evaluate(LACKING) == []
+    page.locator(".ba-board .ba-progress-time", has_text="left").wait_for(state="detached")
+
+
+def test_a_narrow_list_tells_the_time_left_in_one_line(lab, tmp_path):
+    page = shown(lab, tmp_path, BOARD, more=LEFT)
+    left = page.locator(".ba-board tr", has_text="resnet50-lr-warmup").locator(".ba-progress-left")
+    left.get_by_text("left").wait_for()
+    narrow(page)
+    left.get_by_text("%").wait_for(state="hidden")
+    assert left.inner_text().endswith("left")
+    assert left.evaluate(LINES) == 1
+    assert left.evaluate("(one) => one.scrollWidth <= one.closest('td').clientWidth")
+
+
+def test_a_study_names_its_ideal_line_and_has_no_white_points_in_the_dark(lab, tmp_path):
+    page = shown(lab, tmp_path, "scaling(jobs)", more=STUDY.format(state="RUNNING"))
+    lab.theme("JupyterLab Dark")
+    legends = page.locator(".ba-board .ba-readout")
+    legends.filter(has_text="resnet50").nth(1).wait_for()
+    assert ["ideal" in legend.inner_text() for legend in legends.all()] == [True, True]
+    canvases = page.locator(".ba-board .ba-plot canvas")
+    page.wait_for_function("document.querySelectorAll('.ba-plot canvas').length === 2")
+    assert [canvas.evaluate(WHITE) for canvas in canvases.all()] == [0, 0]
+    dashed = legends.first.get_by_role("button", name="ideal")
+    dashed.click()
+    assert dashed.get_attribute("aria-pressed") == "false"
+
+
+def test_charts_side_by_side_begin_alike_with_a_legend_of_one_line(lab, tmp_path):
+    page = shown(lab, tmp_path, RUNS)
+    page.set_viewport_size({"width": 1400, "height": 1000})
+    page.wait_for_function(SHOWS, arg=1400)
+    plots, legends = page.locator(".ba-board .ba-plot"), page.locator(".ba-board .ba-readout")
+    legends.filter(has_text="warmup").nth(1).wait_for()
+    assert plots.nth(0).evaluate(TOP) == plots.nth(1).evaluate(TOP)
+    before = [legend.evaluate("(one) => one.clientHeight") for legend in legends.all()]
+    assert max(before) < 20
+    plots.nth(1).hover()
+    page.get_by_text("step ", exact=False).locator("visible=true").first.wait_for()
+    assert [legend.evaluate("(one) => one.clientHeight") for legend in legends.all()] == before
+
+
+@pytest.mark.parametrize("kind", ["compare", "scaling"])
+def test_still_tables_of_three_runs_fit_a_narrow_page(lab, tmp_path, kind):
+    page = shown(lab, tmp_path, f"{kind}(jobs)", more=STUDY.format(state="SUCCEEDED"))
+    table = page.locator(".jp-OutputArea table", has_text="resnet50")
+    table.wait_for()
+    narrow(page)
+    assert page.locator(".ba-view").count() == 0
+    assert table.evaluate("(one) => one.parentElement.scrollWidth - one.parentElement.clientWidth") <= 0
