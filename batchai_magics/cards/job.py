@@ -91,14 +91,13 @@ class Card:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:
             facts["nodes"] = _nodes(self.counts)
-        if self.job.attempts:
-            facts["attempt"] = str(len(self.job.attempts))
-            facts["earlier"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
+        return {**facts, **_attempts(self.job), **self._now_doing, **self.numbers}
+
+    @property
+    def _now_doing(self) -> dict[str, str]:
         if self.job.waiting:
-            facts["waits"] = self.job.waiting
-        elif self.activity:
-            facts["now"] = self.activity
-        return {**facts, **self.numbers}
+            return {"waits": self.job.waiting}
+        return {"now": self.activity} if self.activity else {}
 
     @property
     def problems(self) -> list[str]:
@@ -112,6 +111,13 @@ class Card:
         if execution is None or self.job.is_cancelled:
             return []
         return [f"{error.code}: {error.message}" for error in execution.errors]
+
+
+def _attempts(job: JobResource) -> dict[str, str]:
+    if not job.attempts:
+        return {}
+    earlier = "; ".join(each.sentence for each in job.attempts if each.reason)
+    return {"attempt": str(len(job.attempts)), "earlier": earlier}
 
 
 def _nodes(counts: NodeStateCounts) -> str:

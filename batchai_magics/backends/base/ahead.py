@@ -17,13 +17,16 @@ _ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
 def plain_ahead(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
     """The jobs before a queued one, by priority and age: of its experiment, and of the newest others."""
+    listed = [other for experiment in _experiments(backend, job) for other in _jobs(backend, experiment)]
+    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
+    return [other.id for other in sorted(before, key=_turn)]
+
+
+def _experiments(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
     own = job.id.parent
     names = backend.names(own.parent, Kind.EXPERIMENT)
     others = [name for name in names if name.lower() != own.name.lower()][-MOST_EXPERIMENTS:]
-    experiments = [own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)]
-    listed = [other for experiment in experiments for other in _jobs(backend, experiment)]
-    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
-    return [other.id for other in sorted(before, key=_turn)]
+    return [own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)]
 
 
 def _jobs(backend: Backend, experiment: ResourceId) -> Sequence[Resource]:

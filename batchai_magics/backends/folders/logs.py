@@ -44,23 +44,28 @@ class Logs:
 
     def _log(self, name: str, offset: int, limit: int) -> Chunk:
         path = entries.inside(self.folder, name)
-        chunk = outputs.read(path, offset, limit, is_complete=not self.is_open)
-        if chunk.is_complete:
-            chunk = replace(chunk, seal=outputs.seal(self.job.seals, path.name))
+        chunk = self._read(path, offset, limit)
         stream = _STREAMS.get(name)
         if stream and self.is_open:
             chunk = self._known(chunk, stream)
-        if not chunk.data:
-            return chunk
-        end = chunk.end
-        if self.job.hidden.is_dir():
-            hidden = records.secrets(self.job.hidden / path.name, offset, end)  # a link shows them too
+        if chunk.data and self.job.hidden.is_dir():
+            hidden = records.secrets(self.job.hidden / path.name, offset, chunk.end)  # a link shows them too
             chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
-        if not stream:
-            return chunk
-        spans = [Span(*record) for record in records.writers(self.job.spans(stream), offset, end)]
-        times = [Written(*record) for record in records.times(self.job.times(stream), offset, end)]
-        return replace(chunk, spans=tuple(spans), times=tuple(times))
+        return self._told(chunk, stream) if chunk.data and stream else chunk
+
+    def _read(self, path: Path, offset: int, limit: int) -> Chunk:
+        chunk = outputs.read(path, offset, limit, is_complete=not self.is_open)
+        return replace(chunk, seal=outputs.seal(self.job.seals, path.name)) if chunk.is_complete else chunk
+
+    def _told(self, chunk: Chunk, stream: str) -> Chunk:
+        """A piece of a shared log with whose its lines are, and when they were written."""
+        spans = records.writers(self.job.spans(stream), chunk.offset, chunk.end)
+        times = records.times(self.job.times(stream), chunk.offset, chunk.end)
+        return replace(
+            chunk,
+            spans=tuple(Span(*record) for record in spans),
+            times=tuple(Written(*record) for record in times),
+        )
 
     def _known(self, chunk: Chunk, stream: str) -> Chunk:
         """The log as far as is known who wrote it: the rest comes with the next look."""

@@ -26,12 +26,12 @@ from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.local.cleaning import Cleaning
 from batchai_magics.backends.local.facets import (
-    Groups,
     NodeCommands,
     Preemption,
     SetupLogs,
     Telemetry,
     Usages,
+    groups,
 )
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.share_use import GuardedAccounts, GuardedStorage
@@ -42,6 +42,7 @@ from batchai_magics.backends.local.watch import scaling, stopping
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import Cluster, JobResource, Node, Resource
@@ -59,7 +60,7 @@ class LocalBackend(BackendBase):
     storage: FolderStorage
     containers: FolderStorage
     accounts: LocalAccounts
-    groups: Groups
+    groups: OwnGroups
 
     def __init__(self, settings: LocalSettings) -> None:
         self.settings = settings
@@ -69,7 +70,7 @@ class LocalBackend(BackendBase):
         self.containers = self._storage("containers", "container")
         self.accounts = GuardedAccounts(self.store, self.layout)
         self._upkeep = Upkeep(self.store, self.layout)
-        self.groups = Groups(self._upkeep, self.accounts)
+        self.groups = groups(self._upkeep, self.accounts)
         self.node_commands = NodeCommands(self._upkeep)
         self.preemption = Preemption(self._upkeep)
         self.setup_logs = SetupLogs(self._upkeep)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from batchai_magics.backends.base import CommandOutput, OutputFile, ResourceGroup, Usage
+from batchai_magics.backends.base import Accounts, CommandOutput, OutputFile, Usage
 from batchai_magics.backends.folders import mounts, outputs, telemetry
 from batchai_magics.backends.local.state import jobs, nodes, resources, showing
-from batchai_magics.backends.local.state.accounts import LocalAccounts, LocalGroups
+from batchai_magics.backends.local.state.accounts import LocalGroups
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import execution, stopping
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service import quotas, refusals
+from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.models.cluster import ClusterSpec, VmPriority
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.telemetry import TelemetryRecord
@@ -101,36 +102,16 @@ class Usages:
             return quotas.usages(showing.quota_nodes(db), self._core_quota)
 
 
-class Groups:
-    """The resource groups of this machine, and what goes with them."""
+def groups(upkeep: Upkeep, accounts: Accounts) -> OwnGroups:
+    """The resource groups of this machine."""
 
-    def __init__(self, upkeep: Upkeep, accounts: LocalAccounts) -> None:
-        self._upkeep = upkeep
-        self._accounts = accounts
-        self._rows = LocalGroups(upkeep.store)
+    def workspaces() -> Sequence[ResourceId]:
+        with upkeep.store.read() as db:
+            return [row.id for row in resources.workspaces(db)]
 
-    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
-        return self._rows.create(name, location, tags)
-
-    def show(self, name: str) -> ResourceGroup:
-        """The group of that name."""
-        return self._rows.show(name)
-
-    def list(self) -> Sequence[ResourceGroup]:
-        """All groups, by name."""
-        return self._rows.list()
-
-    def delete(self, name: str) -> None:
-        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
+    def delete(workspace: ResourceId) -> None:
         from batchai_magics.backends.local import deletion
 
-        self.show(name)
-        with self._upkeep.store.read() as db:
-            workspaces = [row.id for row in resources.workspaces(db)]
-        for workspace in workspaces:
-            if workspace.group.lower() == name.lower():
-                deletion.delete(self._upkeep, workspace)
-        for account in self._accounts.list(name):
-            self._accounts.delete(account.name)
-        self._rows.forget(name)
+        deletion.delete(upkeep, workspace)
+
+    return OwnGroups(LocalGroups(upkeep.store), accounts, workspaces=workspaces, delete=delete)

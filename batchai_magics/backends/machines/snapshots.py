@@ -123,8 +123,8 @@ class Snapshots(threading.local):
         return seen
 
     def _ask(self, folders: Sequence[str], files: Sequence[str]) -> None:
-        listed = [folder for folder in folders if folder in self._listed]
         whole = [folder for folder in folders if folder not in self._listed]
+        listed = [*self._listed.intersection(folders)]
         answer = self._channel.ask("snapshot", folders=whole, files=list(files), listed=listed)
         read = io.BytesIO(answer.data).read
         in_folders, alone = answer.head["value"]

@@ -70,14 +70,17 @@ class Gpus:
             self.note = f"GPUs are not sampled: the driver does not count them by {ORDER}={min(order)}"
             return
         try:
-            self._nvml = ctypes.CDLL(LIBRARY)
-            code = self._nvml.nvmlInit_v2()
-            self._handles = [] if code else list(self._opened(wanted))
+            self._open(wanted)
         except (OSError, AttributeError) as error:  # no library, or one that lacks a function
             self.note = f"GPUs are not sampled: {error}"
-            return
+
+    def _open(self, wanted: Iterable[str]) -> None:
+        self._nvml = ctypes.CDLL(LIBRARY)
+        code = self._nvml.nvmlInit_v2()
         if code:
             self.note = f"GPUs are not sampled: {_ERRORS.get(code, f'NVML tells error {code}')}"
+        else:
+            self._handles = list(self._opened(wanted))
 
     def sample(self) -> GpuSample:
         """What they do just now; one that cannot be asked is left out."""

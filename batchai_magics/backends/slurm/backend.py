@@ -25,12 +25,13 @@ from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.service.descriptions import output_segment
+from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.backends.slurm import creation, deletion, records, showing
 from batchai_magics.backends.slurm.accounts import SlurmGroups
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.creation import Home
-from batchai_magics.backends.slurm.facets import Groups, NodeCommands, Telemetry, Usages
+from batchai_magics.backends.slurm.facets import NodeCommands, Telemetry, Usages, groups
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.preparing.setups import SetupLogs
 from batchai_magics.backends.slurm.records import Record, Records
@@ -70,7 +71,7 @@ class SlurmBackend(BackendBase):
     storage: GuardedStorage
     containers: GuardedStorage
     accounts: GuardedAccounts
-    groups: Groups
+    groups: OwnGroups
 
     def __init__(self, settings: SlurmSettings) -> None:
         machine = settings.machine
@@ -86,7 +87,7 @@ class SlurmBackend(BackendBase):
         self.storage = _storage(layout, "shares", "share", users)
         self.containers = _storage(layout, "containers", "container", users)
         self.accounts = GuardedAccounts(layout, self._home.groups, users=users)
-        self.groups = Groups(self._home, self.accounts)
+        self.groups = groups(self._home, self.accounts)
         self.node_commands = NodeCommands(self._home)
         self.telemetry = Telemetry(self._home)
         self.usages = Usages(self._home)

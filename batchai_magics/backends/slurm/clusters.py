@@ -150,15 +150,21 @@ class Clusters:
     def nodes(self, cluster: Record) -> list[tuple[Node, str]]:
         """The nodes of a cluster, each with why it cannot be used, if it cannot."""
         busy = self.busy(cluster.guid)
-        lines = {line.name: line for line in self._lines(cluster.more["partition"])}
         more = cluster.more
-        names = [*more["nodes"], *more["leaving"]] if self._is_fixed else _seen(lines, busy, more["target"])
-        leaving = more["leaving"] if self._is_fixed else _of_too_large(busy, more["target"])
-        is_auto = scaling.is_auto(showing.cluster_spec(cluster.spec))
-        asleep = {name for name, line in lines.items() if is_auto and scaling.is_asleep(line)} - {*busy}
+        lines = {line.name: line for line in self._lines(more["partition"])}
+        names, leaving = self._own(more, lines, busy)
+        asleep = scaling.asleep(showing.cluster_spec(cluster.spec), lines.values()) - {*busy}
         shown = [name for name in names if name not in asleep]
-        found = [self._node(name, busy, lines, is_leaving=name in leaving) for name in shown]
+        found = (self._node(name, busy, lines, is_leaving=name in leaving) for name in shown)
         return [(node, reason) for node, reason in found if node.job or node.id not in leaving]
+
+    def _own(
+        self, more: Mapping[str, Any], lines: Mapping[str, NodeLine], busy: Mapping[str, Node]
+    ) -> tuple[list[str], Collection[str]]:
+        """The names of a cluster's nodes, and of those that are to leave it."""
+        if self._is_fixed:
+            return [*more["nodes"], *more["leaving"]], more["leaving"]
+        return _seen(lines, busy, more["target"]), _of_too_large(busy, more["target"])
 
     def has_node(self, cluster: Record, name: str) -> bool:
         """Whether a node is one of a cluster's: any of its partition, where it has none of its own."""

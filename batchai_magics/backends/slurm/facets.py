@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from batchai_magics.backends.base import CommandOutput, ResourceGroup, Usage
+from batchai_magics.backends.base import Accounts, CommandOutput, Usage
 from batchai_magics.backends.folders import telemetry
 from batchai_magics.backends.machines.machine import Line
 from batchai_magics.backends.service import private_files, quotas, refusals
+from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.backends.slurm import commands, creation, deletion, programs, say, talk
-from batchai_magics.backends.slurm.accounts import SlurmAccounts
 from batchai_magics.backends.slurm.creation import Home
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.telemetry import TelemetryRecord
@@ -77,30 +77,11 @@ class Usages:
         return quotas.usages(creation.usages(self._home), self._home.settings.core_quota)
 
 
-class Groups:
-    """The resource groups of a home, and what goes with them."""
-
-    def __init__(self, home: Home, accounts: SlurmAccounts) -> None:
-        self._home, self._accounts, self._rows = home, accounts, home.groups
-
-    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Makes a group, or changes its tags."""
-        return self._rows.create(name, location, tags)
-
-    def show(self, name: str) -> ResourceGroup:
-        """The group of that name."""
-        return self._rows.show(name)
-
-    def list(self) -> Sequence[ResourceGroup]:
-        """All groups, by name."""
-        return self._rows.list()
-
-    def delete(self, name: str) -> None:
-        """Deletes a group with all workspaces and storage accounts in it; jobs are ended first."""
-        self.show(name)
-        for workspace in self._home.records.workspaces():
-            if workspace.resource_id.group.lower() == name.lower():
-                deletion.delete(self._home, workspace.resource_id)
-        for account in self._accounts.list(name):
-            self._accounts.delete(account.name)
-        self._rows.forget(name)
+def groups(home: Home, accounts: Accounts) -> OwnGroups:
+    """The resource groups of a home."""
+    return OwnGroups(
+        home.groups,
+        accounts,
+        workspaces=lambda: [workspace.resource_id for workspace in home.records.workspaces()],
+        delete=lambda workspace: deletion.delete(home, workspace),
+    )

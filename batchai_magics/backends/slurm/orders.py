@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.folders import mounts, own_logs
-from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.gpus import BY_BUS, ORDER
@@ -67,17 +67,11 @@ def write(layout: Layout, run: Run, programs_folder: Path) -> None:
     """Makes the run's folders, and writes down what its first node does."""
     files = RunFiles(layout.job(run.guid).root)
     job = files.layout
-    for folder in (job.shared_temp, run.logs, *([job.hidden] if run.spec.secrets else [])):
-        private_files.make_folder(folder)
-    private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
-    mounts.link(layout, job.mounts, run.spec.mount_volumes)
+    _make_folders(layout, run, job)
     nodes = [_node_share(layout, run, index) for index in range(run.spec.node_count)]
     site = _site(run, files, programs_folder)
     plan = _on_slurm(layout, launch.plan(run.spec, nodes, site), run)
-    if job.unmounted in (run.output_root, *run.output_root.parents):
-        prefix = run.spec.std_out_err_path_prefix
-        note = f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job"
-        plan = plan._replace(notes=(*plan.notes, note))
+    plan = plan._replace(notes=(*plan.notes, *_notes(run, job)))
     prepared = launch.preparation(run.spec, plan, site)
     names = [node.id for node in nodes]
     setup = setups.plan(
@@ -102,6 +96,21 @@ def write(layout: Layout, run: Run, programs_folder: Path) -> None:
     private_files.write(files.order, order.to_json())
     _keep_secrets(files, run.spec)
     _write_script(files, 1, python=run.python, programs_folder=programs_folder)
+
+
+def _make_folders(layout: Layout, run: Run, job: JobLayout) -> None:
+    for folder in (job.shared_temp, run.logs, *([job.hidden] if run.spec.secrets else [])):
+        private_files.make_folder(folder)
+    private_files.write(job.python / "batchai_magics.py", JOB_MODULE.read_text(encoding="utf-8"))
+    mounts.link(layout, job.mounts, run.spec.mount_volumes)
+
+
+def _notes(run: Run, job: JobLayout) -> Sequence[str]:
+    """What the user is told of the job's logs."""
+    if job.unmounted not in (run.output_root, *run.output_root.parents):
+        return ()
+    prefix = run.spec.std_out_err_path_prefix
+    return (f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job",)
 
 
 def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:

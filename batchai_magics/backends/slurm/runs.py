@@ -211,9 +211,7 @@ class Runs:
         self, job: Record, attempt: int, submission: Submission, line: JobLine | None
     ) -> None:
         files = self.files(job.guid)
-        stop = files.stop(attempt)
-        if stop and self._clock.age_s(files.written("stop", attempt)) > OVERDUE_S:
-            self._slurm.end(submission.slurm_job)
+        self._end_overdue(files, attempt, submission)
         ending = heard_ending(job.guid, line, files)
         if ending is None:
             return
@@ -221,11 +219,22 @@ class Runs:
         is_cancelled = ending is Ending.CANCELLED and self.standing(job.guid).is_waiting
         over_s = self._clock.age_s(files.written("over", attempt))
         if is_cancelled or over_s >= self._settings.lost_s:
-            kept = self._memory.of(job, submission, self._forgotten) if ending is Ending.GONE else None
-            known, ended, words = kept or Kept(ending)
+            known, ended, words = self._remembered(job, submission, ending)
+            stop = files.stop(attempt)
             outcome = outcome_of(known, reason=stop.reason if stop else "")
             outcome = with_words(with_last_words(outcome, files), words)
             self.conclude(job, outcome, ended=ended or over.time)
+
+    def _end_overdue(self, files: RunFiles, attempt: int, submission: Submission) -> None:
+        """Has Slurm end a run that was to end, and has not."""
+        is_stopped = files.stop(attempt) is not None
+        if is_stopped and self._clock.age_s(files.written("stop", attempt)) > OVERDUE_S:
+            self._slurm.end(submission.slurm_job)
+
+    def _remembered(self, job: Record, submission: Submission, ending: Ending) -> Kept:
+        """How a run ended; of one that the controller has forgotten, what the accounting has kept."""
+        kept = self._memory.of(job, submission, self._forgotten) if ending is Ending.GONE else None
+        return kept or Kept(ending)
 
     def _forgotten(self) -> set[str]:
         """The numbers of those of the jobs looked at that the controller has forgotten."""

@@ -41,16 +41,21 @@ def use(context: Context, arguments: Namespace) -> Choice:
     """The settings with what the line chooses; without options, those that hold now."""
     chosen = {name: getattr(arguments, name) for name in NAMES}
     settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
+    settings = _with_backend(settings, arguments)
+    check_name(settings.experiment, Kind.EXPERIMENT)
+    cluster_id(settings.cluster, workspace_id(settings))
+    return Choice(settings)
+
+
+def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
+    own = {name: value for name in OWN if (value := getattr(arguments, name))}
     if arguments.backend:
         settings = choose(settings, arguments.backend)
-    own = {name: value for name in OWN if (value := getattr(arguments, name))}
     if own:
         settings = with_own(settings, **own)
     if arguments.backend or own:
         _check(settings)
-    check_name(settings.experiment, Kind.EXPERIMENT)
-    cluster_id(settings.cluster, workspace_id(settings))
-    return Choice(settings)
+    return settings
 
 
 def _check(settings: Settings) -> None:

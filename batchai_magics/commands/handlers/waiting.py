@@ -44,16 +44,20 @@ def _news(last: JobResource | None, job: JobResource) -> Iterator[str]:
     """What is new about a job since `last`."""
     if last is None:
         yield f"Job submitted at {_moment(job.provisioning.created)}"
-    if job.execution and not (last and last.execution):
-        yield f"Job started execution at {_moment(job.execution.started)}"
-    if last is None or len(job.attempts) > len(last.attempts):
-        yield from (f"Job was begun again: {each.sentence}" for each in job.attempts[:-1][-1:])
+    yield from _starts(last, job)
     if last is None or job.state is not last.state:
         yield f"Job state: {job.word}"
         if job.state.is_final:
             yield from _outcome(job)
     if job.waiting and not (last and last.waiting == job.waiting):
         yield f"Job waits: {job.waiting}"
+
+
+def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
+    if job.execution and not (last and last.execution):
+        yield f"Job started execution at {_moment(job.execution.started)}"
+    if last is None or len(job.attempts) > len(last.attempts):
+        yield from (f"Job was begun again: {each.sentence}" for each in job.attempts[:-1][-1:])
 
 
 def _outcome(job: JobResource) -> Iterator[str]:

@@ -53,14 +53,18 @@ class JobList(list[JobResource]):
         cells = [(*row, told.get(job.id.key, "")) for row, job in zip(table.rows, self, strict=True)]
         return Table((*table.titles, "Progress"), tuple(cells))
 
-    def _progress(self) -> dict[str, str]:
+    def _telling(self) -> list[JobResource]:
+        """The newest of the jobs whose logs tell how far they are, or came."""
         running = [job for job in self if job.is_running]
         failed = [job for job in self if job.state is ExecutionState.FAILED]
-        if not running and not failed:
+        return running[-MOST_READ:] + failed[-MOST_ENDED_READ:]
+
+    def _progress(self) -> dict[str, str]:
+        telling = self._telling()
+        if not telling:
             return {}
         from batchai_magics.jobs.progress import progress_of, progress_words  # it loads what reads logs
 
-        telling = running[-MOST_READ:] + failed[-MOST_ENDED_READ:]
         seen = [(job, progress_of(self._backend, job)) for job in telling]
         now = time.time()
         return {job.id.key: progress_words(job, progress, now) for job, progress in seen if progress}

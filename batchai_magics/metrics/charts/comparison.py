@@ -39,7 +39,7 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     drawn = [overlay(run) for run in compared]
     places = [run.places_over(over) for run in drawn]
     labels = list(filter(lambda label: _finite(drawn, label), (_RATE, _LOSS)))
-    names = {place: run.name for place, run in enumerate(drawn) if run.rates or run.losses}
+    names = _names(drawn)
     panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(labels)))
     for panel, label in zip(panels, labels, strict=False):
         _draw_panel(panel, drawn, places, label)
@@ -49,6 +49,11 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
     else:
         say(panels[0], NOTHING)
     return panels[0]
+
+
+def _names(drawn: Sequence[Overlay]) -> dict[int, str]:
+    """The names of the runs that have anything to draw, by their places."""
+    return {place: run.name for place, run in enumerate(drawn) if run.rates or run.losses}
 
 
 def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[Places], label: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from batchai_magics.metrics.runs.speeds import PRECISION, Course
@@ -35,7 +35,7 @@ def stragglers(
     ordered = sorted(rates, key=lambda rank: rates[rank])
     if len(ordered) < 2:
         return ()
-    slow = [rank for rank in ordered if rates[rank] < (1 - STRAGGLER_LAG) * _median(list(rates.values()))]
+    slow = _slow(ordered, rates)
     if not slow:
         return ()
     pace = _pace({rank: courses[rank] for rank in ordered}, cut or 0)
@@ -64,19 +64,30 @@ def _pace(courses: Mapping[int, Course], cut: int) -> dict[int, list[float]]:
     return result
 
 
+def _slow(ranks: Sequence[int], rates: Mapping[int, float]) -> list[int]:
+    limit = (1 - STRAGGLER_LAG) * _median(list(rates.values()))
+    return [rank for rank in ranks if rates[rank] < limit]
+
+
 def _edges(courses: Mapping[int, Course], cut: int) -> list[int]:
     """The steps between which ranks are compared: those of the rank of which least is known."""
-    known = [
-        [step for interval in course.intervals for step in (interval.first, interval.last) if step >= cut]
-        for course in courses.values()
-    ]
+    known = [_steps(course, cut) for course in courses.values()]
     if not all(known):
         return []
     first, last = max(min(steps) for steps in known), min(max(steps) for steps in known)
-    within = [sorted({step for step in steps if first <= step <= last}) for steps in known]
-    edges = min(within, key=len)
+    edges = min((_within(first, last, steps) for steps in known), key=len)
     width = math.ceil((len(edges) - 1) / _MOST_STRETCHES) or 1
     return edges[::-1][::width][::-1]
+
+
+def _within(first: int, last: int, steps: Iterable[int]) -> list[int]:
+    return sorted({step for step in steps if first <= step <= last})
+
+
+def _steps(course: Course, cut: int) -> list[int]:
+    """The steps at which a rank's intervals begin and end, without those before `cut`."""
+    ends = (step for interval in course.intervals for step in (interval.first, interval.last))
+    return [step for step in ends if step >= cut]
 
 
 def _spent(course: Course, edges: Sequence[int]) -> list[float]:

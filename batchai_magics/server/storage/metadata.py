@@ -23,12 +23,10 @@ def said(call: Call) -> dict[str, str]:
 
     Raises StorageRefusal for a name that is none of C#'s, and for more than 8 KiB.
     """
-    names = {name: name.removeprefix(_HEADER) for name in call.headers if name.startswith(_HEADER)}
-    found = {names[header]: call.headers[header].strip() for header in names}
-    wrong = next((name for name in found if not _NAME.fullmatch(name)), None)
-    if wrong is not None:
-        code = "InvalidMetadata" if wrong else "EmptyMetadataKey"
-        raise StorageRefusal(400, code, f"{wrong!r} is no name of metadata: use letters, digits and _.")
+    headers = [header for header in call.headers if header.startswith(_HEADER)]
+    found = {header.removeprefix(_HEADER): call.headers[header].strip() for header in headers}
+    for name in found:
+        _check_name(name)
     if sum(len(name) + len(value) for name, value in found.items()) > _MOST_BYTES:
         raise StorageRefusal(400, "MetadataTooLarge", f"Metadata may have {_MOST_BYTES} bytes.")
     return found
@@ -37,6 +35,12 @@ def said(call: Call) -> dict[str, str]:
 def headers(metadata: Mapping[str, str]) -> dict[str, str]:
     """The metadata as an answer tells them."""
     return {f"{_HEADER}{name}": value for name, value in metadata.items()}
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        code = "InvalidMetadata" if name else "EmptyMetadataKey"
+        raise StorageRefusal(400, code, f"{name!r} is no name of metadata: use letters, digits and _.")
 
 
 def element(call: Call, metadata: Mapping[str, str]) -> str:

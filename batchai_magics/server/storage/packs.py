@@ -17,20 +17,26 @@ def store(service: Service, call: Call) -> Answer:
     """Puts the files of a pack on a share; when one of them is not what was sent, none."""
     service.check_subscription(call)
     share = call.query.get("share", "")
-    try:
-        files = list(packs.from_bytes(call.body))
-    except (ValueError, RecursionError) as error:
-        raise invalid_content(str(error)) from None
-    spoiled = next((file for file in files if not file.is_right), None)
-    if spoiled:
-        raise refusals.damaged_upload(share, spoiled.path)
+    sent = _sent(call, share)
     storage = _storage(service, call, share)
-    contents = {checked_path(file.path): file.data for file in files}
+    contents = {checked_path(path): data for path, data in sent.items()}
     storage.upload(share, contents)
     for path in contents:
         service.metadata.keep(resource_at(_service(call), share, path).key, {})
     shown = [storage.show(share, path) for path in contents]
     return Answer(data={"value": [stamps(file)[WRITTEN] for file in shown]})
+
+
+def _sent(call: Call, share: str) -> dict[str, bytes]:
+    """The files of the pack that a request brings, by path; raises when one is not what was sent."""
+    try:
+        files = list(packs.from_bytes(call.body))
+    except (ValueError, RecursionError) as error:
+        raise invalid_content(str(error)) from None
+    for file in files:
+        if not file.is_right:
+            raise refusals.damaged_upload(share, file.path)
+    return {file.path: file.data for file in files}
 
 
 def fetch(service: Service, call: Call) -> Answer:

@@ -146,11 +146,17 @@ class Uploads:
 
     def drop_stale(self, storage: Storage, service: str) -> None:
         """Gives up what nobody has gone on with for a day."""
-        before = self._clock() - STALE_S
         with self._lock:
-            files = [found for found, upload in self._open.items() if upload.moved < before]
-            blobs = [found for found, blocks in self._blocks.items() if blocks.moved < before]
+            files, blobs = self._stale(self._open, service), self._stale(self._blocks, service)
         for stale, drop in ((files, self.drop), (blobs, self.drop_blocks)):
-            for resource in (found for found in stale if found.service == service):
+            for resource in stale:
                 with contextlib.suppress(BatchAIError):  # another one gave it up, or its share is gone
                     drop(storage, resource, share_of(resource))
+
+    def _stale(self, unfinished: Mapping[Resource, Upload | Blocks], service: str) -> list[Resource]:
+        before = self._clock() - STALE_S
+        return [
+            resource
+            for resource, each in unfinished.items()
+            if each.moved < before and resource.service == service
+        ]

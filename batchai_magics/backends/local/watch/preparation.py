@@ -36,14 +36,22 @@ def _prepare(
     if not temp.exists():  # who only looks at the node later must not bring back a share that was deleted
         mounts.link(layout, layout.mounts(node.guid), volumes)
         private_files.make_folder(temp)
-    has_task = spec.node_setup is not None and spec.node_setup.setup_task is not None
-    if not (has_task or (volumes and volumes.unmanaged_file_systems)):
+    if not _is_work(spec):
         settle(store, node.id, "")
     elif not node.preparer:
         return _start(store, layout, node, secrets)
     elif not process.is_alive(node.preparer):
         settle(store, node.id, "The process that prepared the node disappeared")
     return []
+
+
+def _is_work(spec: ClusterSpec) -> bool:
+    """Whether a node of such a cluster has a setup task, or mount commands."""
+    asked = spec.node_setup
+    if asked is None:
+        return False
+    volumes = asked.mount_volumes
+    return asked.setup_task is not None or bool(volumes and volumes.unmanaged_file_systems)
 
 
 def settle(store: Store, node: str, problem: str) -> None:

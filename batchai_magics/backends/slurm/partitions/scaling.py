@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from batchai_magics.backends.slurm.understand import NodeLine
 from batchai_magics.errors import CapabilityError
@@ -40,6 +40,11 @@ def check(scale: ScaleSettings | None, partition: str, ask: Callable[[], Mapping
         if getattr(auto, name):
             field = f"{_FIELD}.{name.replace('_node_count', '')}NodeCount"
             raise _refusal(field, "Slurm starts nodes for jobs alone, and stops them when they are idle")
+
+
+def asleep(spec: ClusterSpec, lines: Iterable[NodeLine]) -> set[str]:
+    """The nodes that a cluster does not show: those asleep, where it grows and shrinks by itself."""
+    return {line.name for line in lines if is_asleep(line)} if is_auto(spec) else set()
 
 
 def is_asleep(line: NodeLine) -> bool:

@@ -31,24 +31,17 @@ def plan(
     if not (task and asked):
         return None
     root, logs = str(layout.mounts(guid)), str(mounts.setup_logs(layout, spec))
-    plans = [
-        setup(
-            asked,
-            NodeShare(name, 0, root, root, str(layout.node(guid, name))),
-            python=python,
-            exits=str(exits),
-            logs=logs,
-        )
-        for name in names
-    ]
-    return plans[0]._replace(
-        guid=guid,
-        nodes=tuple(node for each in plans for node in each.nodes),
-        processes=tuple(
-            Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)
-        ),
-        secrets=tuple(item.name for item in task.secrets or ()),
-    )
+    shares = [NodeShare(name, 0, root, root, str(layout.node(guid, name))) for name in names]
+    plans = [setup(asked, share, python=python, exits=str(exits), logs=logs) for share in shares]
+    secrets = tuple(item.name for item in task.secrets or ())
+    return _as_one(plans, task.command_line)._replace(guid=guid, secrets=secrets)
+
+
+def _as_one(plans: Sequence[Plan], command_line: str) -> Plan:
+    """The plans of some nodes as one, with a process on each."""
+    processes = [Process(rank, rank, command_line, output=each.output) for rank, each in enumerate(plans)]
+    nodes = [node for each in plans for node in each.nodes]
+    return plans[0]._replace(nodes=tuple(nodes), processes=tuple(processes))
 
 
 def is_elevated(spec: ClusterSpec) -> bool:
