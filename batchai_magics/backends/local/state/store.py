@@ -57,8 +57,8 @@ class Store:
             if file.is_copy:
                 raise complaints.read_only(self._path.parent)
             connection = file.connection
-            self._begin(connection)
             try:
+                self._begin(connection)  # an interrupt is told when it has begun, even if it came long before
                 file.keep_room()
                 yield connection
                 connection.execute("COMMIT")

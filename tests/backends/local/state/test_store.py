@@ -101,6 +101,26 @@ def test_a_block_that_raises_writes_nothing(store: Store, problem: type[BaseExce
     assert count(store) == 1
 
 
+def test_an_interrupt_that_is_told_as_a_transaction_begins_leaves_none_open(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = store._begin
+
+    def interrupted(connection: sqlite3.Connection) -> None:
+        begin(connection)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_begin", interrupted)
+        with pytest.raises(KeyboardInterrupt), store.write():
+            pytest.fail("it was interrupted before")
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+    for each, name in ((Store(path), "another"), (store, "the same")):
+        with each.write() as db:
+            db.execute(GROUP, (name,))
+    assert count(store) == 2
+
+
 def test_what_was_written_is_there_for_the_next_to_open_it(store: Store, tmp_path: Path) -> None:
     with store.write() as db:
         db.execute(GROUP, ("g",))
