@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from batchai_magics.follow import (
     StateChanged,
     events,
 )
+from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import StepRecord
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -27,6 +29,7 @@ __all__ = ["world"]
 
 pytestmark = pytest.mark.slow
 
+HOLDS = "import os, time\nwhile not os.path.exists('{go}'): time.sleep(0.01)"
 STEP = "images/sec: 10.0 +/- 0.1 (jitter = 0.2)\\t2.500"
 
 
@@ -61,18 +64,29 @@ def test_records_know_the_rank_that_printed_them(world: World) -> None:
         assert steps == list(range(1, 20))
 
 
-def test_nodes_are_told_while_they_run(world: World) -> None:
-    job = world.submit("j --nodes 2", "import time; time.sleep(0.5)")
-    seen = [e for e in job.events() if isinstance(e, NodesChanged)]
+def nodes_told(job: Job, go: Path, running: int) -> list[NodesChanged]:
+    """What is told of nodes by a job that runs until it has been told that so many are at work."""
+    seen = []
+    for event in job.events():
+        if isinstance(event, NodesChanged):
+            seen.append(event)
+            if event.cluster.running_node_count == running:
+                go.touch()
+    return seen
+
+
+def test_nodes_are_told_while_they_run(world: World, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    seen = nodes_told(world.submit("j --nodes 2", HOLDS.format(go=go)), go, running=2)
     assert (seen[-1].cluster.running_node_count, seen[-1].cluster.idle_node_count) == (0, 2)
     assert any(e.cluster.running_node_count == 2 for e in seen)
 
 
-def test_a_jobs_own_nodes_are_told_not_those_of_its_cluster(world: World) -> None:
+def test_a_jobs_own_nodes_are_told_not_those_of_its_cluster(world: World, tmp_path: Path) -> None:
     other = world.submit("other --nodes 1", "import time; time.sleep(1000)")
     until(lambda: other.state is ExecutionState.RUNNING)
-    job = world.submit("j --nodes 1", "import time; time.sleep(0.5)")
-    seen = [e for e in job.events() if isinstance(e, NodesChanged)]
+    go = tmp_path / "go"
+    seen = nodes_told(world.submit("j --nodes 1", HOLDS.format(go=go)), go, running=2)
     assert {e.counts.total for e in seen} <= {0, 1}
     assert any(e.counts.running_node_count == 1 and e.cluster.running_node_count == 2 for e in seen)
     assert seen[-1].counts.total == 0  # it has given them back

@@ -88,8 +88,8 @@ def _print(part: Said | Logged, texts: Mapping[bool, _Text]) -> None:
 def _detached(job: Job) -> BatchAIError:
     """What an interrupted wait comes to: detached, or the job ended when a second interrupt follows."""
     back = f"%batchai job show -n {job.name}"
-    print(f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.")
     try:
+        print(f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.")
         threading.Event().wait(_GRACE_S)
     except KeyboardInterrupt:
         job.cancel()

@@ -89,6 +89,7 @@ def test_one_interrupt_detaches_and_says_how_to_come_back(kernel):
 
 
 def test_a_second_interrupt_ends_the_job(kernel):
+    execute(kernel, f"from batchai_magics.magics import following\nfollowing._GRACE_S = {PATIENCE_S}")
     status, printed = execute(kernel, LONG, on_output=interrupts(kernel, "long", "Detached"))
     assert status == "error"
     assert "long was told to end" in printed

@@ -93,6 +93,7 @@ def test_nobody_says_in_a_header_that_a_request_comes_from_elsewhere_or_is_encry
         gone = server.ask("DELETE", WORKSPACE, headers=forged)
         assert gone.headers["Location"].startswith(f"{server.url}/")
         log = server.home / "server" / "access.log"
+        until(log.exists)  # its first line is written behind the answer
         lines = until(lambda: [line for line in log.read_text().splitlines() if '"DELETE"' in line])
         assert json.loads(lines[0])["client"] == "127.0.0.1"
         key = Keys(Home(server.home / "server").keys, None).of(OWN_ACCOUNT)[0]

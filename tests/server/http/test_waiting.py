@@ -22,6 +22,7 @@ CLUSTER = f"{WORKSPACE}/clusters/waited-for"
 @pytest.fixture
 def cluster(server: Running) -> str:
     scale(server, 0)
+    until(lambda: server.json("GET", CLUSTER)["properties"]["allocationState"] == "steady")
     return CLUSTER
 
 
@@ -52,7 +53,6 @@ def test_a_change_is_told_to_who_waits_for_it(server: Running, cluster: str) -> 
 
 
 def test_who_waits_in_vain_is_told_so_in_the_end(server: Running, cluster: str) -> None:
-    until(lambda: server.json("GET", cluster)["properties"]["allocationState"] == "steady")
     known = server.ask("GET", cluster, headers=WAIT).headers[STATE]
     started = time.monotonic()
     answer = server.ask("GET", cluster, headers={"Prefer": "wait=1", SINCE: known})
