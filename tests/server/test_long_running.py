@@ -65,3 +65,12 @@ def test_both_addresses_say_to_ask_again_in_a_second_until_it_is_over(server: Ru
     over = [followed(url) for url in (result, status)]
     assert [answer.status_code for answer in over] == [200, 200]
     assert not any("Retry-After" in answer.headers for answer in over)
+
+
+def test_an_operation_is_found_in_its_own_subscription_alone(server: Running) -> None:
+    name = server.service.operations.done(server.world.cluster).name
+    for word in ("operationresults", "operationstatuses"):
+        path = f"{SCOPE}/{word}/{name}"
+        assert server.ask("GET", path).json()["status"] == "Succeeded"
+        missing = server.ask("GET", path.replace(SUBSCRIPTION, "11111111-1111-1111-1111-111111111111"))
+        assert (missing.status_code, missing.json()["error"]["code"]) == (404, "SubscriptionNotFound")

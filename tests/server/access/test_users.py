@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.server import command
-from batchai_magics.server.access.owners import NOBODY, Owners
+from batchai_magics.server.access.gate import digest
 from batchai_magics.server.access.users import Users
 from batchai_magics.server.home import Home
 from tests.server.running import GROUP, TOKEN, WORKSPACE, Running
@@ -37,7 +38,7 @@ def test_another_process_adds_and_removes_users(tmp_path: Path) -> None:
     assert watching.tokens() == {}
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a/b", "admin", "first"])
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "ä", "a" * 65, "a\n", "admin", "first"])
 def test_a_name_that_is_taken_or_none_is_refused(tmp_path: Path, name: str) -> None:
     users = Users(tmp_path / "users.json")
     users.add("first")
@@ -55,21 +56,45 @@ def test_the_shell_adds_lists_and_removes_users(capsys: pytest.CaptureFixture[st
         command.main(["user", "remove", "first"])
 
 
-def test_what_belongs_to_whom_is_known_to_the_next_server(tmp_path: Path) -> None:
-    file = tmp_path / "owners.jsonl"
-    owners = Owners(file)
-    for key, user in (("/w", "first"), ("/w/e", "second"), ("/x", "first")):
-        owners.note(key, user)
-    owners.forget("/w")
-    with file.open("a") as stream:
-        stream.write('{"id": "/y", "us')  # the server was killed here
-    again = Owners(file)
-    assert (again.of("/w"), again.of("/w/e"), again.of("/x"), again.of("/y")) == (
-        NOBODY,
-        NOBODY,
-        "first",
-        NOBODY,
-    )
+def test_each_user_has_a_token_of_their_own_and_keeps_it(tmp_path: Path) -> None:
+    users = Users(tmp_path / "users.json")
+    tokens = {name: users.add(name) for name in ("first", "second", "third")}
+    users.remove("second")
+    assert users.tokens() == {digest(tokens[name]): name for name in ("first", "third")}
+    assert list(users.added()) == ["first", "third"]
+    users.add("second")
+    assert digest(tokens["second"]) not in users.tokens()
+
+
+def test_a_change_in_place_is_noticed_by_its_time(tmp_path: Path) -> None:
+    file = tmp_path / "users.json"
+    users, kept = Users(file), file.with_name("kept")
+    users.add("first")
+    kept.write_bytes(file.read_bytes())
+    users.remove("first")
+    assert users.tokens() == {}
+    file.write_bytes(kept.read_bytes())  # an editor writes into the same file
+    os.utime(file, ns=(1, 1))
+    assert list(users.tokens().values()) == ["first"]
+
+
+def test_another_file_of_the_same_time_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "users.json"
+    users = Users(file)
+    users.add("first")
+    os.utime(file, ns=(1, 1))
+    assert len(users.tokens()) == 1
+    users.add("second")
+    os.utime(file, ns=(1, 1))  # two changes within one tick of the file system's clock
+    assert len(users.tokens()) == 2
+
+
+def test_a_file_that_cannot_be_read_lets_nobody_be_added_over_it(tmp_path: Path) -> None:
+    file = tmp_path / "users.json"
+    file.write_text("{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        Users(file).add("first")
+    assert file.read_text() == "{"
 
 
 @pytest.fixture

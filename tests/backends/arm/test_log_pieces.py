@@ -1,0 +1,67 @@
+"""What is asked of our own server about a job's logs, and what is remembered of its answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.arm import logs
+from batchai_magics.backends.arm.logs import Logs
+from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.backends.service.dialect import chunks
+from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
+from batchai_magics.models.ids import Kind, ResourceId
+from tests.backends.arm.answering import Answered, Answering
+from tests.server.running import WORKSPACE
+
+EXPERIMENT = ResourceId.parse(WORKSPACE).child(Kind.EXPERIMENT, "e")
+PIECE = Chunk(data=b"abc", offset=3, size=9, is_complete=False)
+
+
+def job(name: str = "j") -> ResourceId:
+    return EXPERIMENT.child(Kind.JOB, name)
+
+
+def tails(*states: str) -> tuple[Logs, Answering]:
+    """Logs whose tails come one after the other, with these states."""
+    told = {"value": {"stdout.txt": chunks.to_wire(PIECE)}}
+    connection = Answering(*(Answered(told, {STATE: state}) for state in states))
+    return Logs(connection, None), connection
+
+
+def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
+    connection = Answering(chunks.to_wire(PIECE))
+    assert Logs(connection, None).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
+    (question,) = connection.questions
+    assert question.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
+    assert question.path.endswith("/jobs/j/batchaiRead")
+
+
+def test_a_tail_is_asked_for_by_what_is_known_and_not_tried_twice_at_once() -> None:
+    made, connection = tails("s1")
+    assert made.tail(job(), {"stdout.txt": 3}, 7, wait_s=0.0) == {"stdout.txt": PIECE}
+    (question,) = connection.questions
+    assert question.body == {"positions": {"stdout.txt": 3}, "limit": 7}
+    assert (question.headers, question.is_asked_again) == ({}, True)
+
+
+def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
+    made, connection = tails("first", "other", "second", "third")
+    made.tail(job(), {}, 9, wait_s=10.0)
+    made.tail(job("other"), {}, 9, wait_s=10.0)
+    made.tail(job(), {}, 9, wait_s=0.0)  # its state was not told to anybody
+    made.tail(job(), {}, 9, wait_s=4.0)
+    assert [question.headers for question in connection.questions] == [
+        {PREFER: "wait=10", SINCE: ""},
+        {PREFER: "wait=10", SINCE: ""},
+        {},
+        {PREFER: "wait=4", SINCE: "first"},
+    ]
+
+
+def test_of_so_many_jobs_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_MOST_JOBS", 2)
+    made, connection = tails(*(f"of {name}" for name in "abcbca"))
+    for name in "abcbca":
+        made.tail(job(name), {}, 9, wait_s=1.0)
+    said = [question.headers[SINCE] for question in connection.questions[3:]]
+    assert said == ["of b", "of c", ""]

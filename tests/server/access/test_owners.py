@@ -1,0 +1,76 @@
+"""What belongs to whom: also to the next server, and of what lies inside something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.server.access.owners import NOBODY, Owners
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "owners.jsonl"
+
+
+def owners_in(file: Path, *lines: tuple[str, str]) -> Owners:
+    owners = Owners(file)
+    for key, user in lines:
+        owners.note(key, user)
+    return owners
+
+
+def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
+    owners = owners_in(file, ("/w", "first"), ("/w/e", "second"), ("/x", "first"))
+    owners.forget("/w")
+    with file.open("a") as stream:
+        stream.write('{"id": "/y", "us')  # the server was killed here
+    again = Owners(file)
+    assert (again.of("/w"), again.of("/w/e"), again.of("/x"), again.of("/y")) == (
+        NOBODY,
+        NOBODY,
+        "first",
+        NOBODY,
+    )
+
+
+def test_who_made_something_and_all_in_it_finds_nothing_of_others(file: Path) -> None:
+    owners = owners_in(file, ("/w", "first"), ("/w/e", "first"), ("/w/e/j", "second"), ("/wide", "second"))
+    assert owners.foreign("first", "/w") == ("/w/e/j", "second")
+    assert owners.foreign("second", "/w/e/j") is None
+    assert owners.foreign("second", "/w/e") == ("/w/e", "first")
+    assert owners.foreign("first", "/unknown") == ("/unknown", NOBODY)
+    owners.forget("/w/e/j")
+    assert owners.foreign("first", "/w") is None
+
+
+def test_what_is_gone_leaves_its_neighbours_of_a_like_name(file: Path) -> None:
+    owners = owners_in(file, ("/w", "first"), ("/w/e", "first"), ("/w2", "second"), ("/w2/e", "second"))
+    owners.forget("/w")
+    for known in (owners, Owners(file)):
+        assert [known.of(key) for key in ("/w", "/w/e", "/w2", "/w2/e")] == [
+            NOBODY,
+            NOBODY,
+            "second",
+            "second",
+        ]
+
+
+def test_what_another_makes_anew_under_a_name_is_theirs(file: Path) -> None:
+    owners = owners_in(file, ("/w", "first"))
+    owners.forget("/w")
+    owners.note("/w", "second")
+    assert owners.of("/w") == Owners(file).of("/w") == "second"
+
+
+def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file: Path) -> None:
+    owners = owners_in(file, ("/w", "first"), ("/x", "second"))
+    owners.forget("/w")
+    with file.open("a") as stream:
+        stream.write('{"id": "/y", "us')
+    Owners(file).note("/z", "second")  # else it would stand behind that half of a line
+    assert file.read_text().splitlines() == [
+        '{"id": "/x", "user": "second"}',
+        '{"id": "/z", "user": "second"}',
+    ]

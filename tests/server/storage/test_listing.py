@@ -1,0 +1,72 @@
+"""Lists of names in pages: each name once, in order, and as XML that can be read."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from batchai_magics.errors import BatchAIError
+from batchai_magics.server.call import Call
+from batchai_magics.server.storage.listing import LONGEST, Entries, name_element, page_of, xml
+
+NAMES = ["c", "a", "e", "ä", "b", "d"]
+
+
+def pages(size: int) -> list[list[str]]:
+    """All pages of the names, each asked for with the marker of the one before."""
+    found, marker = [], ""
+    while not found or marker:
+        page = page_of(Call("GET", "/", {"maxresults": str(size), "marker": marker}), NAMES)
+        found.append(list(page.items))
+        marker = page.next
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "lengths"), [(1, [1] * 6), (2, [2, 2, 2]), (4, [4, 2]), (5, [5, 1]), (6, [6]), (7, [6])]
+)
+def test_pages_of_each_size_have_every_name_once_and_in_order(size: int, lengths: list[int]) -> None:
+    found = pages(size)
+    assert [len(page) for page in found] == lengths
+    assert [name for page in found for name in page] == sorted(NAMES)
+
+
+def test_a_page_begins_where_the_one_before_ended_though_that_name_is_gone() -> None:
+    marker = page_of(Call("GET", "/", {"maxresults": "2"}), NAMES).next
+    left = [name for name in NAMES if name != "c"]
+    assert page_of(Call("GET", "/", {"marker": marker}), left).items == ["d", "e", "ä"]
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "x", str(LONGEST + 1)])
+def test_a_page_has_at_least_one_name_and_no_more_than_azure_gives(size: str) -> None:
+    with pytest.raises(BatchAIError, match="maxresults"):
+        page_of(Call("GET", "/", {"maxresults": size}), NAMES)
+    assert page_of(Call("GET", "/", {"maxresults": str(LONGEST)}), NAMES).next == ""
+
+
+@pytest.mark.parametrize("marker", ["x", "ü", "/w=="])
+def test_a_marker_of_no_list_is_refused(marker: str) -> None:
+    with pytest.raises(BatchAIError, match="marker"):
+        page_of(Call("GET", "/", {"marker": marker}), NAMES)
+
+
+def test_what_was_asked_for_is_said_again_and_escaped() -> None:
+    call = Call("GET", "/", {"prefix": "<&>", "maxresults": "3"})
+    told = ElementTree.fromstring(xml(call, {"ShareName": 'a"&'}, Entries("Entries", [], "next")).body)
+    assert (told.findtext("Prefix"), told.findtext("MaxResults")) == ("<&>", "3")
+    assert (told.get("ShareName"), told.findtext("NextMarker"), told.find("Marker")) == ('a"&', "next", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoded"),
+    [
+        ("a & <b>", "a & <b>", None),
+        ("a\tb", "a\tb", None),
+        ("a\x01b", "a%01b", "true"),
+        ("a\nb", "a%0Ab", "true"),
+    ],
+)
+def test_a_name_that_xml_cannot_have_is_percent_encoded(name: str, text: str, encoded: str | None) -> None:
+    told = ElementTree.fromstring(name_element(name))
+    assert (told.text, told.get("Encoded")) == (text, encoded)
