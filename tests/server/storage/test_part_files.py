@@ -15,7 +15,7 @@ from azure.storage.fileshare import ShareServiceClient
 from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.server.call import Call
 from batchai_magics.server.storage import dispatch
-from batchai_magics.server.storage.part_files import PartFiles, is_part
+from batchai_magics.server.storage.part_files import PartFiles
 from batchai_magics.server.storage.sas import Caller, Resource
 from batchai_magics.server.storage.uploads import Uploads
 from tests.patience import PATIENCE_S
@@ -112,16 +112,3 @@ def test_a_server_that_starts_gives_up_what_has_not_grown_for_a_day(
     parts.sweep(server.world.backend)
     assert len(storage.list("aged")) == len(files_in(tmp_path)) == left
     storage.remove("aged")
-
-
-@pytest.mark.parametrize(
-    ("name", "is_one"),
-    [
-        ("a/.part-" + "0" * 32, True),
-        (".part-small", False),
-        (".part-" + "g" * 32, False),
-        ("part-" + "0" * 32, False),
-    ],
-)
-def test_only_our_own_names_are_hidden(name: str, is_one: bool) -> None:
-    assert is_part(name) is is_one

@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.server.storage.part_files import PartFiles
+from batchai_magics.server.storage.part_files import PartFiles, is_part
 
 GONE = 2**22 + 1  # no process of Linux has such a number
 
@@ -73,3 +73,17 @@ def test_what_a_server_that_goes_on_is_about_to_make_keeps_its_note(
     for _ in range(2):  # once more is no error
         parts.end(part)
     assert list((tmp_path / "notes").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("a/.part-" + "0" * 32, True),
+        (".part-small", False),
+        (".part-" + "g" * 32, False),
+        (".part-" + "0" * 33, False),
+        ("part-" + "0" * 32, False),
+    ],
+)
+def test_only_our_own_names_are_hidden(name: str, is_one: bool) -> None:
+    assert is_part(name) is is_one

@@ -1,0 +1,123 @@
+"""Files in pieces where the far side knows Azure Files alone: beside their place until they are whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from batchai_magics.backends.arm.storage import uploads
+from batchai_magics.backends.arm.storage.uploads import PlainUploads, is_part
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.errors import NotFoundError, StorageError
+
+DATA = bytes(range(10))
+
+
+class Shares:
+    """The verbs of Azure Files, on shares of this machine."""
+
+    def __init__(self, storage: object) -> None:
+        self._storage = storage
+
+    def __getattr__(self, verb: str) -> object:
+        return getattr(self._storage, verb)
+
+    def make_parents(self, share: str, path: str) -> None:
+        for parent in reversed(PurePosixPath(path).parents[:-1]):
+            try:
+                self._storage.show(share, str(parent))
+            except NotFoundError:
+                self._storage.make_folder(share, str(parent))
+
+
+@pytest.fixture
+def shares(tmp_path: Path) -> Iterator[Shares]:
+    backend = LocalBackend(LocalSettings(home=tmp_path / "home"))
+    backend.storage.make("data")
+    yield Shares(backend.storage)
+    backend.close()
+
+
+@pytest.fixture
+def plain(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PlainUploads:
+    monkeypatch.setattr(uploads, "PIECE_BYTES", 4)
+    return PlainUploads(shares)
+
+
+def names(shares: Shares, folder: str = "") -> list[str]:
+    return [file.path for file in shares.list("data", folder)]
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_file_goes_on_where_it_stopped_and_is_put_in_its_place_when_it_is_whole(
+    plain: PlainUploads, shares: Shares
+) -> None:
+    assert plain.begin("data", "in/er/a", 10) == 0
+    plain.write("data", "in/er/a", 0, DATA[:7])
+    assert plain.begin("data", "in/er/a", 10) == 7
+    plain.write("data", "in/er/a", 4, DATA[4:])  # over what came of this piece before
+    assert plain.begin("data", "in/er/a", 10) == 10
+    assert all(map(is_part, names(shares, "in/er")))
+    plain.finish("data", "in/er/a", digest(DATA))
+    assert (names(shares, "in/er"), shares.download("data", "in/er/a")) == (["in/er/a"], DATA)
+
+
+def test_what_came_of_a_longer_file_is_cut_off(plain: PlainUploads, shares: Shares) -> None:
+    plain.begin("data", "a", 10)
+    plain.write("data", "a", 0, DATA)
+    assert plain.begin("data", "a", 9) == 0
+    assert [file.size_bytes for file in shares.list("data")] == [0]
+    plain.write("data", "a", 0, DATA)
+    plain.write("data", "a", 4, b"end")
+    plain.finish("data", "a", digest(DATA[:4] + b"end"))
+    assert shares.download("data", "a") == DATA[:4] + b"end"
+
+
+@pytest.mark.parametrize("wrong", [b"bad", DATA[:8], DATA[:9] + b"x"])
+def test_a_damaged_file_is_deleted_and_the_one_in_its_place_stays(
+    plain: PlainUploads, shares: Shares, wrong: bytes
+) -> None:
+    shares.upload("data", {"a": b"old"})
+    plain.begin("data", "a", len(wrong))
+    plain.write("data", "a", 0, wrong)
+    with pytest.raises(StorageError, match="damaged"):
+        plain.finish("data", "a", digest(DATA))
+    assert (names(shares), shares.download("data", "a")) == (["a"], b"old")
+
+
+def test_two_files_of_one_folder_do_not_mix(plain: PlainUploads, shares: Shares) -> None:
+    for path in ("in/a.bin", "in/b.bin"):
+        assert plain.begin("data", path, 1) == 0
+        plain.write("data", path, 0, path[3].encode())
+    for path in ("in/a.bin", "in/b.bin"):
+        plain.finish("data", path, digest(path[3].encode()))
+        assert shares.download("data", path) == path[3].encode()
+
+
+def test_a_file_of_one_piece_is_told_as_it_lies_there(plain: PlainUploads, shares: Shares) -> None:
+    for data in (b"first", b"", b"2nd"):
+        assert plain.whole("data", "in/a", data) == shares.show("data", "in/a")
+        assert shares.download("data", "in/a") == data
+    assert names(shares, "in") == ["in/a"]
+
+
+@pytest.mark.parametrize(
+    ("path", "is_one"),
+    [
+        (".batchai-part-" + "0" * 16, True),
+        ("in/.batchai-part-" + "0" * 16, True),
+        (".batchai-part-" + "0" * 17, False),
+        (".batchai-part-" + "0" * 15, False),
+        ("x.batchai-part-" + "0" * 16, False),
+        (".batchai-part-" + "0" * 16 + "/a", False),
+    ],
+)
+def test_only_what_is_named_as_a_part_is_one(path: str, is_one: bool) -> None:
+    assert is_part(path) is is_one
