@@ -133,6 +133,13 @@ class JobFailedError(BatchAIError):
         self.exit_code = 255 if exit_code is None else exit_code
 
 
+def join_path(prefix: str, part: str | int) -> str:
+    """Where `part` of a description or an answer is, inside `prefix`: `a.b`, `a[0]`."""
+    if isinstance(part, int):
+        return f"{prefix}[{part}]"
+    return f"{prefix}.{part}" if prefix else part
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A guess for a misspelt word, as `did you mean "x"?`, or an empty string when none is near."""
     import difflib  # only for who has made a mistake

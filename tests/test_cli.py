@@ -11,8 +11,12 @@ import termios
 
 import pytest
 
-from batchai_magics import __version__
+from batchai_magics import __version__, cell
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cli import main
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import submit
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
 from tests.world import below, until
@@ -282,6 +286,23 @@ def loaded_by(words, home):
     env = {**os.environ, "BATCHAI_HOME": str(home)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
+
+
+MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire"}
+FACETS = {f"batchai_magics.backends.local.{name}" for name in ("facets", "share_use", "cleaning")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["--top", "1"]])
+def test_jobs_are_listed_as_json_without_any_model_or_facet(tmp_path, words):
+    settings, backend = Settings(cluster_nodes=0), LocalBackend(LocalSettings(home=tmp_path))
+    for name in ("waits", "ended"):
+        job = submit(backend, cell.parse(name, "1", settings=settings), settings).job
+    backend.terminate(job.id)
+    backend.close()
+    loaded = loaded_by(["job", "list", *words, "-o", "json"], tmp_path)
+    assert '"ended",' in loaded
+    assert not loaded & {*HEAVY, *MODELS, *FACETS}
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.late_names import late_names
 
-PACKAGES = ("backends.base", "cell", "metrics")
+PACKAGES = ("backends.base", "cell", "metrics", "models.resources")
 
 
 @pytest.fixture(params=PACKAGES)

@@ -11,7 +11,7 @@ from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.logs import last_lines
 from batchai_magics.jobs.progress import progress_of
 from batchai_magics.metrics import Record, summarize
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT
 
 LAST_LINES = 20
 FAILURE_LINES = 12

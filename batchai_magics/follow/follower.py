@@ -14,8 +14,8 @@ from batchai_magics.follow.queue import Queue
 from batchai_magics.follow.telemetry import Telemetry
 from batchai_magics.metrics import Parser
 from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import OUT, STDOUTERR
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import OUT, STDOUTERR
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 

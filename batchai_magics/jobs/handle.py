@@ -22,9 +22,8 @@ from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.runs.telemetry import frame as telemetry_frame
 from batchai_magics.metrics.runs.telemetry import means_of, reason_for
-from batchai_magics.models.execution import RankExit
+from batchai_magics.models.execution import OUT, STDOUTERR, RankExit
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import OUT, STDOUTERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 

@@ -13,7 +13,7 @@ from batchai_magics.commands.handlers.waiting import waiting
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
 from batchai_magics.commands.output.terminal import TerminalText
 from batchai_magics.errors import BatchAIError, JobFailedError, interrupted, visible_lines
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job

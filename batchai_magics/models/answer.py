@@ -9,18 +9,17 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
-
-from batchai_magics.errors import ServiceError, SpecError
+from batchai_magics.errors import ServiceError, SpecError, join_path
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.problems import join, problems_of
 from batchai_magics.models.times import parse_time
-from batchai_magics.models.wire import WireModel
+
+if TYPE_CHECKING:
+    from batchai_magics.models.wire import WireModel
 
 Choice = TypeVar("Choice", bound=enum.Enum)
-Model = TypeVar("Model", bound=WireModel)
+Model = TypeVar("Model", bound="WireModel")
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Answer:
         """The whole number at `key`; without a default it has to be there."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise unreadable(join(self.path, key), f"{value!r} is no whole number")
+            raise unreadable(join_path(self.path, key), f"{value!r} is no whole number")
         return value
 
     def optional_number(self, key: str) -> int | None:
@@ -66,7 +65,7 @@ class Answer:
         try:
             return parse_time(self.text(key))
         except ValueError as error:
-            raise unreadable(join(self.path, key), str(error)) from None
+            raise unreadable(join_path(self.path, key), str(error)) from None
 
     def optional_time(self, key: str) -> datetime | None:
         """The moment at `key`, if there is one."""
@@ -79,7 +78,7 @@ class Answer:
         text = self.text(key)
         member = next((item for item in kind if str(item.value).lower() == text.lower()), None)
         if member is None:
-            raise unreadable(join(self.path, key), f"{text!r} is no {kind.__name__}")
+            raise unreadable(join_path(self.path, key), f"{text!r} is no {kind.__name__}")
         return member
 
     def id(self, key: str = "id") -> ResourceId:
@@ -87,22 +86,26 @@ class Answer:
         try:
             return ResourceId.parse(self.text(key))
         except SpecError as error:
-            raise unreadable(join(self.path, key), error.problems[0].message) from None
+            raise unreadable(join_path(self.path, key), error.problems[0].message) from None
 
     def object(self, key: str) -> Answer:
         """The object at `key`; an empty one where there is none."""
         value = self._find(key)
-        return Answer.of({} if value is None else value, join(self.path, key))
+        return Answer.of({} if value is None else value, join_path(self.path, key))
 
     def items(self, key: str) -> Sequence[Any]:
         """The list at `key`; an empty one where there is none."""
         value = self._find(key)
         if value is not None and not isinstance(value, (list, tuple)):
-            raise unreadable(join(self.path, key), f"expected a list, got {type(value).__name__}")
+            raise unreadable(join_path(self.path, key), f"expected a list, got {type(value).__name__}")
         return value or ()
 
     def model(self, kind: type[Model]) -> Model:
         """The object as a model; fields that the model does not have are left out."""
+        from pydantic import ValidationError
+
+        from batchai_magics.models.problems import problems_of
+
         try:
             return kind.from_service(self.fields)
         except ValidationError as error:
@@ -112,7 +115,7 @@ class Answer:
     def _value(self, key: str, default: Any) -> Any:
         value = self._find(key)
         if value is None and default is None:
-            raise unreadable(join(self.path, key), "it is missing")
+            raise unreadable(join_path(self.path, key), "it is missing")
         return default if value is None else value
 
     def _find(self, key: str) -> Any:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from batchai_magics.errors import quoted
+from batchai_magics.models.times import duration
 
 NO_URL = "Azure File URL cannot absent or be empty"
 _INT32 = 2**31 - 1
@@ -111,6 +112,12 @@ def _language(text: str) -> str:
     return text
 
 
+def _duration(text: str) -> str:
+    if not duration(text):
+        raise ValueError("expected more than no time at all")
+    return text
+
+
 Count = Annotated[int, Field(ge=0, le=_INT32)]
 Positive = Annotated[int, Field(ge=1, le=_INT32)]
 Text = Annotated[str, AfterValidator(_not_blank)]
@@ -123,3 +130,4 @@ FileUrl = Annotated[str, AfterValidator(_file_url)]
 FileMode = Annotated[str, AfterValidator(_mode)]
 CommunicationBackend = Annotated[str, AfterValidator(_backend)]
 LanguageType = Annotated[str, AfterValidator(_language)]
+Duration = Annotated[str, AfterValidator(_duration)]

@@ -6,33 +6,16 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.answer import Answer
 from batchai_magics.models.times import wire_time
-from batchai_magics.models.wire import WireModel
 
+if TYPE_CHECKING:
+    from batchai_magics.models.error_details import ErrorDetail
 
-class NameValue(WireModel):
-    """A detail of an error."""
-
-    name: str
-    value: str
-
-
-class ErrorDetail(WireModel):
-    """Why a job or a node failed: a fixed code, a sentence, details."""
-
-    code: str
-    message: str
-    details: tuple[NameValue, ...] | None = None
-
-    @classmethod
-    def from_wire(cls, data: Mapping[str, Any]) -> Self:
-        """Reads the service's JSON; what else it says is left out."""
-        return Answer.of(data, "the error").model(cls)
+STDOUTERR = "stdouterr"  # the directory of every job's logs
+OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
 @dataclass(frozen=True)
@@ -58,6 +41,8 @@ class ExecutionInfo:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> ExecutionInfo:
         """Reads the service's JSON."""
+        from batchai_magics.models.error_details import ErrorDetail  # what no list of jobs needs
+
         info = Answer.of(data, "executionInfo")
         return cls(
             started=info.time("startTime"),

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 from typing_extensions import Self
 
-from batchai_magics.models.checks import IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.checks import Duration, IdSuffix, InsidePath, Positive, Text, duplicates
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.slurm_options import checked_options
 from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.storage import (
@@ -19,7 +20,6 @@ from batchai_magics.models.storage import (
     ResourceRef,
     SecretVariable,
 )
-from batchai_magics.models.times import Duration
 from batchai_magics.models.toolkits import (
     Caffe2Settings,
     CaffeSettings,
@@ -34,9 +34,6 @@ from batchai_magics.models.toolkits import (
     Toolkit,
 )
 from batchai_magics.models.wire import STORED, WireModel
-
-STDOUTERR = "stdouterr"
-OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
 class JobPriority(enum.Enum):

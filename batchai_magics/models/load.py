@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from batchai_magics.errors import Problem, SpecError
+from batchai_magics.errors import Problem, SpecError, join_path
 from batchai_magics.models.checks import NO_URL, account_in, ill_formed_url
 from batchai_magics.models.document import parse, read_file
 from batchai_magics.models.ids import as_name
-from batchai_magics.models.problems import join
 from batchai_magics.models.storage import CONTAINERS, SHARES, AccountKey
 from batchai_magics.models.wire import WireModel
 
@@ -118,7 +117,7 @@ def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             volumes = _object(owner, "mountVolumes").get(key)
             for index, volume in enumerate(volumes if isinstance(volumes, list) else []):
                 if isinstance(volume, dict):
-                    yield join(join(path, key), index), volume
+                    yield join_path(join_path(path, key), index), volume
 
 
 def _missing(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
@@ -138,9 +137,9 @@ def _nameless(volume: Mapping[str, Any], path: str) -> Iterator[Problem]:
     if path.rpartition(".")[2].startswith(CONTAINERS):
         yield Problem(path, _NO_ACCOUNT)
     elif not url:
-        yield Problem(join(path, "azureFileUrl"), NO_URL)
+        yield Problem(join_path(path, "azureFileUrl"), NO_URL)
     elif isinstance(url, str) and ACCOUNT not in url and not account_in(url):
-        yield Problem(join(path, "azureFileUrl"), ill_formed_url(url))
+        yield Problem(join_path(path, "azureFileUrl"), ill_formed_url(url))
 
 
 def _fill(volume: dict[str, Any], account: AccountKey) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from batchai_magics.errors import Problem, did_you_mean, quoted
+from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 
 UNKNOWN_KEY = "unknown key"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
@@ -43,18 +43,11 @@ def unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:
     return Problem(path, UNKNOWN_KEY, did_you_mean(key, known) or f"known here: {', '.join(known)}")
 
 
-def join(prefix: str, part: str | int) -> str:
-    """The path of `part` inside `prefix`: `a.b`, `a[0]`."""
-    if isinstance(part, int):
-        return f"{prefix}[{part}]"
-    return f"{prefix}.{part}" if prefix else part
-
-
 def _problem(item: dict[str, Any], model: type[BaseModel], prefix: str) -> Problem:
     location = tuple(item["loc"])
     path = prefix
     for part in location:
-        path = join(path, part)
+        path = join_path(path, part)
     kind = item["type"]
     if kind == "extra_forbidden":
         return unknown_key(path, model_at(model, location[:-1]), str(location[-1]))
@@ -76,11 +69,11 @@ def surrogates_in(value: Any, path: str) -> Iterator[Problem]:
     """The texts at any depth that hold half of a pair of surrogates, which no file and no wire can take."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            yield from surrogates_in(key, join(path, quoted(key)))
-            yield from surrogates_in(item, join(path, str(key)))
+            yield from surrogates_in(key, join_path(path, quoted(key)))
+            yield from surrogates_in(item, join_path(path, str(key)))
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            yield from surrogates_in(item, join(path, index))
+            yield from surrogates_in(item, join_path(path, index))
     elif isinstance(value, str) and _SURROGATE.search(value):
         yield Problem(path, "this text holds a lone surrogate, which is no character", r"such as \ud800")
 

@@ -14,13 +14,12 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from batchai_magics.errors import Problem, did_you_mean, quoted
+from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 from batchai_magics.models.problems import (
     UNKNOWN_KEY,
     holds,
     inner_enum,
     inner_model,
-    join,
     unknown_key,
     wire_fields,
 )
@@ -162,11 +161,11 @@ class _Sieve:
         kept: dict[str, Any] = {}
         for key, value in body.items():
             if key in fields:
-                kept[key] = self._value(value, fields[key], join(path, key))
+                kept[key] = self._value(value, fields[key], join_path(path, key))
             elif key.lower() in old:
                 kept[key] = value
             else:
-                self.unknown.append(unknown_key(join(path, key), model, key))
+                self.unknown.append(unknown_key(join_path(path, key), model, key))
         return kept
 
     def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
@@ -174,7 +173,7 @@ class _Sieve:
         if inner and isinstance(value, Mapping):
             return self.object(value, inner, path)
         if inner and isinstance(value, list):
-            return [self._value(item, field, join(path, index)) for index, item in enumerate(value)]
+            return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
         return _unquoted(value, field) if isinstance(value, str) else value
 
 
@@ -201,7 +200,9 @@ class _Reader:
         for spelling, value in written.items():
             if spelling.lower() in names:
                 key = names[spelling.lower()]
-                self._add(body, spelling, key, self._value(value, fields[key], join(path, key)), path=path)
+                self._add(
+                    body, spelling, key, self._value(value, fields[key], join_path(path, key)), path=path
+                )
             elif spelling.lower() not in old:
                 body[spelling] = value
         outdated = {key: value for key, value in written.items() if key.lower() in old}
@@ -210,7 +211,7 @@ class _Reader:
 
     def _add(self, body: dict[str, Any], spelling: str, key: str, value: Any, *, path: str) -> None:
         if key in body:
-            self.problems.append(Problem(join(path, spelling), f"this key is there twice: {key}"))
+            self.problems.append(Problem(join_path(path, spelling), f"this key is there twice: {key}"))
         elif value is not None:  # null says nothing, as it did to the service
             body[key] = value
 
@@ -224,17 +225,19 @@ class _Reader:
             if not entry.to or entry.to in body or value is None:
                 continue
             try:
-                body[entry.to] = self._value(entry.convert(value), fields[entry.to], join(path, entry.to))
+                body[entry.to] = self._value(
+                    entry.convert(value), fields[entry.to], join_path(path, entry.to)
+                )
             except ValueError as error:
                 body[key] = value
-                self.problems.append(Problem(join(path, key), str(error)))
+                self.problems.append(Problem(join_path(path, key), str(error)))
 
     def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
         inner = inner_model(field)
         if inner and isinstance(value, Mapping):
             return self.object(value, inner, path)
         if inner and isinstance(value, (list, tuple)):
-            return [self._value(item, field, join(path, index)) for index, item in enumerate(value)]
+            return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
         return self._text(value, field, path) if isinstance(value, str) else value
 
     def _text(self, value: str, field: FieldInfo, path: str) -> str:

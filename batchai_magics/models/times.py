@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from typing import Annotated
-
-from pydantic import AfterValidator
 
 from batchai_magics.errors import quoted
 
@@ -50,12 +47,3 @@ def parse_time(text: str) -> datetime:
     zone = (match["zone"] or "Z").upper().replace("Z", "+00:00")
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     return datetime.fromisoformat(f"{match['second']}.{fraction}{zone}").astimezone(timezone.utc)
-
-
-def _check_duration(text: str) -> str:
-    if not duration(text):
-        raise ValueError("expected more than no time at all")
-    return text
-
-
-Duration = Annotated[str, AfterValidator(_check_duration)]

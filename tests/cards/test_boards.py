@@ -9,7 +9,8 @@ import pytest
 from batchai_magics.cards import cluster as cluster_card
 from batchai_magics.cards import jobs as jobs_card
 from batchai_magics.cards import parts as card_parts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import ExecutionInfo
 from batchai_magics.models.states import ExecutionState, NodeState
 from tests.widgets.place import CLUSTER, START, Place
 

@@ -8,7 +8,8 @@ from batchai_magics.cards import parts as card_parts
 from batchai_magics.cards.job import MAX_LINE_LENGTH, MAX_LINES, Card, clean, first_failure, to_html, to_text
 from batchai_magics.cards.jobs import JobsCard
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import Attempt, ErrorDetail, RankExit
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import Attempt, RankExit
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted import FAILURE, START, resource

@@ -10,14 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, UserAccountSettings
-from batchai_magics.models.execution import (
-    ErrorDetail,
-    ExecutionInfo,
-    FileKind,
-    NameValue,
-    OutputFile,
-    RankExit,
-)
+from batchai_magics.models.error_details import ErrorDetail, NameValue
+from batchai_magics.models.execution import ExecutionInfo, FileKind, OutputFile, RankExit
 from batchai_magics.models.file_server import (
     CachingType,
     DataDisks,

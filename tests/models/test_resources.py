@@ -9,14 +9,8 @@ import pytest
 
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import (
-    ErrorDetail,
-    ExecutionInfo,
-    FileKind,
-    NameValue,
-    OutputFile,
-    RankExit,
-)
+from batchai_magics.models.error_details import ErrorDetail, NameValue
+from batchai_magics.models.execution import ExecutionInfo, FileKind, OutputFile, RankExit
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec

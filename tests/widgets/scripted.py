@@ -8,7 +8,8 @@ from pathlib import Path
 from batchai_magics.backends.base import Capabilities, PlainAnswers, Span
 from batchai_magics.backends.folders import outputs
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, RankExit
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning

@@ -34,8 +34,8 @@ from batchai_magics.backends.base import (
 from batchai_magics.backends.base.plain import plain_look
 from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
 from batchai_magics.config import Settings
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import JobResource, Node, Resource
 
 _LONGEST_PAGE = 1000

@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageError
-from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
-from batchai_magics.options.expressions import compile_number
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.values import Patch, Spec
+    from batchai_magics.models.job import JobSpec
 
 
 @dataclass(frozen=True)
@@ -63,6 +60,10 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
 
 def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
     """Raises a CapabilityError that names the first field that the backend cannot honour."""
+    from batchai_magics.models.file_server import FileServerSpec  # who makes nothing needs no model
+    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
+
     if isinstance(spec, WorkspaceSpec | ExperimentSpec | WorkspacePatch):
         return
     if isinstance(spec, FileServerSpec) and not capabilities.file_servers:
@@ -77,6 +78,8 @@ def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
 
 def _check_patterns(spec: JobSpec) -> None:
     """Raises a SpecError for expressions that no log can be searched for."""
+    from batchai_magics.options.expressions import compile_number
+
     problems = []
     for name, pattern in (spec.batchai_patterns or {}).items():
         try:

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.ahead import plain_ahead
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
-from batchai_magics.backends.base.facets import (
-    Cleaning,
-    NodeCommands,
-    Preemption,
-    SetupLogs,
-    Telemetry,
-    Usages,
-)
-from batchai_magics.backends.base.protocol import Backend
-from batchai_magics.backends.base.storage import Accounts, Groups, Storage
 from batchai_magics.backends.base.values import Chunk, FileRef, Look, Patch, Spec
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import JobResource, Resource
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.facets import (
+        Cleaning,
+        NodeCommands,
+        Preemption,
+        SetupLogs,
+        Telemetry,
+        Usages,
+    )
+    from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
+    from batchai_magics.models.resources import JobResource, Resource
 
 
 class PlainAnswers:
@@ -62,6 +64,8 @@ class PlainAnswers:
 
     def ahead(self: Backend, job: JobResource) -> Sequence[ResourceId]:
         """The jobs before a queued one; those of its experiment and of a few others are listed for it."""
+        from batchai_magics.backends.base.ahead import plain_ahead  # it loads the models
+
         return plain_ahead(self, job)
 
     def close(self) -> None:

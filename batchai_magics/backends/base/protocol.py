@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.execution import STDOUTERR
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.capabilities import Capabilities

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.file_server import FileServerSpec
-from batchai_magics.models.job import STDOUTERR, JobSpec
-from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspacePatch, WorkspaceSpec
+from batchai_magics.models.execution import STDOUTERR
 
 if TYPE_CHECKING:
+    from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+    from batchai_magics.models.file_server import FileServerSpec
     from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspacePatch, WorkspaceSpec
 
 BEFORE_BYTES = 64  # by which a reader knows that a file is still the one that it has read
 
-Spec = WorkspaceSpec | ExperimentSpec | ClusterSpec | JobSpec | FileServerSpec
-Patch = ClusterPatch | WorkspacePatch
+# Texts: who only looks at what there is loads none of these.
+Spec: TypeAlias = "WorkspaceSpec | ExperimentSpec | ClusterSpec | JobSpec | FileServerSpec"
+Patch: TypeAlias = "ClusterPatch | WorkspacePatch"
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Page:
     after: str = ""  # what `next` of the page before says; empty for the first one
 
 
-class Listing(tuple[Resource, ...]):
+class Listing(tuple["Resource", ...]):
     """Resources, oldest first; `next` is the page after these, None when there is none."""
 
     next: Page | None

@@ -13,7 +13,7 @@ from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node import records
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.own_logs import is_own
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT
 
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 

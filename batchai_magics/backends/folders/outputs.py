@@ -11,7 +11,7 @@ from batchai_magics.backends.folders import entries
 from batchai_magics.backends.folders.entries import Entry, Piece, inside, read_piece
 from batchai_magics.backends.node.log_seals import seals_in
 from batchai_magics.errors import StorageError
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT
 
 HEAD_BYTES = 256
 

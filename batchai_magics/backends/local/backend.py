@@ -6,46 +6,24 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import (
-    BackendBase,
-    Capabilities,
-    Chunk,
-    FileRef,
-    Listing,
-    Look,
-    OutputFile,
-    Page,
-    Patch,
-    Spec,
-    WorkspacePatch,
-)
-from batchai_magics.backends.folders import entries, mounts, outputs
+from batchai_magics.backends.base import Capabilities, Listing, Look, Page
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.logs import Logs
-from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.backends.local.cleaning import Cleaning
-from batchai_magics.backends.local.facets import (
-    NodeCommands,
-    Preemption,
-    SetupLogs,
-    Telemetry,
-    Usages,
-    groups,
-)
+from batchai_magics.backends.local.late_facets import LateFacets
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.share_use import GuardedAccounts, GuardedStorage
-from batchai_magics.backends.local.state import jobs, resources, showing, stored_jobs
-from batchai_magics.backends.local.state.accounts import LocalAccounts
-from batchai_magics.backends.local.state.jobs import JobRow
-from batchai_magics.backends.local.watch import scaling, stopping
+from batchai_magics.backends.local.state import jobs, resources, showing
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.backends.service.groups import OwnGroups
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
-from batchai_magics.models.resources import Cluster, JobResource, Node, Resource
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Chunk, FileRef, OutputFile, Patch, Spec
+    from batchai_magics.backends.folders.logs import Logs
+    from batchai_magics.backends.local.state.jobs import JobRow
+    from batchai_magics.models.resources import JobResource, Node, Resource
 
 CAPABILITIES = Capabilities(
     name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True
@@ -53,51 +31,38 @@ CAPABILITIES = Capabilities(
 FRESH_S = 0.1  # who looks again and again has what was found out so lately
 
 
-class LocalBackend(BackendBase):
+class LocalBackend(LateFacets):
     """Jobs on this machine. State, shares and logs are below its home, which processes may share."""
 
     capabilities = CAPABILITIES
-    storage: FolderStorage
-    containers: FolderStorage
-    accounts: LocalAccounts
-    groups: OwnGroups
 
     def __init__(self, settings: LocalSettings) -> None:
         self.settings = settings
         self.layout = Layout(Path(settings.home).expanduser().absolute())
         self.store = SharedStore(self.layout.database)
-        self.storage = self._storage("shares", "share")
-        self.containers = self._storage("containers", "container")
-        self.accounts = GuardedAccounts(self.store, self.layout)
-        self._upkeep = Upkeep(self.store, self.layout)
-        self.groups = groups(self._upkeep, self.accounts)
-        self.node_commands = NodeCommands(self._upkeep)
-        self.preemption = Preemption(self._upkeep)
-        self.setup_logs = SetupLogs(self._upkeep)
-        self.telemetry = Telemetry(self._upkeep)
-        self.usages = Usages(self.store, self.settings.core_quota)
-        self.cleaning = Cleaning(self._upkeep)
+        self.upkeep = Upkeep(self.store, self.layout)
 
     def _create(self, id: ResourceId, spec: Spec) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
         from batchai_magics.backends.local import creation, devices  # who only looks never needs them
         from batchai_magics.backends.local.watch import scheduler
+        from batchai_magics.models.resources import Cluster
 
         draft = creation.check(self.layout, id, spec, container_command=self.settings.container_command)
         is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
         written = self._written(id) if is_new else None
         if is_new:
             with scheduler.head_start(self.store, self.layout, draft.guid):
-                self._upkeep.settle(is_due=True, secrets=draft.secrets)
+                self.upkeep.settle(is_due=True, secrets=draft.secrets)
         else:
-            self._upkeep.settle()
+            self.upkeep.settle()
         if isinstance(written, Cluster):  # as the service answered: its nodes are yet to come
             return replace(written, notes=devices.told(written.spec, devices.machine()))
         return self.show(id)
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""
-        self._upkeep.settle()
+        self.upkeep.settle()
         return self._written(id)
 
     def _written(self, id: ResourceId) -> Resource:
@@ -107,7 +72,7 @@ class LocalBackend(BackendBase):
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
-        self._upkeep.settle()
+        self.upkeep.settle()
         with self.store.read() as db:
             if kind is not Kind.WORKSPACE:
                 resources.get(db, parent)
@@ -126,38 +91,43 @@ class LocalBackend(BackendBase):
 
     def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
         """Jobs and clusters as they stand, all read in one transaction."""
-        self._upkeep.settle(max_age_s=FRESH_S)
+        self.upkeep.settle(max_age_s=FRESH_S)
         with self.store.read() as db:
             found = showing.some(db, ids)
         return Look({resource.id.key: resource for resource in found})
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
+        from batchai_magics.backends.local.watch import scaling, stopping
+        from batchai_magics.models.resources import WorkspacePatch
+
         if isinstance(patch, WorkspacePatch):
             from batchai_magics.backends.local import creation
 
             creation.change_tags(self.store, id, patch.tags)
             return self.show(id)
         stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.settings.core_quota))
-        self._upkeep.settle(is_due=True)
+        self.upkeep.settle(is_due=True)
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
         from batchai_magics.backends.local import deletion
 
-        deletion.delete(self._upkeep, id)
+        deletion.delete(self.upkeep, id)
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to end; nothing happens to one that has ended."""
+        from batchai_magics.backends.local.watch import stopping
+
         with self.store.read() as db:
             resources.get(db, job)
         stopping.wake(self.store, stopping.ask(self.store, [job.key]))
-        self._upkeep.settle_if_room(is_due=True)
+        self.upkeep.settle_if_room(is_due=True)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
-        self._upkeep.settle()
+        self.upkeep.settle()
         with self.store.read() as db:
             resources.get(db, id)
             return showing.nodes_of(db, id)
@@ -166,11 +136,15 @@ class LocalBackend(BackendBase):
         self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name; addresses of files here never expire."""
+        from batchai_magics.backends.folders import outputs
+
         return outputs.listing(self._directory(job, directory_id)[0], path)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
-        self._upkeep.settle()
+        from batchai_magics.backends.folders import entries, outputs
+
+        self.upkeep.settle()
         folder, run = self._directory(file.job, file.directory_id)
         if file.directory_id.lower() != STDOUTERR:
             path = entries.inside(folder, file.path)
@@ -186,33 +160,34 @@ class LocalBackend(BackendBase):
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs; the store is asked once."""
-        self._upkeep.settle(max_age_s=FRESH_S)
+        self.upkeep.settle(max_age_s=FRESH_S)
         folder, run = self._directory(job, STDOUTERR)
         return self._logs_of(folder, run).tail(positions, limit)
 
     def _logs_of(self, folder: Path, run: JobRow) -> Logs:
+        from batchai_magics.backends.folders.logs import Logs
+
         return Logs(folder, self.layout.job(run.guid), run.is_open)
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""
-        return self._upkeep.reap()
+        return self.upkeep.reap()
 
     def close(self) -> None:
         """Lets go of the store's file; jobs run on."""
         self.store.close()
 
-    def _storage(self, kind: str, noun: str) -> FolderStorage:
-        root, unfinished = self.layout.home / kind, self.layout.unfinished(kind)
-        return GuardedStorage(root, unfinished, noun, store=self.store, layout=self.layout)
-
     def _directory(self, job: ResourceId, directory_id: str) -> tuple[Path, JobRow]:
         if directory_id.lower() == STDOUTERR:
             return self._logs(job)
+        from batchai_magics.backends.folders import mounts  # both load the models
+        from batchai_magics.backends.local.state import described, stored_jobs
+
         with self.store.read() as db:
             row, run = resources.get(db, job), jobs.get(db, job.key)
             spec = stored_jobs.job_spec(row.spec)
             cluster = resources.find(db, ResourceId.parse(spec.cluster.id))
-        cluster_spec = showing.cluster_spec(cluster.spec) if cluster else None
+        cluster_spec = described.cluster_spec(cluster.spec) if cluster else None
         segment = output_segment(row.id, run.guid)
         return mounts.output_folder(self.layout, spec, cluster_spec, directory_id, segment), run
 

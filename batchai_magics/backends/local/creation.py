@@ -17,11 +17,11 @@ from batchai_magics.backends.local.state import (
     accounts,
     clusters,
     complaints,
+    described,
     jobs,
     nodes,
     resources,
     salvage,
-    showing,
 )
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
@@ -168,7 +168,7 @@ def _insert_cluster(db: Database, draft: Draft, spec: ClusterSpec, settings: Loc
     """The cluster and its first nodes."""
     key, scale = draft.id.key, spec.scale_settings.auto_scale if spec.scale_settings else None
     wanted = quotas.Nodes(spec.vm_size, spec.target_node_count)
-    quotas.check(wanted, showing.quota_nodes(db, except_for=key), settings.core_quota)
+    quotas.check(wanted, described.quota_nodes(db, except_for=key), settings.core_quota)
     bounds = (scale.minimum_node_count, scale.maximum_node_count) if scale else (None, None)
     clusters.insert(
         db,

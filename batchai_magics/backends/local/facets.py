@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from batchai_magics.backends.base import Accounts, CommandOutput, OutputFile, Usage
 from batchai_magics.backends.folders import mounts, outputs, telemetry
-from batchai_magics.backends.local.state import jobs, nodes, resources, showing
+from batchai_magics.backends.local.state import described, jobs, nodes, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalGroups
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import execution, stopping
@@ -72,7 +72,7 @@ class SetupLogs:
 def _cluster_spec(upkeep: Upkeep, cluster: ResourceId) -> ClusterSpec:
     upkeep.settle()
     with upkeep.store.read() as db:
-        return showing.cluster_spec(resources.get(db, cluster).spec)
+        return described.cluster_spec(resources.get(db, cluster).spec)
 
 
 class Telemetry:
@@ -99,7 +99,7 @@ class Usages:
     def list(self, location: str) -> Sequence[Usage]:
         """What is used of each quota; this machine is every location."""
         with self._store.read() as db:
-            return quotas.usages(showing.quota_nodes(db), self._core_quota)
+            return quotas.usages(described.quota_nodes(db), self._core_quota)
 
 
 def groups(upkeep: Upkeep, accounts: Accounts) -> OwnGroups:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.backends.local.state import jobs, resources, showing, stored_jobs
+from batchai_magics.backends.local.state import jobs, resources, stored_jobs
 from batchai_magics.backends.local.state.accounts import LocalAccounts
 from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
@@ -55,7 +54,10 @@ def _users(store: Store, layout: Layout, places: Sequence[Path]) -> list[str]:
 
 def _folders(db: Database, layout: Layout, job: JobRow) -> list[Path]:
     """The folders of shares and containers that are mounted for a job."""
+    from batchai_magics.backends.folders import mounts  # both load the models
+    from batchai_magics.backends.local.state import described
+
     spec = stored_jobs.job_spec(resources.by_key(db, job.key).spec)
     cluster = resources.find(db, ResourceId.parse(spec.cluster.id))  # jobs outlive their cluster
-    cluster_spec = showing.cluster_spec(cluster.spec) if cluster else None
+    cluster_spec = described.cluster_spec(cluster.spec) if cluster else None
     return mounts.used_by(layout, spec, cluster_spec)

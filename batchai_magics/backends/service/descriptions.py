@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import cache
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
-from batchai_magics.models.cluster import ClusterSpec, ImageReference, VirtualMachineConfiguration
-from batchai_magics.models.ids import ResourceId
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Spec
+    from batchai_magics.models.cluster import ClusterSpec, ImageReference
+    from batchai_magics.models.ids import ResourceId
 
 
 def kept_text(spec: Spec) -> str:
@@ -21,6 +22,11 @@ def fingerprint(spec: Spec) -> str:
 
     Secrets are not in it: a digest of them could be guessed.
     """
+    import hashlib
+
+    from batchai_magics.backends.base import ExperimentSpec, WorkspaceSpec
+    from batchai_magics.models.cluster import ClusterSpec
+
     if isinstance(spec, WorkspaceSpec | ExperimentSpec):
         return ""
     asked = _with_suffix(spec, None) if isinstance(spec, ClusterSpec) else spec
@@ -35,6 +41,8 @@ def output_segment(job: ResourceId, guid: str) -> str:
 
 def with_image(spec: ClusterSpec) -> ClusterSpec:
     """The description with the nodes' image that the service chose where none is named, or no version."""
+    from batchai_magics.models.cluster import VirtualMachineConfiguration
+
     asked = spec.virtual_machine_configuration
     image = asked.image_reference if asked and asked.image_reference else _usual_image()
     is_whole = image.version or image.virtual_machine_image_id
@@ -45,6 +53,8 @@ def with_image(spec: ClusterSpec) -> ClusterSpec:
 
 @cache
 def _usual_image() -> ImageReference:
+    from batchai_magics.models.cluster import ImageReference
+
     return ImageReference(publisher="Canonical", offer="UbuntuServer", sku="16.04-LTS", version="latest")
 
 

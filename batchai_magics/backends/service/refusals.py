@@ -18,8 +18,8 @@ from batchai_magics.errors import (
     StorageError,
     is_of_a_full_disk,
 )
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR, JobSpec
 
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -151,6 +151,8 @@ def no_setup_logs() -> ServiceError:
 
 def too_many_nodes(count: int, cluster: ResourceId, most: int) -> SpecError:
     """A job asks for more nodes than its cluster will ever have."""
+    from batchai_magics.models.job import JobSpec
+
     resize = f"%batchai cluster resize -n {cluster.name} -t {count}"
     fix = f"ask for at most {most}, add --grow to the cell, or run `{resize}`"
     text = f"{count} nodes are asked for, and cluster {cluster.name} has {most}"

@@ -39,8 +39,8 @@ from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.share_use import GuardedAccounts, GuardedStorage, Users
 from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import Node, Resource
 
 CAPABILITIES = Capabilities(

@@ -26,8 +26,9 @@ from batchai_magics.launch.plan import LogFile, Output, Plan
 from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import STDOUTERR, JobPriority, JobSpec
+from batchai_magics.models.job import JobPriority, JobSpec
 from batchai_magics.models.times import duration
 from batchai_magics.models.vm_sizes import lookup
 

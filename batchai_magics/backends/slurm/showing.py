@@ -13,7 +13,8 @@ from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import Attempt, ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.error_details import ErrorDetail, NameValue
+from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.file_server import FileServer, FileServerSpec
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said
 from batchai_magics.follow import LogBytes, Reached, StateChanged, Unreached, events
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import ERR, ExecutionInfo
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 

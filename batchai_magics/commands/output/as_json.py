@@ -9,7 +9,7 @@ from batchai_magics.commands.output.columns import Blob, SetupFile
 from batchai_magics.commands.output.job_data import job_data
 from batchai_magics.commands.output.table import Tabular
 from batchai_magics.commands.output.tidy import plain, tidy
-from batchai_magics.models.execution import ErrorDetail
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic.fields import FieldInfo
-
+from batchai_magics.commands.output.job_fields import ERROR, JOB, TOOLS, Fields, Filled
 from batchai_magics.commands.output.tidy import SPAN, group_of, moment, span, tidy
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.resources import JobResource
-from batchai_magics.models.toolkits import Toolkit
-from batchai_magics.models.wire import WireModel
 
-_TOOLS = {kind.wire_key: kind.value for kind in Toolkit}
+if TYPE_CHECKING:
+    from batchai_magics.models.execution import ExecutionInfo
+    from batchai_magics.models.resources import JobResource
+
 _BESIDE = (  # what is printed of a job beside its description
     "id",
     "name",
@@ -34,18 +31,15 @@ _BESIDE = (  # what is printed of a job beside its description
 
 
 class Shape:
-    """What is printed of a model's JSON: all of its fields by name, null for those that it leaves out."""
+    """What is printed of an object: all of its fields by name, null for those that it leaves out."""
 
-    def __init__(self, model: type[WireModel], beside: tuple[str, ...] = ()) -> None:
-        fields = {field.alias or name: field for name, field in model.model_fields.items()}
-        blank = dict.fromkeys(beside)
-        for key, field in fields.items():
-            blank[key] = _default(key, field)
+    def __init__(self, fields: Fields, beside: tuple[str, ...] = ()) -> None:
+        blank = {**dict.fromkeys(beside), **{key: _default(field) for key, field in fields.items()}}
         self._blank: dict[str, Any] = dict(sorted(blank.items()))
-        self._makers = {key: _maker(key, field.annotation) for key, field in fields.items()}
+        self._makers = {key: _maker(key, field) for key, field in fields.items()}
 
     def filled(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields with all that were left out; KeyError for one that the model has not."""
+        """The fields with all that were left out; KeyError for one that it cannot have."""
         data = self._blank.copy()
         for key, value in fields.items():
             make = self._makers[key]
@@ -94,7 +88,7 @@ def with_description(description: Mapping[str, Any], beside: Beside) -> dict[str
     data["type"] = Kind.JOB.wire_type
     data["creationTime"], data["provisioningState"] = beside.created, beside.provisioning
     data["provisioningStateTransitionTime"] = beside.provisioned
-    data["toolType"] = next(tool for key, tool in _TOOLS.items() if key in description)
+    data["toolType"] = next(tool for key, tool in TOOLS.items() if key in description)
     data["jobOutputDirectoryPathSegment"] = beside.segment
     data["executionState"], data["executionStateTransitionTime"] = beside.state, beside.changed
     data["executionInfo"] = beside.execution
@@ -122,34 +116,34 @@ def _execution(info: ExecutionInfo) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _job_shape() -> Shape:
-    return Shape(JobSpec, _BESIDE)
+    return Shape(JOB, _BESIDE)
 
 
 @lru_cache(maxsize=1)
 def _error_shape() -> Shape:
-    return Shape(ErrorDetail)
+    return Shape(ERROR)
 
 
-def _default(key: str, field: FieldInfo) -> Any:
-    """What stands for a field that was left out: null too for one that never is."""
-    factory = field.default_factory
-    if isinstance(factory, type) and issubclass(factory, WireModel):
-        return Shape(factory).filled({})  # to make a model is to build what checks it
-    return None if field.is_required() else tidy({key: field.default})[key]
+def _default(field: Fields | Filled | str | None) -> Any:
+    """What stands for a field that was left out."""
+    if isinstance(field, Filled):
+        return Shape(field.fields).filled({})
+    return field if isinstance(field, str) else None
 
 
-def _maker(key: str, annotation: Any) -> Callable[[Any], Any] | None:
+def _maker(key: str, field: Fields | Filled | str | None) -> Callable[[Any], Any] | None:
     """What makes a field's value of its JSON; None where that is what is printed."""
     if key == SPAN:
         return span
-    model = next(_models(annotation), None)
-    if model:
-        return _object_maker(model)
-    return tidy if _holds_mapping(annotation) else None
+    if isinstance(field, Filled):
+        return _object_maker(field.fields)
+    if isinstance(field, Mapping):
+        return _object_maker(field) if field else tidy
+    return None
 
 
-def _object_maker(model: type[WireModel]) -> Callable[[Any], Any]:
-    shape, has_id = Shape(model), "id" in model.model_fields
+def _object_maker(fields: Fields) -> Callable[[Any], Any]:
+    shape, has_id = Shape(fields), "id" in fields
 
     def one(fields: Mapping[str, Any]) -> dict[str, Any]:
         data = shape.filled(fields)
@@ -157,14 +151,3 @@ def _object_maker(model: type[WireModel]) -> Callable[[Any], Any]:
         return dict(sorted([*data.items(), ("resourceGroup", group)])) if group else data
 
     return lambda value: [one(item) for item in value] if isinstance(value, list) else one(value)
-
-
-def _models(annotation: Any) -> Iterator[type[WireModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, WireModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models(part)
-
-
-def _holds_mapping(annotation: Any) -> bool:
-    return "dict" in str(annotation)

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, NamedTuple
-
-from pydantic_core import to_json  # it writes JSON ten times as quickly as json does
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.commands.output.job_data import Beside, execution_data, job_data, with_description
 from batchai_magics.commands.output.tidy import SPAN, moment
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import ProvisioningState
-from batchai_magics.models.resources import JobResource
-from batchai_magics.models.resources.jobs import KeptJob
+
+if TYPE_CHECKING:
+    from batchai_magics.models.resources import JobResource
+    from batchai_magics.models.resources.jobs import KeptJob
 
 MOST_FORMS = 256  # that are remembered; jobs of other forms are read one by one
 _LOOKED_AT = ("id", SPAN)  # what else is printed depends on the text of these, or how they are
@@ -89,9 +88,9 @@ def _is_free(parts: Sequence[str], index: int) -> bool:
 def _form(parts: Sequence[str], free: Sequence[int]) -> Form:
     """The form of a description with these parts: it is read with marks in the place of free texts."""
     marked = [_mark(index) if index in free else part for index, part in enumerate(parts)]
-    description = json.loads('"'.join(marked))[JobSpec.wrapper]
+    description = json.loads('"'.join(marked))["properties"]
     beside = Beside(*(_mark(len(parts) + index) for index in range(len(Beside._fields))))
-    pieces = _MARK.split(_item(with_description(description, beside)))
+    pieces = _MARK.split(_form_item(with_description(description, beside)))
     places = list(map(int, pieces[1::2]))
     slots = ['"%s"' if place < len(parts) else "%s" for place in places]
     pieces[::2] = [piece.replace("%", "%%") for piece in pieces[::2]]
@@ -136,10 +135,21 @@ def _execution_text(has_ended: bool, exit_code: int | None, errors: str) -> str:
     """JSON of how a job ran, with `%s` for its times; many end in the same way."""
     sign = _SIGN * (errors.count(_ESCAPED_SIGN) + 1)  # more of them than the errors have
     data = execution_data(sign, sign if has_ended else None, exit_code, json.loads(errors))
-    text = to_json([[data]], indent=2).decode().removeprefix("[\n  [\n    ").removesuffix("\n  ]\n]")
+    text = _indented([[data]]).removeprefix("[\n  [\n    ").removesuffix("\n  ]\n]")
     return text.replace("%", "%%").replace(f'"{sign}"', "%s")
 
 
 def _item(data: dict[str, Any]) -> str:
     """The data as an item of an indented list, with the line break before it."""
+    from pydantic_core import to_json  # it writes ten times as quickly as json does, and loads slowly
+
     return to_json([data], indent=2).decode().removeprefix("[").removesuffix("\n]")
+
+
+def _form_item(data: dict[str, Any]) -> str:
+    """The same for one of each form."""
+    return _indented([data]).removeprefix("[").removesuffix("\n]")
+
+
+def _indented(data: list[Any]) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False)

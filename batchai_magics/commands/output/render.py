@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from collections.abc import Callable
@@ -92,6 +90,9 @@ def _yaml(result: Result) -> str:
 
 
 def _csv(result: Result) -> str:
+    import csv
+    import io
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(visible, result.table.titles))

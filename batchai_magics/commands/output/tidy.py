@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, SecretStr
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.times import duration
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 _GROUP = re.compile(r"/subscriptions/[^/]+/resourceGroups/([^/]+)/", re.IGNORECASE)
 SPAN = "maxWallClockTime"  # the one field that is a span of time
@@ -23,13 +24,15 @@ def tidy(value: Any) -> Any:
     """Sorted keys, plain values, no secret, and the resource group beside every ARM id."""
     if type(value) in _AS_THEY_ARE:  # most are, in the thousands of objects of a list
         return value
-    if isinstance(value, BaseModel):
-        value = plain(value)
     if isinstance(value, Mapping):
         return _tidy_object(value)
     if isinstance(value, (list, tuple)):
         return [tidy(item) for item in value]
-    return _scalar(value)
+    if isinstance(value, datetime):
+        return moment(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else _of_model(value)
 
 
 def plain(model: BaseModel) -> dict[str, Any]:
@@ -70,11 +73,10 @@ def _tidy_object(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(data.items()))
 
 
-def _scalar(value: Any) -> Any:
-    if isinstance(value, SecretStr):
-        return None
-    if isinstance(value, datetime):
-        return moment(value)
-    if isinstance(value, enum.Enum):
-        return value.value
-    return str(value) if isinstance(value, Path) else value
+def _of_model(value: Any) -> Any:
+    """A model's fields, nothing of a secret, and all else as it is."""
+    from pydantic import BaseModel, SecretStr  # a list of jobs holds neither
+
+    if isinstance(value, BaseModel):
+        return _tidy_object(plain(value))
+    return None if isinstance(value, SecretStr) else value

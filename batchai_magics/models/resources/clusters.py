@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.answer import Answer
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.models.times import wire_time
+
+if TYPE_CHECKING:
+    from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+    from batchai_magics.models.error_details import ErrorDetail
 
 NOTES = "batchaiNotes"  # beside a new cluster's properties, once: what who made it should know
 NODE_STATE, NODE_JOB, NODE_SINCE = "batchaiState", "batchaiJob", "batchaiSince"  # beside a node's address
@@ -51,6 +53,9 @@ class Cluster:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Cluster:
         """Reads the service's JSON."""
+        from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
+        from batchai_magics.models.error_details import ErrorDetail
+
         answer = Answer.of(data, "the cluster")
         properties = answer.object("properties")
         made = Provisioning.from_wire(properties.fields)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batchai_magics.models.answer import Answer, unreadable
 from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, head
 from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
 from batchai_magics.models.times import wire_time
-from batchai_magics.models.toolkits import Toolkit
+
+if TYPE_CHECKING:
+    from batchai_magics.models.job import JobSpec
 
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits, in a sentence
 RANKS = "batchaiRanks"  # beside a job's executionInfo: how each process ended, the first failure first
@@ -166,6 +167,9 @@ class JobResource:
 
 
 def _job_spec(properties: Answer) -> JobSpec:
+    from batchai_magics.models.job import JobSpec  # a list of what a store keeps needs no model
+    from batchai_magics.models.toolkits import Toolkit
+
     spec = properties.model(JobSpec)
     if not any(getattr(spec, kind.field) is not None for kind in Toolkit):
         raise unreadable(properties.path, "no settings of a toolkit are there")

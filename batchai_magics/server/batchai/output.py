@@ -8,8 +8,8 @@ from urllib.parse import quote, unquote
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.call import Call
 from batchai_magics.server.service import Service

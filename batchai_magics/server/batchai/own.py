@@ -23,8 +23,8 @@ from batchai_magics.backends.base import (
 )
 from batchai_magics.backends.service.dialect import capabilities, chunks, commands
 from batchai_magics.backends.service.dialect.headers import PREFER
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import STDOUTERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.batchai.jobs import folder
 from batchai_magics.server.batchai.shown import shown

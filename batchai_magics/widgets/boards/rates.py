@@ -12,8 +12,8 @@ from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress import Progress
 from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
 from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.models.execution import ERR
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import ERR
 
 PIECE_BYTES = 1 << 18  # of one look
 TAIL_BYTES = 1 << 20  # of a long log, all that is read

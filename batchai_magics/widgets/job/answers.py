@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.logs import shown
-from batchai_magics.models.job import STDOUTERR
+from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.widgets.job.batch import Batch
 from batchai_magics.widgets.job.failure import failure_of
 from batchai_magics.widgets.job.feed import JobFeed

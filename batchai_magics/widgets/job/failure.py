@@ -7,8 +7,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Chunk, OutputFile
 from batchai_magics.cards.job import clean, first_failure
-from batchai_magics.models.execution import RankExit
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
 

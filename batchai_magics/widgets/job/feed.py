@@ -23,7 +23,7 @@ from batchai_magics.metrics.progress.reader import ProgressReader
 from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
 from batchai_magics.metrics.runs.summary import warm_up_of
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.widgets.core.feed import Feed

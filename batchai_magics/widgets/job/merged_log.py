@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.models.job import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.widgets.job.line_source import LineSource, Piece
 from batchai_magics.widgets.job.rank_lines import NOBODY
 from batchai_magics.widgets.job.tail import Tail

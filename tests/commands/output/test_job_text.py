@@ -15,7 +15,8 @@ from batchai_magics.commands.output import job_text
 from batchai_magics.commands.output.job_text import JobTexts
 from batchai_magics.commands.output.render import shown_json
 from batchai_magics.commands.output.result import Result
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue
+from batchai_magics.models.error_details import ErrorDetail, NameValue
+from batchai_magics.models.execution import ExecutionInfo
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning

@@ -8,7 +8,8 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import compare, read_metrics, scaling
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import ExecutionInfo
 from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import showing as comparisons
 from batchai_magics.widgets.comparison.event_source import Looked, RunGrew

@@ -5,7 +5,7 @@ from batchai_magics.follow import LogBytes, LogFault, MetricsSeen, NodesChanged,
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
 from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor

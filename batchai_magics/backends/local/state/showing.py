@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Listing, Page
-from batchai_magics.backends.local.state import clusters, nodes, resources, stored_jobs
+from batchai_magics.backends.local.state import resources, stored_jobs
 from batchai_magics.backends.local.state.nodes import NodeRow
 from batchai_magics.backends.local.state.resources import ResourceRow
 from batchai_magics.backends.local.state.rows import columns, moment
-from batchai_magics.backends.service import quotas
-from batchai_magics.backends.service.descriptions import with_image
-from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts, VmPriority
-from batchai_magics.models.execution import ErrorDetail, NameValue
-from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.provisioning import Provisioning
-from batchai_magics.models.resources import (
-    Cluster,
-    Experiment,
-    Node,
-    Resource,
-    Workspace,
-    WorkspaceSpec,
-)
-from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.models.states import ExecutionState
 
-LOOPBACK = "127.0.0.1"  # where all nodes and file servers of this machine are
+if TYPE_CHECKING:
+    from batchai_magics.models.resources import Node, Resource
+
+LOOPBACK = "127.0.0.1"  # where all nodes of this machine are
 
 
 def inside(db: sqlite3.Connection, parent: ResourceId, kind: Kind, page: Page) -> Listing:
@@ -51,52 +39,11 @@ def some(db: sqlite3.Connection, ids: Collection[ResourceId]) -> list[Resource]:
 
 def resource(db: sqlite3.Connection, row: ResourceRow) -> Resource:
     """A resource as it stands, from its row and what the other tables know of it."""
-    id, provisioning = row.id, _provisioning(row)
-    if id.kind is Kind.JOB:
-        return stored_jobs.some(db, [id.key])[0]
-    if id.kind is Kind.CLUSTER:
-        return _cluster(db, id, cluster_spec(row.spec), provisioning)
-    if id.kind is Kind.FILE_SERVER:
-        mount = MountSettings(public_ip=LOOPBACK, internal_ip=LOOPBACK)
-        return FileServer(id, FileServerSpec.from_stored(row.spec), provisioning, mount)
-    if id.kind is Kind.EXPERIMENT:
-        return Experiment(id, provisioning)
-    spec = WorkspaceSpec.from_stored(row.spec)
-    return Workspace(id, spec.location, provisioning, spec.tags or {})
+    if row.id.kind is Kind.JOB:
+        return stored_jobs.some(db, [row.id.key])[0]
+    from batchai_magics.backends.local.state import described  # it loads the models, jobs need none
 
-
-@lru_cache(maxsize=256)
-def cluster_spec(text: str) -> ClusterSpec:
-    """The cluster description in a row, with what the service adds to it."""
-    return with_image(ClusterSpec.from_stored(text))
-
-
-def _provisioning(row: ResourceRow) -> Provisioning:
-    created = moment(row.created)
-    return Provisioning(created, created)
-
-
-def _cluster(db: sqlite3.Connection, id: ResourceId, spec: ClusterSpec, made: Provisioning) -> Cluster:
-    row, counts = clusters.get(db, id.key), nodes.counts(db, id.key)
-    is_steady = sum(counts.values()) == row.target and not (
-        counts.get(NodeState.PREPARING) or counts.get(NodeState.LEAVING)
-    )
-    return Cluster(
-        id=id,
-        spec=spec,
-        provisioning=made,
-        allocation_state=AllocationState.STEADY if is_steady else AllocationState.RESIZING,
-        allocation_changed=moment(row.changed),
-        node_states=NodeStateCounts(
-            **{f"{state.value}_node_count": counts.get(state, 0) for state in NodeState}
-        ),
-        errors=tuple(_node_error(node) for node in nodes.of_cluster(db, id.key) if node.error),
-    )
-
-
-def _node_error(node: NodeRow) -> ErrorDetail:
-    details = (NameValue(name="NodeId", value=node.id),)
-    return ErrorDetail(code="NodeSetupFailed", message=node.error, details=details)
+    return described.resource(db, row)
 
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
@@ -122,12 +69,7 @@ def ahead(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
 
 
 def _node(*, job_id: str | None, **columns: Any) -> Node:
+    from batchai_magics.models.resources import Node
+
     row, job = NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
     return Node(row.id, row.state, job, LOOPBACK, since=moment(row.since))
-
-
-def quota_nodes(db: sqlite3.Connection, *, except_for: str = "") -> list[quotas.Nodes]:
-    """The nodes that each cluster but for one is to have, as quotas count them."""
-    specs = [(cluster_spec(spec), target) for spec, target in clusters.sizes(db, except_for=except_for)]
-    low = VmPriority.LOW_PRIORITY
-    return [quotas.Nodes(spec.vm_size, target, spec.vm_priority is low) for spec, target in specs]

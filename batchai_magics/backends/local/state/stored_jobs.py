@@ -8,19 +8,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state.attempts import Attempts, are_several
 from batchai_magics.backends.local.state.rows import in_parts, moment
 from batchai_magics.backends.service.descriptions import output_segment
-from batchai_magics.models.execution import Attempt, ErrorDetail, ExecutionInfo, RankExit
+from batchai_magics.models.execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.resources.jobs import KeptJob
 from batchai_magics.models.states import ExecutionState
+
+if TYPE_CHECKING:
+    from batchai_magics.models.error_details import ErrorDetail
+    from batchai_magics.models.job import JobSpec
 
 _COLUMNS = "id, seq, spec, created, guid, state, changed, started, ended, exit_code, errors, ranks, attempts"
 _QUERY = f"SELECT {_COLUMNS} FROM resource CROSS JOIN job USING (key) WHERE"
@@ -47,7 +50,7 @@ class StoredJob:
     @property
     def description(self) -> dict[str, Any]:
         """The same as JSON."""
-        fields: dict[str, Any] = json.loads(self._row["spec"])[JobSpec.wrapper]
+        fields: dict[str, Any] = json.loads(self._row["spec"])["properties"]
         return fields
 
     @property
@@ -133,12 +136,16 @@ def _group_and_segment(above: str) -> tuple[str, str]:
 @lru_cache(maxsize=4096)
 def job_spec(text: str) -> JobSpec:
     """The job description in a row; the same one for the same text, since descriptions never change."""
+    from batchai_magics.models.job import JobSpec  # a list prints the text as it is
+
     return JobSpec.from_stored(text)
 
 
 @lru_cache(maxsize=1024)
 def _errors(text: str) -> tuple[ErrorDetail, ...]:
     """What a row says went wrong; many jobs end in the same way."""
+    from batchai_magics.models.error_details import ErrorDetail
+
     return tuple(map(ErrorDetail.of_stored, json.loads(text)))
 
 

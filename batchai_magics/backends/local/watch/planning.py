@@ -28,7 +28,8 @@ from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
-from batchai_magics.models.job import STDOUTERR, JobSpec
+from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.job import JobSpec
 
 LOOPBACK = "127.0.0.1"  # where all nodes of this machine reach each other, and nobody else does
 

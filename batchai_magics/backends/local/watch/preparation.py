@@ -6,8 +6,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import nodes
 from batchai_magics.backends.local.state.nodes import NewNode
@@ -15,7 +15,9 @@ from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.backends.node import elevation
 from batchai_magics.backends.service import private_files
-from batchai_magics.models.cluster import ClusterSpec
+
+if TYPE_CHECKING:
+    from batchai_magics.models.cluster import ClusterSpec
 
 
 def prepare(
@@ -30,7 +32,9 @@ def prepare(
 def _prepare(
     store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
-    spec = ClusterSpec.from_wire(json.loads(node.spec))
+    from batchai_magics.backends.folders import mounts  # it loads the models, and most often no node is new
+
+    spec = _description(node)
     volumes = spec.node_setup.mount_volumes if spec.node_setup else None
     temp = layout.node(node.guid, node.id) / "tmp"
     if not temp.exists():  # who only looks at the node later must not bring back a share that was deleted
@@ -54,6 +58,12 @@ def _is_work(spec: ClusterSpec) -> bool:
     return asked.setup_task is not None or bool(volumes and volumes.unmanaged_file_systems)
 
 
+def _description(node: NewNode) -> ClusterSpec:
+    from batchai_magics.models.cluster import ClusterSpec
+
+    return ClusterSpec.from_wire(json.loads(node.spec))
+
+
 def settle(store: Store, node: str, problem: str) -> None:
     """Writes down that a node is ready, or why it never will be."""
     with store.write() as db:
@@ -63,7 +73,7 @@ def settle(store: Store, node: str, problem: str) -> None:
 def _start(
     store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
-    spec = ClusterSpec.from_wire(json.loads(node.spec))
+    spec = _description(node)
     missing = _missing(spec, secrets)
     if missing:
         text = f"The setup task's secrets ({', '.join(missing)}) are not kept: create the cluster again"
@@ -88,6 +98,7 @@ def _start(
 def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
     """Writes what the node mounts and runs; a FileNotFoundError when its folder is gone."""
     # Most nodes have nothing to set up, and a look at them needs none of this.
+    from batchai_magics.backends.folders import mounts
     from batchai_magics.launch.nodes import NodeShare
     from batchai_magics.launch.planning import setup
 

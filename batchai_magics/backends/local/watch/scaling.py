@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import json
 import time
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.local.state import clusters, nodes, queue, resources, showing
+from batchai_magics.backends.local.state import clusters, nodes, queue, resources
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.service import quotas
-from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import DeallocationOption, NodeState
+
+if TYPE_CHECKING:
+    from batchai_magics.models.cluster import ClusterPatch
+    from batchai_magics.models.ids import ResourceId
 
 
 def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int) -> list[str]:
     """Changes a cluster's scale; gives the guids of jobs that have to stop for it."""
+    from batchai_magics.backends.local.state import described  # who only looks resizes nothing
+    from batchai_magics.backends.service import quotas
+    from batchai_magics.models.cluster import ClusterSpec
+
     manual, auto = patch.scale_settings.manual, patch.scale_settings.auto_scale
     with store.write() as db:
         old = ClusterSpec.from_wire(json.loads(resources.get(db, id).spec))
@@ -31,7 +37,7 @@ def resize(store: Store, id: ResourceId, patch: ClusterPatch, *, core_quota: int
         assert manual, "ScaleSettings holds one of the two"
         clusters.set_bounds(db, id.key, None, None)
         wanted = quotas.Nodes(spec.vm_size, manual.target_node_count)
-        quotas.check(wanted, showing.quota_nodes(db, except_for=id.key), core_quota)
+        quotas.check(wanted, described.quota_nodes(db, except_for=id.key), core_quota)
         return nodes.resize(db, id.key, manual.target_node_count, manual.node_deallocation_option)
 
 

@@ -8,13 +8,14 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.backends.base import Page, WorkspaceSpec
-from batchai_magics.backends.local.state import jobs, resources, showing, stored_jobs
+from batchai_magics.backends.local.state import described, jobs, resources, showing, stored_jobs
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service.descriptions import with_image
 from batchai_magics.backends.service.quotas import Nodes
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import ErrorDetail, ExecutionInfo, NameValue, RankExit
+from batchai_magics.models.error_details import ErrorDetail, NameValue
+from batchai_magics.models.execution import ExecutionInfo, RankExit
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
@@ -243,15 +244,15 @@ def test_quotas_count_what_each_cluster_is_to_have(still: Still) -> None:
     low = still.cluster("b", scale=manual(2), vmSize="STANDARD_NC6", vmPriority="lowpriority")
     a, b = Nodes("STANDARD_D1", 3, False), Nodes("STANDARD_NC6", 2, True)
     with still.store.read() as db:
-        assert sorted(showing.quota_nodes(db), key=lambda item: item.count) == [b, a]
-        assert showing.quota_nodes(db, except_for=low.key) == [a]
+        assert sorted(described.quota_nodes(db), key=lambda item: item.count) == [b, a]
+        assert described.quota_nodes(db, except_for=low.key) == [a]
 
 
 def test_descriptions_are_read_once(still: Still) -> None:
     cluster = sized(still, 2)
     text = stored(still, cluster)
-    assert showing.cluster_spec(text) is showing.cluster_spec(text)
-    assert showing.cluster_spec(text).vm_size == json.loads(text)["properties"]["vmSize"]
+    assert described.cluster_spec(text) is described.cluster_spec(text)
+    assert described.cluster_spec(text).vm_size == json.loads(text)["properties"]["vmSize"]
     text = stored(still, job(still))
     assert stored_jobs.job_spec(text) is stored_jobs.job_spec(text)
     assert stored_jobs.job_spec(text).node_count == 1

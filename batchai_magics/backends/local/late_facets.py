@@ -1,0 +1,129 @@
+"""The facets of the local backend, each loaded when it is first asked for: a list of jobs needs none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base import BackendBase
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.folders.layout import Layout
+    from batchai_magics.backends.folders.shares import FolderStorage
+    from batchai_magics.backends.local.cleaning import Cleaning
+    from batchai_magics.backends.local.facets import (
+        NodeCommands,
+        Preemption,
+        SetupLogs,
+        Telemetry,
+        Usages,
+    )
+    from batchai_magics.backends.local.settings import LocalSettings
+    from batchai_magics.backends.local.state.accounts import LocalAccounts
+    from batchai_magics.backends.local.state.store import Store
+    from batchai_magics.backends.local.watch.upkeep import Upkeep
+    from batchai_magics.backends.service.groups import OwnGroups
+
+
+class LateFacets(BackendBase):
+    """What the local backend has beside its core."""
+
+    settings: LocalSettings
+    layout: Layout
+    store: Store
+    upkeep: Upkeep
+    storage: FolderStorage
+    containers: FolderStorage
+    accounts: LocalAccounts
+    groups: OwnGroups
+    node_commands: NodeCommands
+    preemption: Preemption
+    setup_logs: SetupLogs
+    telemetry: Telemetry
+    usages: Usages
+    cleaning: Cleaning
+
+
+def _shares(backend: LateFacets) -> FolderStorage:
+    return _folders(backend, "shares", "share")
+
+
+def _containers(backend: LateFacets) -> FolderStorage:
+    return _folders(backend, "containers", "container")
+
+
+def _folders(backend: LateFacets, kind: str, noun: str) -> FolderStorage:
+    from batchai_magics.backends.local.share_use import GuardedStorage
+
+    layout = backend.layout
+    return GuardedStorage(
+        layout.home / kind, layout.unfinished(kind), noun, store=backend.store, layout=layout
+    )
+
+
+def _accounts(backend: LateFacets) -> LocalAccounts:
+    from batchai_magics.backends.local.share_use import GuardedAccounts
+
+    return GuardedAccounts(backend.store, backend.layout)
+
+
+def _groups(backend: LateFacets) -> OwnGroups:
+    from batchai_magics.backends.local.facets import groups
+
+    return groups(backend.upkeep, backend.accounts)
+
+
+def _node_commands(backend: LateFacets) -> NodeCommands:
+    from batchai_magics.backends.local.facets import NodeCommands
+
+    return NodeCommands(backend.upkeep)
+
+
+def _preemption(backend: LateFacets) -> Preemption:
+    from batchai_magics.backends.local.facets import Preemption
+
+    return Preemption(backend.upkeep)
+
+
+def _setup_logs(backend: LateFacets) -> SetupLogs:
+    from batchai_magics.backends.local.facets import SetupLogs
+
+    return SetupLogs(backend.upkeep)
+
+
+def _telemetry(backend: LateFacets) -> Telemetry:
+    from batchai_magics.backends.local.facets import Telemetry
+
+    return Telemetry(backend.upkeep)
+
+
+def _usages(backend: LateFacets) -> Usages:
+    from batchai_magics.backends.local.facets import Usages
+
+    return Usages(backend.store, backend.settings.core_quota)
+
+
+def _cleaning(backend: LateFacets) -> Cleaning:
+    from batchai_magics.backends.local.cleaning import Cleaning
+
+    return Cleaning(backend.upkeep)
+
+
+_MADE_BY: Mapping[str, Callable[[LateFacets], object]] = {
+    "storage": _shares,
+    "containers": _containers,
+    "accounts": _accounts,
+    "groups": _groups,
+    "node_commands": _node_commands,
+    "preemption": _preemption,
+    "setup_logs": _setup_logs,
+    "telemetry": _telemetry,
+    "usages": _usages,
+    "cleaning": _cleaning,
+}
+
+for _name, _make in _MADE_BY.items():  # a type checker takes no property for what a backend may also set
+    _facet = cached_property(_make)
+    _facet.__set_name__(LateFacets, _name)
+    setattr(LateFacets, _name, _facet)

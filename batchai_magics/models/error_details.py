@@ -1,0 +1,31 @@
+"""Why a job or a node failed, as the service says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import Self
+
+from batchai_magics.models.answer import Answer
+from batchai_magics.models.wire import WireModel
+
+
+class NameValue(WireModel):
+    """A detail of an error."""
+
+    name: str
+    value: str
+
+
+class ErrorDetail(WireModel):
+    """Why a job or a node failed: a fixed code, a sentence, details."""
+
+    code: str
+    message: str
+    details: tuple[NameValue, ...] | None = None
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> Self:
+        """Reads the service's JSON; what else it says is left out."""
+        return Answer.of(data, "the error").model(cls)
