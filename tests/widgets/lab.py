@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.patience import PATIENCE_S
 from tests.widgets import lab_scripts as scripts
+from tests.world import until
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
 PATIENCE_MS = 1000 * PATIENCE_S
@@ -78,8 +79,9 @@ def server(folder):
 @contextlib.contextmanager
 def chrome(path):
     """A headless Chromium."""
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
@@ -143,16 +145,14 @@ class Lab:
         if wait:
             self.page.wait_for_function(scripts.IS_DONE, arg=index)
 
-    def is_done(self, index):
-        return self.page.evaluate(scripts.IS_DONE, index)
-
     def write(self, index, text):
         """Puts a text into a cell."""
         self.page.evaluate(scripts.SET_SOURCE, [index, text])
 
     def text(self, index):
-        """What a cell has printed, as it stands."""
-        return self.page.locator(".jp-CodeCell").nth(index).locator(".jp-OutputArea").inner_text()
+        """What a cell has printed, once there is any of it: the page draws it after the cell has ended."""
+        output = self.page.locator(".jp-CodeCell").nth(index).locator(".jp-OutputArea")
+        return until(lambda: output.inner_text().strip())
 
     def clear(self, index):
         """Takes a cell's outputs away."""

@@ -42,15 +42,15 @@ SET_SOURCE = """([index, text]) => {
 }"""
 RUN_CELL = """(index) => {
   const app = window.jupyterapp;
+  const runs = (window.batchaiRuns ??= {});  // a cell that runs again still has the number of its last run
+  const run = (runs[index] = {isDone: false});
+  const end = () => { run.isDone = true; };
   app.shell.currentWidget.content.activeCellIndex = index;
-  app.commands.execute('notebook:run-cell');
+  app.commands.execute('notebook:run-cell').then(end, end);
 }"""
 CLEAR = """(index) => {
   const cells = window.jupyterapp.shell.currentWidget.content.widgets;
   cells[index].model.clearExecution();
   cells[index].outputHidden = false;
 }"""
-IS_DONE = """(index) => {
-  const cell = window.jupyterapp.shell.currentWidget.content.widgets[index];
-  return /^\\[\\d+\\]:/.test(cell.node.querySelector('.jp-InputPrompt').textContent.trim());
-}"""
+IS_DONE = "(index) => window.batchaiRuns[index].isDone"

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -44,7 +45,7 @@ def test_a_cluster_is_seen_and_resized_after_one_question(lab, setup_cell):
     lab.run(2)
     page.locator(".ba-node-count", has_text="5 nodes").wait_for()
     lab.run(3)
-    assert "'targetNodeCount': 5" in page.locator(".jp-CodeCell").nth(3).inner_text()
+    assert "'targetNodeCount': 5" in lab.text(3)
     assert lab.errors == []
 
 
@@ -78,7 +79,7 @@ def test_views_come_back_when_the_page_is_opened_again(lab, setup_cell):
     lab.page.locator(".ba-table .ba-open").nth(2).wait_for()
     lab.page.locator(".ba-tile").nth(3).wait_for()
     lab.page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
-    assert lab.page.locator("[data-batchai-snapshot]").first.is_hidden()
+    expect(lab.page.locator("[data-batchai-snapshot]").first).to_be_hidden()
 
 
 def test_running_the_cell_again_leaves_one_view(lab, setup_cell):
@@ -144,8 +145,8 @@ def test_boards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_cell
         page.get_by_text(
             f"The connection to the kernel is gone. Run the cell to see the {what} again."
         ).wait_for()
-    assert page.get_by_role("button", name="third").is_disabled()
-    assert page.get_by_label("Number of nodes").is_disabled()
+    expect(page.get_by_role("button", name="third")).to_be_disabled()
+    expect(page.get_by_label("Number of nodes")).to_be_disabled()
     page.get_by_role("button", name="Images/sec").click()  # what is here can still be sorted
     page.wait_for_function("() => document.querySelector('.ba-open').textContent === 'first'")
     assert lab.errors == []

@@ -5,6 +5,7 @@ import re
 
 import psutil
 import pytest
+from playwright.sync_api import expect
 
 from tests.patience import PATIENCE_S
 from tests.widgets import lab as jupyter
@@ -21,8 +22,16 @@ THREADS = """
 import threading
 print(sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("batchai-")))
 """
-# Opening a pipe waits for its other end; called so, it lets no other thread of the kernel run meanwhile.
-DEAF = 'import ctypes, os; ctypes.PyDLL(None).open(b"{pipe}", os.O_RDONLY)'
+# Opening a pipe waits for its other end; called so, it lets no other thread of the kernel run meanwhile, nor
+# between the two: once the first is open at both ends, the kernel hears nothing.
+DEAF = """
+import ctypes, os, sys
+open_pipe, interval_s = ctypes.PyDLL(None).open, sys.getswitchinterval()
+sys.setswitchinterval(3600)
+open_pipe(b"{first}", os.O_RDONLY)
+open_pipe(b"{last}", os.O_RDONLY)
+sys.setswitchinterval(interval_s)
+"""
 
 
 def show(lab, name, *cells):
@@ -76,7 +85,7 @@ def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eigh
     lab.restart_kernel()
     lab.page.get_by_text("Run the cell to see the job again.").wait_for()
     for name in ("Cancel job", "Detach"):
-        assert lab.page.get_by_role("button", name=name).is_disabled()
+        expect(lab.page.get_by_role("button", name=name)).to_be_disabled()
     until(lambda: not psutil.pid_exists(process))
     lab.write(1, copied)
     for index in (0, 1):
@@ -89,7 +98,7 @@ def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eigh
 
 def threads(lab):
     lab.run(3)
-    return lab.text(3).strip()
+    return lab.text(3)
 
 
 def test_two_pages_show_one_job_and_the_other_goes_on_when_one_is_closed(lab, chrome, server, eight_ranks):
@@ -120,21 +129,24 @@ def test_notebook_7_shows_a_job_live_and_whole(notebook_7, eight_ranks):
 
 def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_world, tmp_path):
     job = Steady(real_world, "busy", "--nodes 1 --processes 1")
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    lab.open("deaf", "%env BATCHAI_UI=widget\n" + LOAD, "%batchai job show -n busy", DEAF.format(pipe=pipe))
+    first, last = pipes = tmp_path / "first", tmp_path / "last"
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    deaf = DEAF.format(first=first, last=last)
+    lab.open("deaf", "%env BATCHAI_UI=widget\n" + LOAD, "%batchai job show -n busy", deaf)
     lab.run(0)
     lab.run(1)
     page = lab.page
     is_running(page)
     lab.run(2, wait=False)
+    os.close(os.open(first, os.O_WRONLY))
     page.get_by_role("button", name="Cancel job").click()
     page.get_by_role("button", name="Yes, cancel it").click()
     note = page.locator(".ba-note", has_text="busy")
     note.wait_for()
-    assert "nterrupt" in note.inner_text()  # what to press
+    expect(note).to_contain_text("nterrupt")  # what to press
     job.waits_for(job.log.stat().st_size)
-    os.close(os.open(pipe, os.O_WRONLY))
+    os.close(os.open(last, os.O_WRONLY))
     page.locator(".ba-badge", has_text="cancelled").wait_for()
     note.wait_for(state="detached")
     page.get_by_role("tab", name="stdout", exact=True).click()

@@ -1,6 +1,7 @@
 """What views leave behind in a real kernel, and what each way to show gives in a real page."""
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.world import until
 
@@ -25,7 +26,7 @@ AGAIN = "Again: %batchai job show -n eight"
 
 def counted(lab, index):
     lab.run(index)
-    return lab.text(index).strip()
+    return lab.text(index)
 
 
 def show(lab):
@@ -62,11 +63,11 @@ def test_each_way_to_show_is_seen_in_the_page(lab, eight_ranks):
         lab.run(1)
         if ui in ("widget", "auto"):
             page.locator(".ba-row").first.wait_for()
-            assert not outputs.get_by_text(AGAIN).is_visible()
+            expect(outputs.get_by_text(AGAIN)).to_be_hidden()
             continue
         outputs.get_by_text(AGAIN if ui == "html" else "[running] eight").wait_for()
-        assert page.locator(".ba-view").count() == 0
-        assert outputs.locator("table").count() == (ui == "html")
+        expect(page.locator(".ba-view")).to_have_count(0)
+        expect(outputs.locator("table")).to_have_count(int(ui == "html"))
         if ui == "html":
             before = outputs.inner_text()
             until(lambda before=before: outputs.inner_text() != before)

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.widgets.axe import complaints
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -97,7 +99,7 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
             narrow(page)
         page.wait_for_function(NOTHING_MOVES)
         pictures(views, f"{theme}-{width}")
-        assert page.evaluate(OVERFLOWING) == []
+        until(lambda: page.evaluate(OVERFLOWING) == [])
         assert complaints(page, ".ba-view") == []
     use(views["failed"], views["cluster"])
     assert complaints(page, ".ba-view") == []
@@ -146,13 +148,13 @@ def test_a_job_is_cancelled_and_its_logs_are_read_by_keyboard(lab, tmp_path):
     page.get_by_role("button", name="Cancel job").focus()
     page.keyboard.press("Enter")
     focused = page.locator(":focus")
-    assert focused.inner_text() == "Keep running"
+    expect(focused).to_have_text("Keep running")
     page.keyboard.press("Space")
-    assert focused.inner_text() == "Cancel job"
+    expect(focused).to_have_text("Cancel job")
     page.get_by_role("tab", name="stdout").focus()
     page.keyboard.press("ArrowRight")
-    assert focused.get_attribute("aria-selected") == "true"
-    assert focused.get_attribute("role") == "tab"
+    expect(focused).to_have_attribute("aria-selected", "true")
+    expect(focused).to_have_attribute("role", "tab")
     page.keyboard.press("ArrowLeft")
     page.get_by_role("log").focus()
     page.keyboard.press("Home")

@@ -1,9 +1,13 @@
 """What narrow and dark pages show of views that wait, fail, are compared or have lost their kernel."""
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 from tests.widgets.browser.test_looks import NARROW, SETUP
 from tests.widgets.browser.test_widths import BOARD, FOLDED, MORE, RUNS, SHOWS
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -36,6 +40,7 @@ LINES = """(one) => Math.round(
 TOP = "(one) => Math.round(one.getBoundingClientRect().top)"
 WHITE = """(canvas) => {
   const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  if (!data.some((value) => value > 0)) return -1;  // it has not been drawn yet
   let count = 0;
   for (let i = 0; i < data.length; i += 4) count += Number(Math.min(...data.slice(i, i + 4)) === 255);
   return count;
@@ -63,8 +68,8 @@ def test_a_narrow_view_tells_all_of_why_a_job_failed(lab, tmp_path):
     page.locator(".ba-progress", has_text="failed at step 120/500").wait_for()
     narrow(page)
     view = page.locator(".ba-view")
-    assert view.locator(".ba-problem").inner_text() == "Rank 2 on node-1 failed first, with exit code 1"
-    assert view.evaluate(LACKING) == []
+    expect(view.locator(".ba-problem")).to_have_text("Rank 2 on node-1 failed first, with exit code 1")
+    until(lambda: view.evaluate(LACKING) == [])
 
 
 def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_path):
@@ -79,8 +84,8 @@ def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_p
     page.mouse.move(1, 1)
     view.get_by_role("tab", name="Files").click()
     narrow(page)
-    assert note.is_visible()
-    assert view.evaluate(LACKING) == []
+    expect(note).to_be_visible()
+    until(lambda: view.evaluate(LACKING) == [])
     page.locator(".ba-board .ba-progress-time", has_text="left").wait_for(state="detached")
 
 
@@ -90,9 +95,9 @@ def test_a_narrow_list_tells_the_time_left_in_one_line(lab, tmp_path):
     left.get_by_text("left").wait_for()
     narrow(page)
     left.get_by_text("%").wait_for(state="hidden")
-    assert left.inner_text().endswith("left")
-    assert left.evaluate(LINES) == 1
-    assert left.evaluate("(one) => one.scrollWidth <= one.closest('td').clientWidth")
+    expect(left).to_have_text(re.compile("left$"), use_inner_text=True)
+    until(lambda: left.evaluate(LINES) == 1)
+    until(lambda: left.evaluate("(one) => one.scrollWidth <= one.closest('td').clientWidth"))
 
 
 def test_a_study_names_its_ideal_line_and_has_no_white_points_in_the_dark(lab, tmp_path):
@@ -100,13 +105,13 @@ def test_a_study_names_its_ideal_line_and_has_no_white_points_in_the_dark(lab, t
     lab.theme("JupyterLab Dark")
     legends = page.locator(".ba-board .ba-readout")
     legends.filter(has_text="resnet50").nth(1).wait_for()
-    assert ["ideal" in legend.inner_text() for legend in legends.all()] == [True, True]
+    expect(legends.filter(has_text="ideal")).to_have_count(2)
     canvases = page.locator(".ba-board .ba-plot canvas")
-    page.wait_for_function("document.querySelectorAll('.ba-plot canvas').length === 2")
-    assert [canvas.evaluate(WHITE) for canvas in canvases.all()] == [0, 0]
+    expect(canvases).to_have_count(2)
+    until(lambda: [canvas.evaluate(WHITE) for canvas in canvases.all()] == [0, 0])
     dashed = legends.first.get_by_role("button", name="ideal")
     dashed.click()
-    assert dashed.get_attribute("aria-pressed") == "false"
+    expect(dashed).to_have_attribute("aria-pressed", "false")
 
 
 def test_charts_side_by_side_begin_alike_with_a_legend_of_one_line(lab, tmp_path):
@@ -115,12 +120,16 @@ def test_charts_side_by_side_begin_alike_with_a_legend_of_one_line(lab, tmp_path
     page.wait_for_function(SHOWS, arg=1400)
     plots, legends = page.locator(".ba-board .ba-plot"), page.locator(".ba-board .ba-readout")
     legends.filter(has_text="warmup").nth(1).wait_for()
-    assert plots.nth(0).evaluate(TOP) == plots.nth(1).evaluate(TOP)
-    before = [legend.evaluate("(one) => one.clientHeight") for legend in legends.all()]
-    assert max(before) < 20
+    until(lambda: plots.nth(0).evaluate(TOP) == plots.nth(1).evaluate(TOP))
+    until(lambda: max(heights(legends)) < 20)
+    before = heights(legends)
     plots.nth(1).hover()
     page.get_by_text("step ", exact=False).locator("visible=true").first.wait_for()
-    assert [legend.evaluate("(one) => one.clientHeight") for legend in legends.all()] == before
+    assert heights(legends) == before
+
+
+def heights(elements):
+    return [one.evaluate("(one) => one.clientHeight") for one in elements.all()]
 
 
 @pytest.mark.parametrize("kind", ["compare", "scaling"])
@@ -129,5 +138,5 @@ def test_still_tables_of_three_runs_fit_a_narrow_page(lab, tmp_path, kind):
     table = page.locator(".jp-OutputArea table", has_text="resnet50")
     table.wait_for()
     narrow(page)
-    assert page.locator(".ba-view").count() == 0
-    assert table.evaluate("(one) => one.parentElement.scrollWidth - one.parentElement.clientWidth") <= 0
+    expect(page.locator(".ba-view")).to_have_count(0)
+    until(lambda: table.evaluate("(one) => one.parentElement.scrollWidth <= one.parentElement.clientWidth"))

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.handle import Job
@@ -86,11 +87,9 @@ def test_a_running_bar_on_stderr_is_seen_and_counted(lab):
     page.get_by_role("tab", name="output", selected=True).wait_for()
     page.locator(".ba-row.ba-of-stderr", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
     bar = page.get_by_role("progressbar", name="progress")
+    expect(bar).to_have_attribute("aria-valuetext", re.compile(r"^train \d+/100000, 0 % · .* left"))
     first = bar.get_attribute("aria-valuetext")
-    assert re.match(r"train \d+/100000, 0 % · .* left", first)
-    page.wait_for_function(
-        "([bar, first]) => bar.getAttribute('aria-valuetext') !== first", arg=[bar.element_handle(), first]
-    )
+    expect(bar).not_to_have_attribute("aria-valuetext", first)
     picture(page.locator(".ba-view"), "bar")
 
 
@@ -98,16 +97,15 @@ def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
     run(lab, BOTH)
     page = lab.page
     page.locator(".ba-row", has_text="50%").wait_for()
-    rows = page.locator(".ba-row").all_inner_texts()
     pairs = [text for i in range(8) for text in (f"line {i}", f"warning {i}")]
-    assert rows == [*pairs, "bar: 50%"]
-    assert page.locator(".ba-row.ba-of-stderr").all_inner_texts() == [*pairs[1::2], "bar: 50%"]
+    expect(page.locator(".ba-row")).to_have_text([*pairs, "bar: 50%"])
+    expect(page.locator(".ba-row.ba-of-stderr")).to_have_text([*pairs[1::2], "bar: 50%"])
     picture(page.locator(".ba-view"), "both")
     page.get_by_label("Search the log").fill("warning 5")
     page.locator(".ba-row.ba-current", has_text="warning 5").wait_for()
     page.get_by_role("tab", name="stdout").click()
     page.locator(".ba-row", has_text="line 7").wait_for()
-    assert page.locator(".ba-row", has_text="warning").count() == 0
+    expect(page.locator(".ba-row", has_text="warning")).to_have_count(0)
     assert lab.errors == []
 
 
@@ -116,7 +114,7 @@ def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
     page = lab.page
     own = page.locator(".ba-view").first
     own.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
-    assert own.locator(".ba-progress-words").inner_text() == "epoch 3/4 · 24/48"
+    expect(own.locator(".ba-progress-words")).to_have_text("epoch 3/4 · 24/48")
     listed = page.locator(".ba-board tr", has_text="epochs")
     listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
     picture(page.locator(".ba-board"), "list")
@@ -152,7 +150,7 @@ def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_lis
     for place in (".ba-view", ".ba-board"):
         bar = page.locator(f"{place} .ba-progress[data-state=failed]").first
         bar.get_by_text("failed at step 120/500").wait_for()
-        assert bar.locator(".ba-progress-left").inner_text() == "24 %"
+        expect(bar.locator(".ba-progress-left")).to_have_text("24 %")
     page.locator(".jp-OutputArea td", has_text="failed at step 120/500, 24 %").first.wait_for(
         state="attached"
     )

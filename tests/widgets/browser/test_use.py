@@ -5,9 +5,11 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.handle import Job
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -63,8 +65,8 @@ def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
     page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
     use.locator(".ba-use-slow", has_text=re.compile("slow: (compute|core|wait)")).first.wait_for()
     pictures(page, theme)
-    words = " ".join(use.locator("summary").inner_text().split())
-    assert re.match(r"resource use CPU \d+ % memory [\d.]+ [MG]B", words)
+    words = re.compile(r"^\s*resource use\s+CPU\s+\d+ %\s+memory\s+[\d.]+ [MG]B")
+    expect(use.locator("summary")).to_have_text(words, use_inner_text=True)
 
 
 def test_what_is_of_one_kind_stands_below_itself(lab):
@@ -78,4 +80,4 @@ def test_what_is_of_one_kind_stands_below_itself(lab):
     for width, columns in ((1400, 4), (500, 2)):
         page.set_viewport_size({"width": width, "height": 1000})
         page.wait_for_function("(width) => innerWidth === width", arg=width)
-        assert page.evaluate(STARTS) == [columns, columns]
+        until(lambda wanted=[columns] * 2: page.evaluate(STARTS) == wanted)

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.widgets.axe import complaints
 from tests.widgets.browser.test_looks import NOTHING_MOVES
@@ -54,8 +55,8 @@ def setup_cell(tmp_path):
 
 
 def rows(page, place):
-    """The texts of a view's table."""
-    return page.locator(".ba-board").nth(place).locator("tbody tr").all_inner_texts()
+    """The rows of a view's table."""
+    return page.locator(".ba-board").nth(place).locator("tbody tr")
 
 
 def speeds(page, place, text):
@@ -68,7 +69,7 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
         lab.run(index)
     page = lab.page
     speeds(page, 0, "100.0 ±")
-    assert "–" in rows(page, 0)[1]
+    expect(rows(page, 0).nth(1)).to_contain_text("–")
     page.locator(".ba-board").get_by_text("No images/sec yet: two.").wait_for()
     lab.run(3)
     speeds(page, 0, "180.0 ±")
@@ -85,7 +86,7 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
         cell = page.locator(".jp-CodeCell").nth(index)
         cell.locator("img").wait_for()
         cell.locator(".jp-RenderedHTML table").wait_for()
-        assert cell.locator(".ba-board").count() == 0
+        expect(cell.locator(".ba-board")).to_have_count(0)
     saved = lab.save()
     kinds = [set(output["data"]) for cell in saved["cells"][1:3] for output in cell["outputs"]]
     assert kinds == [{"text/html", "text/plain"}, {"image/png", "text/plain"}] * 2
@@ -120,7 +121,7 @@ def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
     lab.save()
     lab.reload()
     lab.page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
-    assert lab.page.locator("[data-batchai-snapshot]").first.is_hidden()
+    expect(lab.page.locator("[data-batchai-snapshot]").first).to_be_hidden()
 
 
 def test_axe_finds_nothing_wrong_with_runs_side_by_side(lab, setup_cell):
@@ -149,6 +150,6 @@ def test_real_jobs_are_followed_by_the_magic_to_their_ends(lab, tmp_path):
     live.get_by_text("weak scaling, batch of 8 per process. From 1 to 2 processes 2.00 times").wait_for()
     flag.touch()
     study.locator("img").wait_for()
-    assert live.count() == 0
-    assert "100.0 % ± " in study.inner_text()
+    expect(live).to_have_count(0)
+    expect(study).to_contain_text("100.0 % ± ")
     assert lab.errors == []

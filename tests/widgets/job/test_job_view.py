@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.widgets.job.test_live_view import SETUP, SHOW
+from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -41,6 +43,10 @@ if os.environ["PMI_RANK"] == "2":
     fail()
 time.sleep(1000)
 """
+SELECTED = """(text) => {
+  const state = (document.activeElement.cmTile?.view ?? document.activeElement.cmView?.view)?.state;
+  return state?.sliceDoc(state.selection.main.from, state.selection.main.to).trim() === text;
+}"""
 
 
 @pytest.fixture
@@ -62,16 +68,11 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
         ".ba-problem", has_text=re.compile(r"Rank 2 on node \d+ failed first, with exit code 1$")
     ).wait_for()
     panel.get_by_text("The last lines of rank 2 in stderr.txt").wait_for()
-    assert lab.page.get_by_text("failed first").locator("visible=true").count() == 1
+    expect(lab.page.get_by_text("failed first").locator("visible=true")).to_have_count(1)
     panel.get_by_text("ValueError: bad batch").wait_for()
-    assert panel.get_by_text("3 other processes").count() == 1
+    expect(panel.get_by_text("3 other processes")).to_have_count(1)
     panel.get_by_role("button", name="cell line 4").click()
-    selected = "() => document.activeElement.cmTile?.view ?? document.activeElement.cmView?.view"
-    text = lab.page.evaluate(
-        f"() => {{ const v = ({selected})(); const s = v.state.selection.main; "
-        "return v.state.sliceDoc(s.from, s.to); }"
-    )
-    assert text.strip() == 'raise ValueError("bad batch")'
+    lab.page.wait_for_function(SELECTED, arg='raise ValueError("bad batch")')
     panel.get_by_role("button", name="Show in the log").click()
     lab.page.locator(".ba-row", has_text="Traceback").wait_for()
     assert lab.errors == []
@@ -95,17 +96,17 @@ def test_a_million_lines_are_searched_as_a_whole(lab, job_cell):
 
 
 def test_one_ranks_lines_stand_alone_and_go_on(lab, job_cell):
-    more = "backend.write('the last word\\n', rank=2)\nbackend.write('of no interest\\n', rank=1)"
+    more = "backend.write('of no interest\\n', rank=1)\nbackend.write('the last word\\n', rank=2)"
     lab.open("ranks", job_cell, SHOW, RANKS, more)
     run_all(lab, 3)
     page = lab.page
     page.get_by_role("tab", name="rank 2").click()
     page.locator(".ba-row", has_text="images/sec: 142.0").wait_for()
-    assert page.locator(".ba-row", has_text="images/sec: 141.0").count() == 1  # step 39 of rank 2
-    assert page.locator(".ba-row", has_text="images/sec: 143.0").count() == 0
+    expect(page.locator(".ba-row", has_text="images/sec: 141.0")).to_have_count(1)  # step 39 of rank 2
+    expect(page.locator(".ba-row", has_text="images/sec: 143.0")).to_have_count(0)
     lab.run(3)
     page.locator(".ba-row", has_text="the last word").wait_for()
-    assert page.locator(".ba-row", has_text="of no interest").count() == 0
+    expect(page.locator(".ba-row", has_text="of no interest")).to_have_count(0)
 
 
 def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
@@ -113,12 +114,13 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     run_all(lab, 3)
     page = lab.page
     rates, losses = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
-    rates.get_by_role("button", name=re.compile("^r1 ")).click()
-    assert rates.get_by_role("button", name=re.compile("^r1 ")).get_attribute("aria-pressed") == "false"
+    rank = rates.get_by_role("button", name=re.compile("^r1 "))
+    rank.click()
+    expect(rank).to_have_attribute("aria-pressed", "false")
     losses.get_by_role("button", name="log").click()
     page.get_by_label("Charts").get_by_role("button", name="loss").click()
     losses.wait_for(state="visible")
-    assert page.get_by_role("group", name="loss", exact=True).count() == 0
+    expect(page.get_by_role("group", name="loss", exact=True)).to_have_count(0)
     page.get_by_role("img", name="top-5 at step 40, mean 0.700").wait_for()
     lab.run(3)
     page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
@@ -131,7 +133,7 @@ def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
     page = lab.page
     for title in ("loss", "accuracy", "lr", "grad_norm"):
         page.get_by_role("img", name=re.compile(f"^{title} at step 30")).wait_for()
-    assert page.get_by_role("img", name=re.compile("^f1 at")).count() == 0
+    expect(page.get_by_role("img", name=re.compile("^f1 at"))).to_have_count(0)
     choices = page.get_by_label("Charts", exact=True)
     choices.get_by_role("button", name="f1").click()
     page.get_by_role("img", name="f1 at step 30, 0.300").wait_for()
@@ -147,7 +149,7 @@ def test_numbers_that_were_not_read_are_told_with_the_option_that_reads_them(lab
     hint.get_by_text(
         r"--metric 'psnr=after (?P<step>\d+) rounds psnr is ([-+.\deE]+)'", exact=True
     ).wait_for()
-    assert lab.page.locator(".ba-plot").count() == 0
+    expect(lab.page.locator(".ba-plot")).to_have_count(0)
     assert lab.errors == []
 
 
@@ -180,7 +182,9 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     run_all(lab, 5)
     page = lab.page
     page.get_by_role("tab", name="Files").click()
-    assert not page.get_by_role("treeitem", name="wait (pipe)").get_by_role("button").count()
+    pipe_entry = page.get_by_role("treeitem", name="wait (pipe)")
+    pipe_entry.wait_for()
+    expect(pipe_entry.get_by_role("button")).to_have_count(0)
     page.get_by_role("treeitem", name="loss.png").get_by_role("button").click()
     page.get_by_role("img", name="loss.png").wait_for()
     page.get_by_role("treeitem", name="stdout.txt").get_by_role("button").click()
@@ -201,5 +205,5 @@ def test_long_lines_wrap_and_the_first_error_is_found(lab, job_cell):
     page.locator(".ba-row.ba-current", has_text="RuntimeError").wait_for()
     page.get_by_role("button", name="Wrap").click()
     row = page.locator(".ba-row", has_text="RuntimeError")
-    assert row.bounding_box()["height"] > 100
-    assert row.bounding_box()["width"] <= page.locator(".ba-log").bounding_box()["width"]
+    until(lambda: row.bounding_box()["height"] > 100)
+    until(lambda: row.bounding_box()["width"] <= page.locator(".ba-log").bounding_box()["width"])

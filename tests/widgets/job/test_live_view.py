@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
@@ -46,8 +47,8 @@ def test_a_view_shows_log_charts_and_nodes(lab, job_cell):
     page.get_by_role("img", name="Nodes: 2 running").wait_for()
     page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     page.get_by_role("img", name=LAST_POINT).wait_for()
-    assert page.locator(".ba-plot canvas").count() == 2
-    assert page.locator(".ba-badge").inner_text() == "running"
+    expect(page.locator(".ba-plot canvas")).to_have_count(2)
+    expect(page.locator(".ba-badge")).to_have_text("running")
     assert lab.errors == []
 
 
@@ -70,8 +71,8 @@ def test_a_view_whose_kernel_is_gone_says_so_and_its_buttons_are_off(lab, job_ce
     lab.restart_kernel()
     page.get_by_text("The connection to the kernel is gone. Run the cell to see the job again.").wait_for()
     for name in ("Cancel job", "Detach"):
-        assert page.get_by_role("button", name=name).is_disabled()
-    assert page.locator(".ba-row", has_text=LAST_LINE).is_visible()  # what is here can still be read
+        expect(page.get_by_role("button", name=name)).to_be_disabled()
+    expect(page.locator(".ba-row", has_text=LAST_LINE)).to_be_visible()  # what is here can still be read
     assert lab.errors == []
 
 
@@ -83,7 +84,7 @@ def test_a_view_says_what_its_finished_log_lacks(lab, job_cell):
     page.get_by_text(
         "stdout.txt is not complete: its last 1,200 bytes are missing: the disk did not take them"
     ).wait_for()
-    assert page.locator(".ba-badge").inner_text() == "succeeded"
+    expect(page.locator(".ba-badge")).to_have_text("succeeded")
 
 
 def test_a_page_that_is_opened_again_gets_everything_again(lab, job_cell):
@@ -110,7 +111,7 @@ def test_the_log_stays_where_the_reader_is(lab, job_cell):
     lab.run(3)
     page.get_by_role("button", name="3 new lines").click()
     page.locator(".ba-row", has_text="one more").first.wait_for()
-    assert page.evaluate("() => document.querySelector('.ba-log').scrollTop") > top
+    page.wait_for_function("(top) => document.querySelector('.ba-log').scrollTop > top", arg=top)
 
 
 def scroll_up(page):
@@ -127,7 +128,7 @@ def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job
     lab.page.mouse.move(1, 1)
     lab.page.locator(".jp-RenderedImage img").wait_for(state="attached")
     lab.page.locator(".ba-kept .ba-view").wait_for()
-    assert not lab.page.locator(".jp-RenderedImage img").is_visible()  # the page keeps the live view
+    expect(lab.page.locator(".jp-RenderedImage img")).to_be_hidden()  # the page keeps the live view
     card, chart = (output["data"] for output in lab.save()["cells"][1]["outputs"])
     assert set(card) == {"text/html", "text/plain"}
     assert "rank 2 on node-1 failed first" in "".join(card["text/html"])
@@ -200,8 +201,7 @@ def test_an_ended_job_is_run_again_by_its_button_and_seen_below(lab):
     page = lab.page
     page.locator(".ba-badge", has_text="succeeded").first.wait_for()
     lab.run(2)  # unchanged: it shows its job again
-    button = page.get_by_role("button", name="Run again")
-    button.last.click()
+    page.locator(".jp-CodeCell").nth(2).get_by_role("button", name="Run again").click()
     page.locator(".ba-next .ba-name", has_text="again-2").wait_for()
     page.locator(".ba-next .ba-badge", has_text="succeeded").wait_for()
     page.locator(".ba-next .ba-log", has_text="hello").wait_for()
