@@ -158,6 +158,13 @@ class Lab:
         """Takes a cell's outputs away."""
         self.page.evaluate(scripts.CLEAR, index)
 
+    @contextlib.contextmanager
+    def out_of_sight(self, index):
+        """Has a cell take no room, as one that was scrolled away; what it drew last is drawn by then."""
+        self.page.evaluate(scripts.HIDE, [index, True])
+        yield
+        self.page.evaluate(scripts.HIDE, [index, False])
+
     def restart_kernel(self):
         self.page.evaluate(scripts.RESTART_KERNEL)
         self.page.wait_for_function("() => window.batchaiRestarted")

@@ -48,6 +48,10 @@ RUN_CELL = """(index) => {
   app.shell.currentWidget.content.activeCellIndex = index;
   app.commands.execute('notebook:run-cell').then(end, end);
 }"""
+HIDE = """([index, isHidden]) => {
+  document.querySelectorAll('.jp-CodeCell')[index].style.display = isHidden ? 'none' : '';
+  return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+}"""
 CLEAR = """(index) => {
   const cells = window.jupyterapp.shell.currentWidget.content.widgets;
   cells[index].model.clearExecution();

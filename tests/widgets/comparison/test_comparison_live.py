@@ -1,6 +1,7 @@
 """Runs side by side in a real JupyterLab: they grow before one's eyes, and end as a table and a figure."""
 
 import json
+import re
 
 import pytest
 from playwright.sync_api import expect
@@ -92,6 +93,23 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
     assert kinds == [{"text/html", "text/plain"}, {"image/png", "text/plain"}] * 2
     assert len(json.dumps(saved)) < 400_000
     assert lab.errors == []
+
+
+def test_charts_that_were_scrolled_away_show_what_came_meanwhile(lab, setup_cell):
+    lab.open("away", setup_cell, "compare(jobs)", "scaling(jobs)", GROW)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    for index in (1, 2):
+        page.locator(".jp-CodeCell").nth(index).get_by_role(
+            "img", name=re.compile("latest: .* 100.0")
+        ).first.wait_for()
+    with lab.out_of_sight(1), lab.out_of_sight(2):
+        lab.run(3)
+        for place in (0, 1):
+            expect(rows(page, place).nth(1)).to_contain_text("180.0 ±")
+    page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
+    page.get_by_role("img", name="efficiency, latest: model 90.00 %", exact=True).wait_for()
 
 
 CUT_OFF = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scroller')]

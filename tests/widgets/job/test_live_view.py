@@ -21,6 +21,10 @@ for step in range(1, 41):
     for rank in range(4):
         backend.write(step_line(step * 10, rank, 100 + step + rank, 5 / step))
 """
+MORE = """
+for rank in range(4):
+    backend.write(step_line(410, rank) + 500 * "more\\n", rank=rank)
+"""
 LOST = """
 from dataclasses import replace
 from batchai_magics.backends.base import Seal
@@ -147,6 +151,21 @@ def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
     assert lab.page.locator(".ba-view").count() == 1
     lab.page.mouse.move(1, 1)
     lab.page.locator(".jp-RenderedImage img").wait_for(state="attached")
+
+
+def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile(lab, job_cell):
+    lab.open("away", job_cell, SHOW, TRAIN, MORE)
+    for index in range(3):
+        lab.run(index)
+    page = lab.page
+    page.get_by_role("img", name=LAST_POINT).wait_for()
+    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
+    size = page.locator(".ba-foot > .ba-position")
+    before = size.text_content()
+    with lab.out_of_sight(1):
+        lab.run(3)
+        expect(size).not_to_have_text(before)
+    page.get_by_role("img", name="images/sec at step 410, total 400").wait_for()
 
 
 def test_the_view_follows_the_theme(lab, job_cell):

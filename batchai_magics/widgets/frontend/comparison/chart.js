@@ -41,6 +41,7 @@ export class LinesChart {
     this.plot = null;
     this.drawn = ""; // what the plot was made for
     this.isZoomed = false;
+    this.isBehind = false; // something new came while it could not be drawn
     /** @type {Line[]} */
     this.lines = [];
     /** @type {(x: number) => string} */
@@ -104,12 +105,13 @@ export class LinesChart {
   #resize() {
     const width = this.box.clientWidth;
     if (!width) return;
-    if (this.plot) this.plot.setSize({ width, height: HEIGHT_PX });
-    else this.#paint();
+    this.plot?.setSize({ width, height: HEIGHT_PX });
+    if (!this.plot || this.isBehind) this.#paint();
   }
 
   #paint() {
-    if (!this.box.clientWidth) return;
+    this.isBehind = !this.box.clientWidth; // out of sight, as a cell that was scrolled away: drawn when it comes back
+    if (this.isBehind) return;
     this.data = merged(this.lines);
     this.empty.hidden = this.data.xs.length > 0;
     const wanted = this.data.xs.length ? [this.along, ...this.lines.map((line) => line.key + line.label)].join("\n") : "";

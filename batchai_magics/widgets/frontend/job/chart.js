@@ -34,6 +34,7 @@ export class Chart {
     this.plot = null;
     this.drawn = ""; // what the plot was made for
     this.isZoomed = false;
+    this.isBehind = false; // something new came while it could not be drawn
     this.isLog = false;
     this.weight = 0; // of what was before, in the line over all ranks
     this.onReset = () => this.resetZoom(); // the reader wants to see all steps again
@@ -106,12 +107,14 @@ export class Chart {
     if (!width) return;
     if (!this.plot) return this.#paint();
     this.plot.setSize({ width, height: HEIGHT_PX });
+    if (this.isBehind) this.#paint();
     this.#showLines();
     this.#describe();
   }
 
   #paint() {
-    if (!this.box.clientWidth) return;
+    this.isBehind = !this.box.clientWidth; // out of sight, as a cell that was scrolled away: drawn when it comes back
+    if (this.isBehind) return;
     const { table, values } = this.subject;
     table.settle();
     const hasData = values.hasValues;
