@@ -35,6 +35,12 @@ UNREAD = """
 for i in range(1, 6):
     backend.write(f"after {i} rounds psnr is {20 + i / 4:.2f} dB\\n")
 """
+HELD = """
+gate, do = threading.Event(), widgets._publisher().do
+widgets._publisher().do = lambda task: do(lambda: (gate.wait(), task()))
+gate.set()
+backend.write("".join(f"line {i:06}\\n" for i in range(20_000)))
+"""
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
 def fail():
@@ -93,6 +99,21 @@ def test_a_million_lines_are_searched_as_a_whole(lab, job_cell):
     page.get_by_role("button", name="Previous match").click()
     page.locator(".ba-row.ba-current", has_text="0999997").wait_for()
     assert lab.errors == []
+
+
+def test_a_search_that_takes_long_goes_to_its_match_though_the_log_grows(lab, job_cell):
+    lab.open("grows", job_cell + HELD, SHOW, "gate.clear()", "backend.write('more\\n')", "gate.set()")
+    run_all(lab, 2)
+    page = lab.page
+    page.locator(".ba-row", has_text="line 019999").wait_for()
+    lab.run(2)
+    page.get_by_label("Search the log").fill("line 000123")
+    page.locator(".ba-count", has_text="searching").wait_for()
+    lab.run(3)
+    page.locator(".ba-row", has_text="more").wait_for()
+    page.wait_for_timeout(2000)  # as long as it takes to look for more
+    lab.run(4)
+    page.locator(".ba-row.ba-current", has_text="line 000123").wait_for()
 
 
 def test_one_ranks_lines_stand_alone_and_go_on(lab, job_cell):

@@ -36,7 +36,10 @@ export class LogSearch {
     this.offsets = [];
     this.turn = 0; // of the search: an answer to an older one is void
     /** @type {ReturnType<typeof setTimeout> | undefined} */
-    this.timer = undefined;
+    this.timer = undefined; // until what is typed is searched for
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.growing = undefined; // until what has come since is searched, too
+    this.asked = 0; // questions that the kernel has not answered
     this.input = el("input", {
       type: "search",
       class: "ba-search",
@@ -62,7 +65,14 @@ export class LogSearch {
 
   /** The log has grown. */
   grown() {
-    if (this.input.value && this.timer === undefined) this.timer = setTimeout(() => this.run(false), GROWING_MS);
+    if (this.input.value && this.growing === undefined) this.growing = setTimeout(() => this.#runOn(), GROWING_MS);
+  }
+
+  /** Looks for more, once all questions are answered: it would make the answers void that the reader waits for. */
+  #runOn() {
+    this.growing = undefined;
+    if (this.asked) this.grown();
+    else this.run(false);
   }
 
   /** Puts the cursor into the search. */
@@ -74,6 +84,7 @@ export class LogSearch {
   /** Ends what the search has running. */
   stop() {
     clearTimeout(this.timer);
+    clearTimeout(this.growing);
     this.turn += 1;
   }
 
@@ -155,7 +166,9 @@ export class LogSearch {
    */
   async #ask(first, turn) {
     const question = { kind: "search", file: this.on.file(), rank: this.on.log().rank, first };
+    this.asked += 1;
     const { content, bytes } = await this.session.request({ ...question, query: this.input.value, regex: this.isRegex });
+    this.asked -= 1;
     if (turn !== this.turn) return;
     this.error = content.text ?? "";
     this.total = content.total ?? 0;
