@@ -31,6 +31,7 @@ from batchai_magics.metrics.formats.mxnet import MXNET
 from batchai_magics.metrics.formats.pairs import PAIRS
 from batchai_magics.metrics.formats.prints import PRINTS
 from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
+from batchai_magics.metrics.formats.step_lines import read_step_lines
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.formats.torch import PYTORCH
@@ -111,6 +112,9 @@ def read_records(view: View, contents: Contents) -> Iterator[Record]:
     """The records in whole lines, from left to right."""
     if contents.stems:
         yield from _read_mixed(view, contents)
+        return
+    if contents is _ONLY_RATE and view.line_end is None:
+        yield from read_step_lines(view, _RATE)
         return
     for read, match in _matches(contents.glued, view.data):
         record = read(view, match)

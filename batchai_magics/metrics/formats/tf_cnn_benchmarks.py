@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 
 from batchai_magics.metrics.formats.row import Field, GluedFormat
-from batchai_magics.metrics.reading.leads import NO_LEAD, Lead, read_lead
+from batchai_magics.metrics.formats.step_lines import NUMBERS, RATE, edge_of
+from batchai_magics.metrics.reading.leads import Lead, read_lead
 from batchai_magics.metrics.reading.memory import MAX_DIGITS
 from batchai_magics.metrics.reading.times import wall_time
 from batchai_magics.metrics.reading.view import View
@@ -24,10 +25,7 @@ from batchai_magics.metrics.record import EvalRecord, Record, TotalRecord, step_
 _NEWLINE, _BLANKS, _DIGITS = ord("\n"), b" \t", b"0123456789"
 _LEFT_BYTES = 64  # a step's digits and the blanks behind them are never longer
 
-_RATE = re.compile(
-    rb"images/sec: (?:(\d+\.\d) \+/- (\d+\.\d) \(jitter = (\d+\.\d)\)[ \t]+(-?(?:nan|inf|\d+\.\d{3}))"
-    rb"(?:[ \t]+(nan|\d\.\d{3})[ \t]+(nan|\d\.\d{3}))?|(\d+\.\d\d))"
-)
+_RATE = re.compile(RATE + rb"(?:" + NUMBERS + rb"|(\d+\.\d\d))")
 _CUT_ACCURACY = re.compile(
     rb"\t\Z|[ \t]+(?:\d(?:\.\d{0,2})?|na?|(?:\d\.\d{3}|nan)(?:[ \t]+(?:\d(?:\.\d{0,2})?|na?)?)?)\Z"
 )
@@ -61,23 +59,23 @@ def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
     line = data.rfind(b"\n", view.done, begin) + 1
     if (view.done and not line) or data[begin - 1] not in _BLANKS:
         return None
-    digits, lead = _parted(data[line : begin - 1])
+    before, digits = _parted(data[line : begin - 1])
+    lead = read_lead(before) if 0 < len(digits) <= MAX_DIGITS else None
     if lead is None or (lead.key is not None) != view.is_tagged:
         return None
-    view.begun = line
+    view.begun, view.pace.edge = line, edge_of(before)
     newline = end if data[end] == _NEWLINE else data.find(b"\n", end)
-    rank = view.rank if lead is NO_LEAD else lead.rank(view.stream_rank)
-    return int(digits), rank, view.offset + newline + 1, _time(view, lead, end, newline)
+    rank, time = lead.rank(view.stream_rank), _time(view, lead, end, newline)
+    return int(digits), rank, view.offset + newline + 1, time
 
 
-def _parted(text: bytes) -> tuple[bytes, Lead | None]:
-    """A step's digits, and the lead before them; None where what stands there is something else."""
+def _parted(text: bytes) -> tuple[bytes, bytes]:
+    """What stands before a step, and the step's digits; both may be empty."""
     if text.isdigit():
-        return text, NO_LEAD if len(text) <= MAX_DIGITS else None
+        return b"", text
     text = text.rstrip(_BLANKS)
     before = text.rstrip(_DIGITS)
-    digits = text[len(before) :]
-    return digits, read_lead(before) if 0 < len(digits) <= MAX_DIGITS else None
+    return before, text[len(before) :]
 
 
 def _time(view: View, lead: Lead, end: int, newline: int) -> float | None:
@@ -176,7 +174,7 @@ _ACCURACY_FIELDS = (Field("top_1", "fraction"), Field("top_5", "fraction"), Fiel
 TENSORFLOW_BENCHMARKS = (
     GluedFormat(
         name="tf_cnn_benchmarks rate",
-        literals=(b"images/sec: ",),
+        literals=(RATE,),
         pattern=_RATE,
         fields=_STEP_FIELDS,
         sample="110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916",

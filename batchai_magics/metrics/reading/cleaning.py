@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 from batchai_magics.metrics.reading.leads import TagShapes
 from batchai_magics.metrics.reading.lines import without_escapes
-from batchai_magics.metrics.reading.prefixes import has_tag
 from batchai_magics.metrics.reading.times import HasTimes
 
-_TAG = rb"\[(?:\d{1,18},)?\d{1,6}\]<std(?:out|err|diag)>:"
-_FIRST_TAG, _LAST_TAG = re.compile(rb"\n(" + _TAG + rb")"), re.compile(rb"(" + _TAG + rb")\n")
+_TAG = re.compile(rb"\[(?:\d{1,18},)?\d{1,6}\]<std(?:out|err|diag)>:")
 _CONTROLS = (b"\x1b", b"\0", b"\b")
 
 
@@ -51,9 +49,9 @@ def has_controls(data: bytes | bytearray, start: int = 0, end: int | None = None
     return any(data.find(control, start, end) >= 0 for control in _CONTROLS)
 
 
-def clean_lines(lines: bytes, tags: TagShapes) -> bytes | None:
+def clean_lines(lines: bytes, tags: TagShapes, *, is_tagged: bool) -> bytes | None:
     """Whole lines that can be read all at once, as they are read; None if they must be read singly."""
-    if has_tag(lines):
+    if is_tagged:
         lines = _without_repeated_tags(lines)
         if not tags.fit(lines):
             return None
@@ -64,11 +62,15 @@ def clean_lines(lines: bytes, tags: TagShapes) -> bytes | None:
 
 
 def _without_repeated_tags(lines: bytes) -> bytes:
-    """The lines without a tag at their end that is the one at their start."""
-    if lines.count(b"<std") <= lines.count(b"\n"):
+    """The lines without a tag at their end that is the one at their start, if all of them have it."""
+    count = lines.count(b"\n")
+    if lines.count(b"<std") != 2 * count:
         return lines
-    is_repeated = _FIRST_TAG.findall(b"\n" + lines) == _LAST_TAG.findall(lines)
-    return _LAST_TAG.sub(b"\n", lines) if is_repeated else lines
+    each = lines.split(b"\n")[:-1]
+    tags = [line[: line.find(b">:") + 2] for line in each]
+    if not all(map(bytes.endswith, each, tags)) or not all(map(_TAG.fullmatch, set(tags))):
+        return lines
+    return b"\n".join([*map(bytes.removesuffix, each, tags), b""])
 
 
 def _ends(data: bytes) -> list[int]:

@@ -59,9 +59,7 @@ class StampPlace:
             return recent_stamp_in(lead[self.stamp])
         begin, end = self.fraction.start, self.fraction.stop
         stamp = recent_stamp_in(lead[self.stamp.start : begin] + lead[end : self.stamp.stop])
-        return stamp and Stamp(
-            stamp.seconds + float(b"0%b0" % lead[begin:end].replace(b",", b".")), stamp.is_exact
-        )
+        return stamp and Stamp(stamp.seconds + _fraction(lead[begin + 1 : end]), stamp.is_exact)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +133,10 @@ def _number(lead: bytes, place: slice | None) -> int | None:
     return None if place is None else int(lead[place])
 
 
+def _fraction(digits: bytes) -> float:
+    return int(digits) / 10 ** len(digits) if digits else 0.0
+
+
 recent_stamp_in = lru_cache(_MOST_REMEMBERED)(stamp_in)
 """`stamp_in`, quick where a stamp comes again."""
 _stream_key = lru_cache(_MOST_REMEMBERED)(StreamKey)
@@ -144,25 +146,24 @@ class TagShapes:
     """The shapes of the tags at the starts of a file's lines, learnt while it is read."""
 
     def __init__(self) -> None:
-        self._shapes: tuple[bytes, ...] = ()
-        self._behind_newline = re.compile(rb"(?!)")
+        self._line_starts: tuple[bytes, ...] = ()  # the shapes, each behind a newline
 
     def fit(self, lines: bytes) -> bool:
         """Whether each of these whole lines begins with a tag and has no other one."""
         count = lines.count(b"\n")
         if lines.count(b"<std") != count:
             return False
-        zeroed = lines.translate(TO_ZERO)
-        is_known = len(self._behind_newline.findall(zeroed)) + zeroed.startswith(self._shapes) == count
-        return is_known or self._learn(zeroed)
+        zeroed = b"\n" + lines.translate(TO_ZERO)
+        # No shape is the beginning of another one: each ends behind its first tag.
+        return sum(map(zeroed.count, self._line_starts)) == count or self._learn(zeroed)
 
     def _learn(self, zeroed: bytes) -> bool:
         """Take in the shapes of all lines; whether all of them are tags."""
-        shapes = {tag_lead(line) for line in zeroed.splitlines()}
+        shapes = {tag_lead(line) for line in zeroed.splitlines()[1:]}
         if not all(shape and shape_of(shape) for shape in shapes):
             return False
-        self._shapes = tuple(sorted({*shapes, *self._shapes[:_MOST_SHAPES]}))
-        self._behind_newline = re.compile(rb"\n(?:" + b"|".join(map(re.escape, self._shapes)) + rb")")
+        starts = {b"\n" + shape for shape in shapes}
+        self._line_starts = tuple({*starts, *self._line_starts[:_MOST_SHAPES]})
         return True
 
 

@@ -87,7 +87,7 @@ def without_escapes(line: bytes) -> bytes:
         shown = shown.replace(code, b"")
     if b"\x1b" in shown:
         shown = _ESCAPES.sub(b"", line)
-    return shown.translate(None, b"\0\b")
+    return shown.translate(None, b"\0\b") if b"\0" in shown or b"\b" in shown else shown
 
 
 def _usual_codes(text: bytes) -> set[bytes]:

@@ -87,7 +87,7 @@ class LogFile:
         is_tagged = has_tag(block.data)
         if not self._is_apart(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
             return self._untangle(block)
-        lines = clean_lines(block.data, self._tags)
+        lines = clean_lines(block.data, self._tags, is_tagged=is_tagged)
         if lines is None:
             return self._untangle(block)
         if len(lines) < len(block.data):

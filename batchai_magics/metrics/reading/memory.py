@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
 from batchai_magics.metrics.reading.prefixes import PREFIX
+from batchai_magics.metrics.record import StepRecord
 
 _MOST_RANKS = 4096
 _MOST_SEEN = 1024
@@ -78,6 +80,7 @@ class Pace:
         self.num_batches: int | None = None  # as the header says
         self.has_accuracy = False  # step lines carry accuracies
         self.every = 0  # the greatest common divisor of the steps over 1; 0 while there were none
+        self.edge = b"\n"  # what stood left of the last step: two bytes, or the newline alone
 
     def see(self, step: int, *, has_accuracy: bool = False) -> None:
         """Learn from a step line that was read."""
@@ -85,6 +88,11 @@ class Pace:
             self.has_accuracy = True
         if self.every != 1 and step > 1:
             self.every = gcd(self.every, step)
+
+    def see_all(self, records: Sequence[StepRecord]) -> None:
+        """Learn from many step lines."""
+        self.every = gcd(self.every, *(record.step for record in records if record.step > 1))
+        self.has_accuracy = self.has_accuracy or any(record.top_1 is not None for record in records)
 
     def step(self, left: bytes) -> tuple[int | None, bytes]:
         """The step at the end of this text, None when no part of its digits can be one, and what is before.

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser, StepRecord
 from batchai_magics.metrics.formats.table import FORMATS
 from batchai_magics.metrics.reading.bulk.reader import read_columns
+from batchai_magics.metrics.reading.log_file import LogFile
+from batchai_magics.metrics.reading.patterns import Patterns
 from batchai_magics.metrics.reading.times import Clock
 from tests.metrics.log_text import HEADER, step, total
 from tests.metrics.reading.test_any_bytes import losses, rates
@@ -23,9 +25,11 @@ usual = st.one_of(
         ["noise", "", "node:20:24 [0] NCCL INFO Ring 00", "I0612 10:00:03.360748 1 x.py:1] hello"]
     ),
 )
-others = st.sampled_from(
+cut_steps = st.builds(lambda line, place: line[:place], steps, st.integers(0, 60))
+others = cut_steps | st.sampled_from(
     [total(5.25).splitlines()[1], step(10) + step(20), "Done warm up" + step(10)]
-    + ["step=1 loss=0.5", "[1,7]<stdout>:"]
+    + ["step=1 loss=0.5", "[1,7]<stdout>:", f"0{step(10)}", step(10**17), step(10**18), step(10)[2:]]
+    + [step(10, accuracies="\t0.125"), f"{step(10)} 1587077440", f"{step(10)}\t{step(20)}"]
     + [line for row in FORMATS for line in row.sample.splitlines()]
     + HEADER.splitlines()
 )  # fmt: skip
@@ -44,8 +48,26 @@ def read(*chunks, clock=None, rank=None):
     return [r for chunk in chunks for r in parser.feed(chunk, rank, clock=clock)] + parser.finish()
 
 
+class ReadSingly(LogFile):
+    """Takes no block at once: each line is given to its process, and read by itself."""
+
+    _read_block = LogFile._untangle
+
+
+def read_singly(log, rank=None, clock=None):
+    file = ReadSingly(rank, Patterns({}))
+    return [*file.feed(log, clock=clock), *file.finish()]
+
+
 def lines_of(log):
     return log.splitlines(keepends=True)
+
+
+@given(logs, st.lists(st.integers(0, 3000), max_size=9), st.sampled_from([None, 7]), st.booleans())
+def test_blocks_say_what_each_line_says_by_itself(log, cuts, rank, has_clock):
+    clock = Clock([0, 500, 1000], [1e9, 2e9, 3e9]) if has_clock else None
+    chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
+    assert repr(read(*chunks, clock=clock, rank=rank)) == repr(read_singly(log, rank, clock))
 
 
 @given(logs)

@@ -95,6 +95,6 @@ def _by_pieces(lines: bytes, tags: TagShapes) -> bytes:
     while start < len(lines):
         end = lines.find(b"\n", start + _PIECE_BYTES) + 1 or len(lines)
         piece = lines[start:end]
-        pieces.append((has_controls(piece) and clean_lines(piece, tags)) or piece)
+        pieces.append((has_controls(piece) and clean_lines(piece, tags, is_tagged=has_tag(piece))) or piece)
         start = end
     return b"".join(pieces)
