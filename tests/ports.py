@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from contextlib import ExitStack
+
+# Below those that systems give to whoever asks for any: nobody comes to one by chance before it is used.
+RANGE = range(10_000, 32_768)
 
 
 def free_ports(count: int) -> list[int]:
     """Some of them, each another."""
+    found: list[int] = []
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+        while len(found) < count:
+            port = random.SystemRandom().choice(RANGE)
+            try:
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:  # somebody listens there
+                continue
+            found.append(port)
+    return found
 
 
 def free_port() -> int:

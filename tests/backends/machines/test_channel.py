@@ -17,6 +17,7 @@ from batchai_magics.backends.machines.machine import Line
 from batchai_magics.backends.machines.there import There
 from batchai_magics.errors import ServiceError, UnreachableError, UsageError
 from tests.backends.machines.real_sshd import RealSshd
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def test_what_a_login_writes_and_reads_is_kept_apart(own_sshd: RealSshd) -> None
     (own_sshd.home / ".bash_profile").write_text(NOISE + ASKING)
     there = There(own_sshd.channel())
     for number in range(50):
-        done = there.run(Line(["echo", str(number)], there.environ), timeout_s=60)
+        done = there.run(Line(["echo", str(number)], there.environ), timeout_s=PATIENCE_S)
         assert done.out == f"{number}\n".encode()
     there.close()
 
@@ -71,7 +72,9 @@ def test_the_environment_is_that_of_a_login(own_sshd: RealSshd) -> None:
     (own_sshd.home / ".profile").write_text('export MODULES=loaded; PATH="$HOME/bin:$PATH"')
     there = There(own_sshd.channel())
     assert there.environ["MODULES"] == "loaded"
-    assert there.run(Line(["sh", "-c", "echo $MODULES"], there.environ), timeout_s=60).out == b"loaded\n"
+    assert (
+        there.run(Line(["sh", "-c", "echo $MODULES"], there.environ), timeout_s=PATIENCE_S).out == b"loaded\n"
+    )
     there.close()
 
 
@@ -142,13 +145,18 @@ def test_many_threads_ask_at_once(there: There, far: Path) -> None:
         assert list(pool.map(lambda name: (far / name).read_text(), names)) == [name * 1000 for name in names]
 
 
-def test_a_slow_command_holds_nobody_up(there: There) -> None:
+def test_a_slow_command_holds_nobody_up(there: There, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(there.run, Line(["sleep", "1000"], there.environ), timeout_s=5)
+        slow = pool.submit(there.run, waits_for(tmp_path / "go", there), timeout_s=PATIENCE_S)
         assert there.has("sh")
         assert not slow.done()
-        with pytest.raises(TimeoutError):
-            slow.result()
+        (tmp_path / "go").touch()
+        assert slow.result().out == b"done\n"
+
+
+def test_a_command_that_takes_too_long_is_given_up(there: There) -> None:
+    with pytest.raises(TimeoutError):
+        there.run(Line(["sleep", "1000"], there.environ), timeout_s=1)
 
 
 def test_a_connection_that_dies_is_made_again(own_sshd: RealSshd) -> None:
@@ -199,15 +207,23 @@ def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> N
     until(lambda: not any(process.is_running() and process.status() != "zombie" for process in mine))
 
 
-def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(there: There, far: Path) -> None:
+def test_no_word_of_a_file_or_the_environment_is_on_a_command_line(
+    there: There, far: Path, tmp_path: Path
+) -> None:
     (far / "file").put(b"hunter2", 0o600)
-    line = Line(["sleep", "1000"], {**there.environ, "TOKEN": "hunter2"})
+    waits = waits_for(tmp_path / "go", there)
+    line = Line(waits.words, {**there.environ, "TOKEN": "hunter2"})
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(there.run, line, timeout_s=3)
-        until(lambda: any("sleep 1000" in words for words in _lines()))
+        running = pool.submit(there.run, line, timeout_s=PATIENCE_S)
+        until(lambda: any(f"{tmp_path}/go" in words for words in _lines()))
         assert not any("hunter2" in words for words in _lines())
-        with pytest.raises(TimeoutError):
-            running.result()
+        (tmp_path / "go").touch()
+        assert running.result().out == b"done\n"
+
+
+def waits_for(file: Path, there: There) -> Line:
+    """A command that is over when there is a file."""
+    return Line(["sh", "-c", f"until [ -e {file} ]; do sleep 0.05; done; echo done"], there.environ)
 
 
 def _lines() -> list[str]:
@@ -235,5 +251,5 @@ def test_an_old_python_answers(sshd: RealSshd, tmp_path: Path) -> None:
     there = There(sshd.channel(python=python))
     (there.folder(tmp_path) / "file").put(b"text", 0o600)
     assert (tmp_path / "file").read_text() == "text"
-    assert there.run(Line(["echo", "hello"], there.environ), timeout_s=60).out == b"hello\n"
+    assert there.run(Line(["echo", "hello"], there.environ), timeout_s=PATIENCE_S).out == b"hello\n"
     there.close()
