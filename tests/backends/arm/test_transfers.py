@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.arm.storage.transfers import fetch, together
+from batchai_magics.backends.arm.storage.uploads import OwnUploads
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.dialect.headers import DIGEST, UPLOAD, UploadStep
 from batchai_magics.backends.service.dialect.packs import Packed
@@ -120,6 +121,16 @@ def test_many_small_files_and_a_large_one_arrive(server: Running, tmp_path: Path
         assert sum(backend.storage.fetch("many", back)) == sum(map(len, files.values()))
     assert {copy.there: copy.here.read_bytes() for copy in back} == files
     assert server.world.backend.storage.download("many", "in/large") == files["in/large"]
+
+
+@pytest.mark.slow
+def test_a_file_of_one_piece_is_told_as_it_lies_there(server: Running) -> None:
+    with contextlib.closing(connected(server.url)) as backend:
+        backend.storage.make("one")
+        for data in (b"first", b"2nd"):
+            assert OwnUploads(backend.storage).whole("one", "in/a", data) == backend.storage.show(
+                "one", "in/a"
+            )
 
 
 @pytest.mark.slow

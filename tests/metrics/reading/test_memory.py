@@ -135,3 +135,8 @@ def test_what_fits_is_told_by_the_steps_that_were_seen():
     assert paced(25, 50).step(b"version 1.875 ")[0] == 75
     assert paced(25, 50).step(b"version 1.870 ")[0] is None
     assert paced().step(b"version 1.870 ")[0] == 70
+
+
+def test_a_letter_parts_no_step_from_what_is_before_it():
+    assert paced(30, 60).step(b"modelX160 ")[0] == 60
+    assert paced(30, 60).step(b"model 160 ")[0] == 160

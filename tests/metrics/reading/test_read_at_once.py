@@ -99,6 +99,19 @@ def test_lines_around_one_of_the_header_have_the_ranks_of_their_tags():
     assert step_ranks(read(f"{around}[1,1]<stdout>:Model:       lenet\n{around}")) == [(0, 10), (0, 10)]
 
 
+OPTIMIZER = "[1,1]<stdout>:Optimizer:   adam\n"
+
+
+@pytest.mark.parametrize("text", ["hello world ", "version 1.8"])
+def test_steps_behind_other_text_around_one_of_the_header_have_the_ranks_of_their_tags(text):
+    glued = f"[1,0]<stdout>:{text}{step(20)}\n"
+    assert step_ranks(read(HEADER, f"{glued}{OPTIMIZER}{glued}")) == [(0, 20), (0, 20)]
+
+
+def test_untagged_text_belongs_to_the_last_tag_behind_one_of_the_header_too():
+    assert step_ranks(read(HEADER, f"{OPTIMIZER}[1,4]<stdout>:hello\n", f"{LINE}\n")) == [(4, 10)]
+
+
 TABLE = "epoch        main/loss   main/accuracy\n1            0.5         0.25\n"
 
 

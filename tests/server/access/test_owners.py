@@ -74,3 +74,11 @@ def test_a_server_that_starts_keeps_no_line_of_what_is_gone_or_half_written(file
         '{"id": "/x", "user": "second"}',
         '{"id": "/z", "user": "second"}',
     ]
+
+
+def test_half_a_line_hides_no_later_one_though_nothing_else_was_left(file: Path) -> None:
+    owners_in(file, ("/w", "first")).forget("/w")
+    with file.open("a") as stream:
+        stream.write('{"id": "/y", "us')
+    Owners(file).note("/z", "second")
+    assert Owners(file).of("/z") == "second"

@@ -14,6 +14,7 @@ from batchai_magics.server.access.log import AccessLog
 from batchai_magics.server.http.guard import Guard
 from batchai_magics.server.http.limits import Limits
 from batchai_magics.server.http.metrics import Metrics
+from tests.patience import PATIENCE_S
 
 
 class App:
@@ -65,7 +66,8 @@ def test_as_many_as_are_taken_are_let_in_and_the_next_one_when_one_has_gone() ->
                 group.start_soon(answered, guard)
             while app.begun < 2:
                 await anyio.lowlevel.checkpoint()
-            start, body = await answered(guard)
+            with anyio.fail_after(PATIENCE_S):
+                start, body = await answered(guard)
             assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"1")
             assert json.loads(body["body"])["error"]["code"] == "ServerBusy"
             assert app.begun == 2

@@ -84,7 +84,7 @@ def test_who_waits_in_vain_is_answered_at_the_end_of_their_time(slept: list[floa
 def test_who_does_not_wait_and_who_changes_something_are_answered_once(slept: list[float]) -> None:
     known = {SINCE: digest_of({"a": 1})}
     for asked in (call(**known), call("PUT", **WAIT, **known), call("DELETE", **WAIT, **known)):
-        answers = Answers(Answer(data={"a": 1}))
+        answers = Answers(Answer(data={"a": 1}, is_news=False))
         assert (STATE in state_of(asked, answers).headers, answers.asked) == (False, 1)
     assert slept == []
 

@@ -28,8 +28,10 @@ def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends
         finally:
             ended.set()
 
+    source = pieces()  # held here: what nobody holds any more would end by itself
+
     async def first() -> bytes:
-        async for piece in (stream := Threads(2).each(pieces())):
+        async for piece in (stream := Threads(2).each(source)):
             await stream.aclose()
             return piece
         return b""

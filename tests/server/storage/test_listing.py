@@ -16,7 +16,7 @@ NAMES = ["c", "a", "e", "ä", "b", "d"]
 def pages(size: int) -> list[list[str]]:
     """All pages of the names, each asked for with the marker of the one before."""
     found, marker = [], ""
-    while not found or marker:
+    while (not found or marker) and len(found) <= len(NAMES):
         page = page_of(Call("GET", "/", {"maxresults": str(size), "marker": marker}), NAMES)
         found.append(list(page.items))
         marker = page.next
