@@ -39,7 +39,7 @@ export class LogSearch {
     this.timer = undefined; // until what is typed is searched for
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.growing = undefined; // until what has come since is searched, too
-    this.asked = 0; // questions that the kernel has not answered
+    this.asked = 0; // questions of this turn that the kernel has not answered
     this.input = el("input", {
       type: "search",
       class: "ba-search",
@@ -96,6 +96,7 @@ export class LogSearch {
     clearTimeout(this.timer);
     this.timer = undefined;
     this.turn += 1;
+    this.asked = 0;
     const isHard = this.isRegex && isRisky(this.input.value);
     const { find, error } = finder(isHard ? "" : this.input.value, this.isRegex);
     this.view.find = find;
@@ -168,8 +169,8 @@ export class LogSearch {
     const question = { kind: "search", file: this.on.file(), rank: this.on.log().rank, first };
     this.asked += 1;
     const { content, bytes } = await this.session.request({ ...question, query: this.input.value, regex: this.isRegex });
-    this.asked -= 1;
     if (turn !== this.turn) return;
+    this.asked -= 1;
     this.error = content.text ?? "";
     this.total = content.total ?? 0;
     this.first = content.first ?? 0;
