@@ -129,6 +129,8 @@ def test_a_keyboard_reaches_everything_and_shows_where_it_is(lab, tmp_path):
     open_all(lab, tmp_path, "running")
     page = lab.page
     page.locator(".ba-plot canvas").nth(1).wait_for()
+    page.locator(".ba-row").first.wait_for()
+    page.get_by_role("tab", name="rank 3").wait_for()
     wanted = page.evaluate(REACHABLE, KINDS)
     page.locator(".ba-view button:visible").first.focus()
     for key in ("Tab", "Shift+Tab"):  # what a script reaches need not be marked
