@@ -46,13 +46,13 @@ class Store:
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection to select with."""
-        with self._lock, translated(self._path):
+        with self._lock, translated(self._path), self._renewed_by_interrupts():
             yield self._open().connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that no other process writes beside; undone when the block raises."""
-        with self._lock, translated(self._path):
+        with self._lock, translated(self._path), self._renewed_by_interrupts():
             file = self._open()
             if file.is_copy:
                 raise complaints.read_only(self._path.parent)
@@ -97,6 +97,18 @@ class Store:
             if self._file:
                 self._file.close()
             self._file = None
+
+    @contextlib.contextmanager
+    def _renewed_by_interrupts(self) -> Iterator[None]:
+        """An interrupt within it closes the file, which the next use opens anew.
+
+        Whoever shows the interrupt keeps what it left half read: nothing could be written beside that.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.close()
+            raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; while another one lasts for long, `unlock` may do something about it."""

@@ -121,6 +121,29 @@ def test_an_interrupt_that_is_told_as_a_transaction_begins_leaves_none_open(
     assert count(store) == 2
 
 
+def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook keeps the traceback, which has the rows that nobody has read yet."""
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+    with store.write() as db:
+        db.executemany(GROUP, [("a",), ("b",)])
+    left: list[sqlite3.Cursor] = []
+
+    def interrupted() -> None:
+        with store.read() as db:
+            left.append(db.execute("SELECT key FROM resource_group"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for each, name in ((Store(path), "another"), (store, "the same")):
+        with each.write() as db:
+            db.execute(GROUP, (name,))
+    assert count(store) == 4
+    left.clear()
+
+
 def test_what_was_written_is_there_for_the_next_to_open_it(store: Store, tmp_path: Path) -> None:
     with store.write() as db:
         db.execute(GROUP, ("g",))
