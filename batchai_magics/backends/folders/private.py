@@ -47,8 +47,12 @@ def is_read_only(folder: Path) -> bool:
 
 
 def make_file(path: Path) -> None:
-    """Makes an empty file unless it is there; then it is taken away from everybody but its owner."""
-    os.close(opener(str(path), os.O_RDWR | os.O_CREAT))
+    """Makes an empty file unless it is there; then it is taken away from everybody but its owner.
+
+    One that is there is not opened: to close a database takes the locks of all that have it open here.
+    """
+    if not path.exists():
+        os.close(opener(str(path), os.O_RDWR | os.O_CREAT))
     if path.stat().st_mode & OTHERS:
         path.chmod(FILE)
 

@@ -144,6 +144,21 @@ def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(
     left.clear()
 
 
+LOCKS_OF_ANOTHER = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)  # as who is the last to close it
+"""
+
+
+@pytest.mark.slow
+def test_to_open_a_store_again_leaves_the_locks_of_who_has_it_open(store: Store, path: Path) -> None:
+    """Else another process takes itself for the last one, and its log of changes goes with it."""
+    assert count(store) == count(Store(path)) == 0
+    another = subprocess.run([sys.executable, "-c", LOCKS_OF_ANOTHER, str(path)], capture_output=True)
+    assert b"BlockingIOError" in another.stderr
+
+
 def test_what_was_written_is_there_for_the_next_to_open_it(store: Store, tmp_path: Path) -> None:
     with store.write() as db:
         db.execute(GROUP, ("g",))
