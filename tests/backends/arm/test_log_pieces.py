@@ -58,10 +58,12 @@ def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
     ]
 
 
-def test_of_so_many_jobs_the_oldest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""])])
+def test_of_so_many_jobs_the_oldest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch, names: str, known: list[str]
+) -> None:
     monkeypatch.setattr(logs, "_MOST_JOBS", 2)
-    made, connection = tails(*(f"of {name}" for name in "abcbca"))
-    for name in "abcbca":
+    made, connection = tails(*names)
+    for name in names:
         made.tail(job(name), {}, 9, wait_s=1.0)
-    said = [question.headers[SINCE] for question in connection.questions[3:]]
-    assert said == ["of b", "of c", ""]
+    assert [question.headers[SINCE] for question in connection.questions[3:]] == known
