@@ -68,7 +68,7 @@ def test_a_piece_that_is_not_as_long_as_it_says_is_not_taken(service: Service, a
 
 def test_a_whole_file_begins_at_its_beginning_and_is_what_its_digest_says(service: Service, asked) -> None:
     with pytest.raises(StorageRefusal):
-        own_uploads.put_whole(asked(b"text", x_ms_range="bytes=4-7", **digest(b"text")))
+        own_uploads.put_whole(asked(b"sometext", x_ms_range="bytes=4-7", **digest(b"sometext")))
     with pytest.raises(StorageError, match="damaged"):
         own_uploads.put_whole(asked(b"tex_", x_ms_range="bytes=0-3", **digest(b"text")))
     with pytest.raises(StorageError, match="damaged"):
