@@ -107,7 +107,8 @@ class Store:
         try:
             yield
         except KeyboardInterrupt:
-            self.close()
+            if not (self._file and self._file.connection.in_transaction):  # else its end does it
+                self.close()
             raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:

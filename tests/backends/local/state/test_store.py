@@ -159,6 +159,18 @@ def test_to_open_a_store_again_leaves_the_locks_of_who_has_it_open(store: Store,
     assert b"BlockingIOError" in another.stderr
 
 
+def test_an_interrupt_of_a_look_within_a_transaction_undoes_the_transaction(store: Store) -> None:
+    def interrupted() -> None:
+        with store.write() as db:
+            db.execute(GROUP, ("a",))
+            with store.read():
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert count(store) == 0
+
+
 def test_what_was_written_is_there_for_the_next_to_open_it(store: Store, tmp_path: Path) -> None:
     with store.write() as db:
         db.execute(GROUP, ("g",))
