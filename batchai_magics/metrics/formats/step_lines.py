@@ -24,6 +24,7 @@ NUMBERS = (
 )
 """What stands behind RATE in a step line: rate, uncertainty, jitter, loss, and the accuracies, if any."""
 
+APPENDED_TIME = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # as some wrappers do
 _STEP = rb"([1-9]\d{0,%d})[ \t]+" % (MAX_DIGITS - 1)
 _MOST_EDGES = 64
 _StepLine = tuple[re.Match[bytes], Lead]
@@ -71,7 +72,7 @@ def _lines_alike(view: View, text: bytes) -> list[_StepLine]:
 
 @lru_cache(_MOST_EDGES)
 def _line_pattern(edge: bytes) -> re.Pattern[bytes]:
-    return re.compile(re.escape(edge) + _STEP + RATE + NUMBERS + rb"(?=\n)")
+    return re.compile(re.escape(edge) + _STEP + RATE + NUMBERS + rb"(?:" + APPENDED_TIME + rb")?[ \t]*(?=\n)")
 
 
 def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
@@ -79,7 +80,7 @@ def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
     records = []
     rank, offset, clock = view.stream_rank, view.offset, view.clock
     for match, lead in lines:
-        step, rate, uncertainty, jitter, loss, top_1, top_5 = match.groups()
+        step, rate, uncertainty, jitter, loss, top_1, top_5, appended = match.groups()
         end = offset + match.end()
         record = (
             int(step),
@@ -91,7 +92,7 @@ def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
             None if top_1 is None else float(top_1),
             None if top_5 is None else float(top_5),
             end,
-            wall_time(lead.stamp, clock.at(end) if clock else None),
+            float(appended) if appended else wall_time(lead.stamp, clock.at(end) if clock else None),
         )
         records.append(step_record(record))
     view.pace.see_all(records)

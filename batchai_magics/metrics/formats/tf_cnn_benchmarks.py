@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from batchai_magics.metrics.formats.row import Field, GluedFormat
-from batchai_magics.metrics.formats.step_lines import NUMBERS, RATE, edge_of
+from batchai_magics.metrics.formats.step_lines import APPENDED_TIME, NUMBERS, RATE, edge_of
 from batchai_magics.metrics.reading.leads import Lead, read_lead
 from batchai_magics.metrics.reading.memory import MAX_DIGITS
 from batchai_magics.metrics.reading.times import wall_time
@@ -30,7 +30,7 @@ _CUT_ACCURACY = re.compile(
     rb"\t\Z|[ \t]+(?:\d(?:\.\d{0,2})?|na?|(?:\d\.\d{3}|nan)(?:[ \t]+(?:\d(?:\.\d{0,2})?|na?)?)?)\Z"
 )
 _STARTS_WITH_DIGITS = re.compile(rb"\d+[ \t]+(?:images/sec: |\d+\.\d examples/sec)|\d{4}-\d\d-\d\d")
-_APPENDED_TIME = re.compile(rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)[ \t]*\n")  # as some wrappers do
+_APPENDED_TIME = re.compile(APPENDED_TIME + rb"[ \t]*\n")
 _EXAMPLES_LEFT = re.compile(rb"(\d{1,18})[ \t]+(\d+\.\d)\Z")
 
 

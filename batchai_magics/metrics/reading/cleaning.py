@@ -62,15 +62,13 @@ def clean_lines(lines: bytes, tags: TagShapes, *, is_tagged: bool) -> bytes | No
 
 
 def _without_repeated_tags(lines: bytes) -> bytes:
-    """The lines without a tag at their end that is the one at their start, if all of them have it."""
-    count = lines.count(b"\n")
-    if lines.count(b"<std") != 2 * count:
+    """The lines, of which those that end with the tag at their start come without that end."""
+    if lines.count(b"<std") <= lines.count(b"\n"):
         return lines
-    each = lines.split(b"\n")[:-1]
+    each = lines.split(b"\n")
     tags = [line[: line.find(b">:") + 2] for line in each]
-    if not all(map(bytes.endswith, each, tags)) or not all(map(_TAG.fullmatch, set(tags))):
-        return lines
-    return b"\n".join([*map(bytes.removesuffix, each, tags), b""])
+    repeated = {tag: tag if _TAG.fullmatch(tag) else b"" for tag in set(tags)}
+    return b"\n".join(map(bytes.removesuffix, each, map(repeated.__getitem__, tags)))
 
 
 def _ends(data: bytes) -> list[int]:

@@ -146,24 +146,25 @@ class TagShapes:
     """The shapes of the tags at the starts of a file's lines, learnt while it is read."""
 
     def __init__(self) -> None:
-        self._line_starts: tuple[bytes, ...] = ()  # the shapes, each behind a newline
+        self._shapes: tuple[bytes, ...] = ()
+        self._behind_newline = re.compile(rb"(?!)")
 
     def fit(self, lines: bytes) -> bool:
         """Whether each of these whole lines begins with a tag and has no other one."""
         count = lines.count(b"\n")
         if lines.count(b"<std") != count:
             return False
-        zeroed = b"\n" + lines.translate(TO_ZERO)
-        # No shape is the beginning of another one: each ends behind its first tag.
-        return sum(map(zeroed.count, self._line_starts)) == count or self._learn(zeroed)
+        zeroed = lines.translate(TO_ZERO)
+        is_known = len(self._behind_newline.findall(zeroed)) + zeroed.startswith(self._shapes) == count
+        return is_known or self._learn(zeroed)
 
     def _learn(self, zeroed: bytes) -> bool:
         """Take in the shapes of all lines; whether all of them are tags."""
-        shapes = {tag_lead(line) for line in zeroed.splitlines()[1:]}
+        shapes = {tag_lead(line) for line in zeroed.splitlines()}
         if not all(shape and shape_of(shape) for shape in shapes):
             return False
-        starts = {b"\n" + shape for shape in shapes}
-        self._line_starts = tuple({*starts, *self._line_starts[:_MOST_SHAPES]})
+        self._shapes = tuple(sorted({*shapes, *self._shapes[:_MOST_SHAPES]}))
+        self._behind_newline = re.compile(rb"\n(?:" + b"|".join(map(re.escape, self._shapes)) + rb")")
         return True
 
 

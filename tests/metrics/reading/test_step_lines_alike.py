@@ -9,7 +9,7 @@ from batchai_magics.metrics.formats import table
 from tests.metrics.log_text import step, total
 from tests.metrics.shapes import dressed
 
-ALIKE = ("plain", "Open MPI tag", "Open MPI 5 tag", "tags at both ends", "Airflow", "ANSI", "MPICH")
+ALIKE = ("plain", "time behind", "Open MPI tag", "tags at both ends", "Airflow", "ANSI", "MPICH")
 
 
 def block(shape, *texts):
