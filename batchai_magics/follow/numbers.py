@@ -19,9 +19,12 @@ def numbers_in(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
     """The records of a piece, each with the rank that wrote its line, and when."""
     if len(chunk.data) < MANY_BYTES:
         return tuple(records_in(chunk, parser))
+    from batchai_magics.metrics.reading.bulk.columns import Columns
     from batchai_magics.metrics.reading.bulk.growing import Growing
 
-    growing, clock = Growing(MANY_BYTES), clock_of(chunk)
-    for part in parts_of(chunk):
+    growing, clock, parts = Growing(MANY_BYTES), clock_of(chunk), list(parts_of(chunk))
+    if all(len(part.data) < MANY_BYTES for part in parts):
+        return Columns.of(records_in(chunk, parser))
+    for part in parts:
         growing.read(parser.file_of(part.rank), part.data, part.offset, clock)
     return growing.columns()

@@ -17,7 +17,7 @@ from batchai_magics.metrics.reading.memory import Memories, Pace
 from batchai_magics.metrics.reading.patterns import Patterns
 from batchai_magics.metrics.reading.prefixes import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.streams import StreamLine, Streams
-from batchai_magics.metrics.reading.times import Clock, HasTimes
+from batchai_magics.metrics.reading.times import HasTimes
 from batchai_magics.metrics.reading.view import View
 from batchai_magics.metrics.record import HeaderRecord, Record, StepRecord, ValueRecord, at_offset
 
@@ -35,7 +35,9 @@ class LogFile:
         self._tags = TagShapes()
         self._clock: HasTimes | None = None
 
-    def feed(self, data: bytes, *, offset: int | None = None, clock: Clock | None = None) -> Iterable[Record]:
+    def feed(
+        self, data: bytes, *, offset: int | None = None, clock: HasTimes | None = None
+    ) -> Iterable[Record]:
         """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
         self._clock = clock
         if offset is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.times import HasTimes
 from batchai_magics.metrics.record import Record
 
 
@@ -27,7 +27,12 @@ class Parser:
         self._files: dict[int | None, LogFile] = {}
 
     def feed(
-        self, data: bytes, rank: int | None = None, *, offset: int | None = None, clock: Clock | None = None
+        self,
+        data: bytes,
+        rank: int | None = None,
+        *,
+        offset: int | None = None,
+        clock: HasTimes | None = None,
     ) -> list[Record]:
         """The records that these bytes complete; `rank` is the process that wrote them, if that is known.
 
