@@ -67,6 +67,11 @@ def test_headers_within_a_growing_log_change_nothing(log, place, cuts, rank, clo
     same(log[:place] + b"\n" + HEADER.encode() + log, cuts, rank, clock)
 
 
+def test_a_record_in_an_endless_line_ends_where_the_parser_cuts_it_though_another_line_is_coloured():
+    endless = b"x" * 70_000 + b" " + step(10).encode() + b" " + b"x" * 70_000
+    same(b"\x1b[0mhello\n" + endless + b"\n" + step(20).encode() + b"\n")
+
+
 @pytest.mark.parametrize("lead", LEADS)
 @pytest.mark.parametrize("rank", [None, 5])
 def test_a_clock_and_the_stamps_of_lines_give_way_to_each_other_as_in_the_parser(lead, rank):

@@ -73,7 +73,7 @@ def take_apart(scanner: Scanner, buffer: bytearray, start: int, end: int, *, off
         tags.end[~tags.is_plain] - 1,
         *(place + len(literal) - 1 for literal, place in positions_of.items()),  # may begin with "\n"
         controls_in(buffer, start, end),
-        _long_lines(buffer, start, end),
+        long_lines(buffer, start, end),
     ]
     spans = _spans(buffer, start, end, np.sort(np.concatenate(hard)))
     ranks = tags.rank[tag_rows] if len(tags) else np.full(len(places), NO_RANK)
@@ -183,7 +183,7 @@ def _line_ends(text: Array, lines: _Lines, steps: Steps) -> Array:
     return ends
 
 
-def _long_lines(buffer: bytearray, start: int, end: int) -> Array:
+def long_lines(buffer: bytearray, start: int, end: int) -> Array:
     """Places in all lines that are so long that the parser cuts them."""
     windows = range(start, end, _WINDOW_BYTES)
     return np.array(

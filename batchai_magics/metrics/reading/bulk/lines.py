@@ -10,7 +10,7 @@ import numpy as np
 
 from batchai_magics.metrics.formats.header import HINTS, OPENINGS
 from batchai_magics.metrics.formats.table import LITERALS
-from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, take_apart
+from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, long_lines, take_apart
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
 from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.scan import Scanner
@@ -66,7 +66,7 @@ class BulkLines:
         is_whole = buffer[end - 1 : end] == b"\n"
         at = self._settle(MARGIN_BYTES, end) if is_whole else self._parse(MARGIN_BYTES, end)
         self._keep(StepColumns.of([]))
-        if has_controls(buffer, at, end):
+        if has_controls(buffer, at, end) and not len(long_lines(buffer, at, end)):  # of those, ends differ
             self._read_clean(bytes(buffer[at:end]))
         else:
             self._read_lines(at, end)
