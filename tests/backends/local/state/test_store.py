@@ -273,7 +273,8 @@ def test_a_file_that_was_replaced_is_noticed_once_and_then_used(store: Store, pa
     other.close()
     shutil.rmtree(path.parent)
     (path.parent.parent / "other").rename(path.parent)
-    assert refused(store).code == "StoreReplaced"
+    error = refused(store)
+    assert (error.code, str(path) in error.message) == ("StoreReplaced", True)
     assert count(store) == 2
 
 
@@ -296,6 +297,13 @@ def test_a_file_that_came_back_is_used(store: Store, path: Path) -> None:
     assert refused(store).code == "StoreMissing"
     path.with_name("elsewhere").rename(path)
     assert count(store) == 1
+
+
+def test_a_file_that_was_deleted_while_it_was_closed_is_made_anew(store: Store, path: Path) -> None:
+    written(store)
+    store.close()
+    shutil.rmtree(path.parent)
+    assert count(store) == 0
 
 
 def test_a_transaction_in_a_file_that_was_deleted_is_refused_before_it_begins(
@@ -429,6 +437,13 @@ def test_a_disk_with_room_keeps_the_reserve(store: Store, path: Path) -> None:
     assert path.with_name("reserve").exists()
 
 
+def test_what_has_not_used_the_reserve_does_not_fill_it(store: Store) -> None:
+    store.make_reserve()
+    assert store.reserve.give()
+    store.insist(lambda db: db.execute(COUNT).fetchone())
+    assert store.reserve.size_bytes == RESERVE_BYTES - SLICE_BYTES
+
+
 def test_nothing_else_takes_the_reserve(store: Store, path: Path) -> None:
     store.make_reserve()
 
@@ -481,7 +496,7 @@ def test_a_disk_with_less_than_a_megabyte_has_no_room(
 
 def test_a_reserve_that_cannot_be_written_is_said_before_anything_is(store: Store, path: Path) -> None:
     private_files.make_folder(path.with_name("reserve"))
-    with pytest.raises(StorageError, match="cannot be used: Is a directory") as caught:
+    with pytest.raises(StorageError, match=f"{path.parent} cannot be used: Is a directory") as caught:
         Store(path).make_reserve()
     assert (caught.value.code, path.exists()) == ("DiskFull", False)
 

@@ -4,7 +4,7 @@ import pytest
 
 from batchai_magics.metrics import HeaderRecord, StepRecord, ValueRecord
 from tests.metrics.log_text import HEADER, step, total
-from tests.metrics.reading.test_bulk import bulk, parsed, same
+from tests.metrics.reading.bulk.test_reader import bulk, parsed, same
 
 LINE = step(10)
 CUT = LINE.index(" +/-")

@@ -10,7 +10,7 @@ from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.growing import Growing
 from batchai_magics.metrics.reading.times import Clock
 from tests.metrics.log_text import HEADER, step
-from tests.metrics.reading.test_bulk import logs, plain_bits
+from tests.metrics.reading.bulk.test_reader import logs, plain_bits
 
 LEADS = (
     "2019-03-02T10:25:35.25Z ",

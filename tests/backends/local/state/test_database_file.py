@@ -1,0 +1,264 @@
+"""The file of the store: how it is opened, who waits while another makes it, and what a copy leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from batchai_magics.backends.folders import private
+from batchai_magics.backends.local.state import complaints, database_file
+from batchai_magics.backends.local.state.database_file import DatabaseFile
+from batchai_magics.backends.local.state.lock_holder import Holder
+from batchai_magics.errors import StorageError
+
+STOPPED = Holder(8, "batchai", is_stopped=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "state.db"
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where copies are made."""
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def is_read_only(path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a database, closed, where nobody may write."""
+    DatabaseFile(path, may_make=True).close()
+    monkeypatch.setattr(private, "is_read_only", lambda folder: folder == path.parent)
+
+
+def setting(file: DatabaseFile, name: str) -> object:
+    return file.connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+
+def test_a_connection_has_rows_by_name_and_begins_no_transaction_by_itself(path: Path) -> None:
+    file = DatabaseFile(path, may_make=True)
+    assert file.connection.execute("SELECT 7 AS number").fetchone()["number"] == 7
+    file.connection.execute("INSERT INTO resource_group VALUES ('g', 'g', '', '{}')")
+    assert not file.connection.in_transaction
+
+
+def test_who_reads_waits_half_a_minute_for_a_lock(path: Path) -> None:
+    assert setting(DatabaseFile(path, may_make=True), "busy_timeout") == 30_000
+    assert setting(DatabaseFile(path, may_make=False), "busy_timeout") == 30_000
+
+
+def test_a_database_of_nothing_is_made_anew_with_another_number(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.touch()
+    with path.open("rb") as held:  # its number is not given to another file
+        assert DatabaseFile(path, may_make=True).is_there
+        assert path.stat().st_ino != os.fstat(held.fileno()).st_ino
+
+
+def test_a_file_is_known_until_another_one_is_in_its_place(path: Path) -> None:
+    file = DatabaseFile(path, may_make=True)
+    file.connection.execute("INSERT INTO resource_group VALUES ('g', 'g', '', '{}')")
+    assert (file.is_there, file.is_copy, file.is_of_this_process) == (True, False, True)
+    path.rename(path.with_name("elsewhere"))
+    assert not file.is_there
+    shutil.copyfile(path.with_name("elsewhere"), path)
+    assert not file.is_there
+
+
+def test_a_file_of_another_process_is_not_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = DatabaseFile(path, may_make=True)
+    monkeypatch.setattr(database_file, "os", SimpleNamespace(getpid=lambda: file.pid + 1))
+    assert not file.is_of_this_process
+    file.close()
+    assert setting(file, "user_version")
+    file.connection.close()
+
+
+@pytest.mark.parametrize(
+    "reason", [OSError(28, "No space left on device"), AttributeError("posix_fallocate")]
+)
+def test_a_log_without_room_of_its_own_is_no_reason_to_refuse(
+    path: Path, monkeypatch: pytest.MonkeyPatch, reason: Exception
+) -> None:
+    def refuse(log: Path) -> None:
+        asked.append(log.name)
+        raise reason
+
+    asked: list[str] = []
+    monkeypatch.setattr(database_file, "_allocate", refuse)
+    DatabaseFile(path, may_make=True).keep_room()
+    assert asked == ["state.db-wal"]
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_disk_without_room(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_file, "_allocate", lambda log: {}[log])
+    file = DatabaseFile(path, may_make=True)
+    with pytest.raises(KeyError):
+        file.keep_room()
+
+
+@pytest.mark.parametrize("reason", [PermissionError(13, "no access"), OSError("no access")])
+def test_a_file_that_cannot_be_made_is_named_with_the_reason(
+    path: Path, monkeypatch: pytest.MonkeyPatch, reason: OSError
+) -> None:
+    def refuse(path: Path) -> None:
+        raise reason
+
+    monkeypatch.setattr(private, "make_file", refuse)
+    with pytest.raises(StorageError) as caught:
+        DatabaseFile(path, may_make=True)
+    assert caught.value.message == f"{path} cannot be used: no access"
+
+
+def test_jobs_that_were_found_again_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_again = SimpleNamespace(bring_up_to_date=lambda connection, path, *, may_make: 3)
+    monkeypatch.setattr(database_file, "migrations", made_again)
+    with pytest.warns(RuntimeWarning) as told:
+        DatabaseFile(path, may_make=True).close()
+    assert [str(warning.message) for warning in told] == [
+        f"{path} was lost: it was made again with 3 jobs, as far as their folders tell"
+    ]
+
+
+def test_what_can_be_written_is_not_copied_and_nothing_is_removed(
+    path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "rmtree", lambda folder, **options: pytest.fail(f"{folder} is removed"))
+    file = DatabaseFile(path, may_make=True)
+    assert not list(copies.iterdir())
+    file.close()
+
+
+def test_a_path_that_cannot_be_looked_at_is_named_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match=r"file.* cannot be used: (Not a directory|File exists)"):
+        DatabaseFile(tmp_path / "file" / "state.db", may_make=True)
+
+
+# -- while another one makes it
+
+
+@pytest.fixture
+def maker(path: Path) -> Iterator[int]:
+    """Somebody who is making a database in the folder."""
+    path.parent.mkdir(mode=0o700)
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.mark.usefixtures("maker")
+@pytest.mark.parametrize("holder", [None, STOPPED])
+def test_who_waited_long_enough_is_told_who_makes_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch, holder: Holder | None
+) -> None:
+    monkeypatch.setattr(database_file, "BUSY_S", 0.0)
+    monkeypatch.setattr(database_file, "maker_in", {path.parent: holder}.__getitem__)
+    with pytest.raises(StorageError) as caught:
+        DatabaseFile(path, may_make=True)
+    expected = complaints.locked(path.parent, holder)
+    assert (caught.value.message, caught.value.hint) == (expected.message, expected.hint)
+    assert caught.value.__suppress_context__
+    assert not path.exists()
+
+
+def test_who_waits_is_told_who_is_stopped_and_goes_on_when_it_lets_go(
+    path: Path, monkeypatch: pytest.MonkeyPatch, maker: int
+) -> None:
+    now_s, pauses = [100.0], []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now_s[0] += complaints.SAID_S
+        if len(pauses) == 3:
+            fcntl.flock(maker, fcntl.LOCK_UN)
+
+    monkeypatch.setattr(complaints, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(database_file, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(database_file, "maker_in", {path.parent: STOPPED}.__getitem__)
+    with pytest.warns(RuntimeWarning) as told:
+        file = DatabaseFile(path, may_make=True)
+    (warning,) = told
+    assert f"{path.parent} cannot be changed yet: process 8" in str(warning.message)
+    assert "up to 28 s more" in str(warning.message)
+    assert (pauses, file.is_there) == ([database_file.PAUSE_S] * 3, True)
+
+
+def test_who_made_it_lets_the_next_one_do_so(path: Path) -> None:
+    DatabaseFile(path, may_make=True).close()
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(descriptor)
+
+
+# -- a copy of what is read-only
+
+
+@pytest.mark.usefixtures("is_read_only")
+def test_a_copy_is_named_after_us_and_is_one_of_a_file_without_a_log(path: Path, copies: Path) -> None:
+    assert not path.with_name("state.db-wal").exists()
+    file = DatabaseFile(path, may_make=True)
+    (copy,) = copies.iterdir()
+    assert copy.name.startswith("batchai-")
+    assert (copy / "state.db").exists()
+    assert (file.is_copy, file.is_there) == (True, True)
+
+
+@pytest.mark.usefixtures("is_read_only")
+def test_a_copy_whose_folder_was_swept_away_is_closed_all_the_same(path: Path, copies: Path) -> None:
+    file = DatabaseFile(path, may_make=True)
+    shutil.rmtree(next(copies.iterdir()))
+    file.close()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        file.connection.execute("SELECT 1")
+
+
+@pytest.mark.usefixtures("is_read_only")
+def test_a_copy_that_cannot_be_opened_leaves_no_folder(path: Path, copies: Path) -> None:
+    path.write_bytes(b"garbage " * 1000)
+    with pytest.raises(sqlite3.DatabaseError):
+        DatabaseFile(path, may_make=True)
+    assert not list(copies.iterdir())
+
+
+@pytest.mark.usefixtures("is_read_only")
+def test_a_copy_is_out_of_date_when_the_file_or_its_log_changes(path: Path) -> None:
+    file = DatabaseFile(path, may_make=True)
+    log = path.with_name("state.db-wal")
+    log.write_bytes(b"")
+    assert not file.is_there
+    log.unlink()
+    assert file.is_there
+    os.truncate(path, path.stat().st_size + 4096)
+    assert not file.is_there
+
+
+@pytest.mark.usefixtures("is_read_only")
+def test_a_copy_that_changes_all_the_time_is_taken_five_times(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copyfile, copied = shutil.copyfile, []
+
+    def copying(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        copied.append(source.name)
+        os.utime(path, ns=(0, len(copied)))
+
+    monkeypatch.setattr(shutil, "copyfile", copying)
+    assert DatabaseFile(path, may_make=True).is_copy
+    assert copied == ["state.db"] * 5

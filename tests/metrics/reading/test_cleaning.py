@@ -1,0 +1,118 @@
+"""Blocks of lines before they are read at once: what is taken out, and where each line ended before."""
+
+from itertools import accumulate
+
+import pytest
+
+from batchai_magics.metrics.reading.cleaning import CleanClock, LineEnds, clean_lines, has_controls
+from batchai_magics.metrics.reading.leads import TagShapes
+
+RED, PLAIN = b"\x1b[31m", b"\x1b[0m"
+TAG, OTHER = b"[1,0]<stdout>:", b"[1,1]<stderr>:"
+
+
+def cleaned(lines, *, is_tagged=True):
+    return clean_lines(lines, TagShapes(), is_tagged=is_tagged)
+
+
+@pytest.mark.parametrize("control", [b"\x1b", b"\0", b"\b"])
+def test_each_control_is_seen_within_the_bounds_alone(control):
+    data = b"ab" + control + b"cd"
+    assert has_controls(data)
+    assert has_controls(data, 2)
+    assert not has_controls(data, 3)
+    assert has_controls(data, 0, 3)
+    assert not has_controls(data, 0, 2)
+    assert has_controls(control)
+
+
+@pytest.mark.parametrize("data", [b"", b"plain\n", b"\t\r\x07\x0b\x0c\x7f"])
+def test_other_characters_are_no_controls(data):
+    assert has_controls(data) is False
+
+
+def test_lines_without_tags_and_controls_stay_as_they_are():
+    assert cleaned(b"a\nb\n", is_tagged=False) == b"a\nb\n"
+
+
+def test_controls_are_taken_out():
+    assert cleaned(RED + b"a" + PLAIN + b"\n\0b\b\n", is_tagged=False) == b"a\nb\n"
+
+
+def test_lines_with_a_tag_each_are_read_at_once():
+    assert cleaned(TAG + b"a\n" + OTHER + b"b\n") == TAG + b"a\n" + OTHER + b"b\n"
+
+
+def test_controls_behind_tags_are_taken_out():
+    assert cleaned(TAG + RED + b"a\n") == TAG + b"a\n"
+
+
+@pytest.mark.parametrize("lines", [b"a\n", TAG + b"a\nb\n", TAG + b"a" + OTHER + b"b\n"])
+def test_lines_of_which_one_has_no_tag_or_two_are_read_singly(lines):
+    assert cleaned(lines) is None
+
+
+def test_a_tag_that_comes_about_by_what_is_taken_out_is_read_singly():
+    lines = TAG + b"a\n[1,\x001]<stderr>:b<st\0dout>\n"
+    assert cleaned(lines) is None
+    assert cleaned(lines, is_tagged=False) is None
+
+
+def test_a_tag_that_is_repeated_at_the_end_of_its_line_is_taken_out():
+    lines = TAG + b"a" + TAG + b"\n" + OTHER + b"b" + OTHER + b"\n"
+    assert cleaned(lines) == TAG + b"a\n" + OTHER + b"b\n"
+
+
+def test_a_tag_at_the_end_stays_where_lines_are_not_tagged():
+    lines = TAG + b"a" + TAG + b"\n"
+    assert cleaned(lines, is_tagged=False) == lines
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        TAG + b"a" + OTHER + b"\n",  # of another rank
+        TAG + b"a" + TAG + b".\n",  # not at its end
+        TAG + b"a" + TAG + b"\n" + OTHER + b"b" + TAG + b"\n",  # one of two
+        TAG + b"a" + TAG + b"\n" + OTHER + b"b\n",  # one has it, one has not
+        b"x" + TAG + b"a" + b"x" + TAG + b"\n",  # more than a tag
+        b"[1,0]<stdlog>:a[1,0]<stdlog>:\n",  # no tag
+        b"[1,0]<stdout>" + b"a" + b"[1,0]<stdout>" + b"\n",  # a cut one
+    ],
+)
+def test_what_only_looks_like_a_tag_that_repeats_itself_is_read_singly(lines):
+    assert cleaned(lines) is None
+
+
+@pytest.mark.parametrize(
+    "tag", [b"[0]<stdout>:", b"[12,345678]<stderr>:", b"[123456789012345678,1]<stddiag>:"]
+)
+def test_each_kind_of_tag_may_be_repeated(tag):
+    assert cleaned(tag + b"a" + tag + b"\n") == tag + b"a\n"
+
+
+def test_an_end_in_clean_lines_is_the_raw_one_of_the_same_line():
+    raw = [RED + b"a" + PLAIN + b"\n", b"bc\n", b"\0\n"]
+    ends = LineEnds.of(1000, b"a\nbc\n\n", b"".join(raw))
+    assert (ends.clean, ends.raw) == ([2, 5, 6], list(accumulate(map(len, raw))))
+    assert [ends.raw_offset(1000 + clean) for clean in (2, 5, 6)] == [1000 + end for end in ends.raw]
+
+
+def test_an_offset_within_a_clean_line_means_its_end():
+    ends = LineEnds.of(10, b"abc\nd\n", b"a\0bc\nd\0\n")
+    assert [ends.raw_offset(10 + clean) for clean in (1, 4, 5)] == [15, 15, 18]
+
+
+class Times:
+    """A clock that was asked."""
+
+    def __init__(self, times):
+        self.times = times
+
+    def at(self, end):
+        return self.times[end]
+
+
+def test_a_clock_of_raw_lines_tells_the_time_of_clean_ones():
+    clock = CleanClock(Times({105: 1.5, 107: None}), LineEnds.of(100, b"a\nb\n", b"\0a\0\0\nb\n"))
+    assert (clock.at(102), clock.at(104)) == (1.5, None)
