@@ -77,6 +77,7 @@ def test_a_tag_at_the_end_stays_where_lines_are_not_tagged():
         TAG + b"a" + TAG + b"\n" + OTHER + b"b\n",  # one has it, one has not
         b"x" + TAG + b"a" + b"x" + TAG + b"\n",  # more than a tag
         b"[1,0]<stdlog>:a[1,0]<stdlog>:\n",  # no tag
+        b"[prterun-node-7@1,0]<stdout>:a[prterun-node-7@1,0]<stdout>:\n",  # a tag that names its job
         b"[1,0]<stdout>" + b"a" + b"[1,0]<stdout>" + b"\n",  # a cut one
     ],
 )

@@ -26,6 +26,7 @@ def test_a_literal_without_signs_stands_for_itself():
 
 def test_a_stem_has_no_signs_at_its_ends_and_keeps_those_within():
     assert stem(b"^#loss#=^#") == b"loss#="
+    assert stem(b"X = X") == b"X = X"
 
 
 @pytest.mark.parametrize(
