@@ -9,8 +9,8 @@ from pathlib import Path
 
 from row import Row, table
 
-from batchai_magics.backends.node.printed_secrets import forms
-from batchai_magics.backends.node.rank import PIECE, Stream
+from batchai_magics.backends.node.runner.printed_secrets import forms
+from batchai_magics.backends.node.runner.rank import PIECE, Stream
 from batchai_magics.launch.plan import LogFile
 
 LINE = b"1200\timages/sec: 143.2 +/- 1.0 (jitter = 2.0)\t2.517\n"

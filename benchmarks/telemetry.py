@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from row import Row, table
 
-from batchai_magics.backends.node.telemetry import Sampler
+from batchai_magics.backends.node.runner.telemetry import Sampler
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 
 RANKS = 8

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.node.gpus import VISIBLE, named
+from batchai_magics.backends.node.runner.gpus import VISIBLE, named
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.vm_sizes import lookup
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from batchai_magics.launch import plan, typed_json
 
 _HERE = Path(__file__).parent
-RUN_RANKS = str(_HERE / "run_ranks.py")
-RUN_SCRIPT = str(_HERE / "run_script.py")
+_RUNNER = _HERE / "runner"
+RUN_RANKS = str(_RUNNER / "run_ranks.py")
+RUN_SCRIPT = str(_RUNNER / "run_script.py")
 JOB_MODULE = _HERE / "job_module.py"
 # What they import; each imports the standard library and its neighbours alone.
 NEIGHBOURS = (
@@ -22,7 +23,7 @@ NEIGHBOURS = (
 def copy_to(folder: Path) -> None:
     """Copies the programs with all that they import to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    neighbours = [_HERE / f"{name}.py" for name in NEIGHBOURS]
+    neighbours = [_RUNNER / f"{name}.py" for name in NEIGHBOURS]
     plans = [Path(module.__file__ or "") for module in (plan, typed_json)]
     for file in (Path(RUN_RANKS), Path(RUN_SCRIPT), *plans, *neighbours):
         shutil.copy(file, folder)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from batchai_magics.backends.node.printed_secrets import PLACE
-from batchai_magics.backends.node.streams import SPAN, STAMP
+from batchai_magics.backends.node.runner.printed_secrets import PLACE
+from batchai_magics.backends.node.runner.streams import SPAN, STAMP
 
 
 class WrittenBy(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node import mounting
 from batchai_magics.backends.node.outcome import Outcome, failed_with
-from batchai_magics.backends.node.strays import MARK
+from batchai_magics.backends.node.runner.strays import MARK
 from batchai_magics.launch.plan import Directory, Need, Plan
 
 PREPARATION_FAILED = "JobPreparationFailed"

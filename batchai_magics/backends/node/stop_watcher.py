@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node.rank import die_with_parent
+from batchai_magics.backends.node.runner.rank import die_with_parent
 
 
 @contextlib.contextmanager

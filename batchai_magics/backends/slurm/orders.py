@@ -12,8 +12,8 @@ from batchai_magics.backends.folders import mounts, own_logs
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.stop_order import StopOrder
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.gpus import BY_BUS, ORDER
 from batchai_magics.backends.node.programs import JOB_MODULE
+from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.slurm import programs, say

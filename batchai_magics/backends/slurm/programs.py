@@ -33,8 +33,11 @@ _FILES = (
     "models/stop_conditions.py",
     "options/expressions.py",
 )
-_FOLDERS = ("backends/node", "backends/slurm/node", "metrics/formats", "metrics/reading")
-RUN_SCRIPT = f"{_ROOT}/backends/node/run_script.py"
+_FOLDERS = (
+    *("backends/node", "backends/node/runner", "backends/slurm/node"),
+    *("metrics/formats", "metrics/reading"),
+)
+RUN_SCRIPT = f"{_ROOT}/backends/node/runner/run_script.py"
 
 
 def installed(home: Path) -> Path:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.exits import exits_in
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
+from batchai_magics.backends.node.runner.exits import exits_in
 from batchai_magics.backends.slurm.node.beginning import said_ending
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles

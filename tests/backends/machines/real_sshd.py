@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from batchai_magics.backends.machines.channel import Channel
-from batchai_magics.backends.node.rank import die_with_parent
+from batchai_magics.backends.node.runner.rank import die_with_parent
 from tests.ports import free_port
 from tests.world import until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import records
-from batchai_magics.backends.node.streams import SPAN, STAMP
+from batchai_magics.backends.node.runner.streams import SPAN, STAMP
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import mounting, requirements
-from batchai_magics.backends.node.strays import MARK
+from batchai_magics.backends.node.runner.strays import MARK
 from batchai_magics.launch.plan import (
     Containers,
     Directory,

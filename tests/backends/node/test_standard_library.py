@@ -11,7 +11,7 @@ import pytest
 from batchai_magics import errors
 from batchai_magics.backends import node
 
-FILES = [*sorted(Path(node.__file__).parent.glob("*.py")), Path(errors.__file__)]
+FILES = [*sorted(Path(node.__file__).parent.rglob("*.py")), Path(errors.__file__)]
 OURS = (
     "batchai_magics.errors",
     "batchai_magics.launch",

@@ -22,7 +22,7 @@ from batchai_magics.backends.local.state.nodes import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import mounting
-from batchai_magics.backends.node.strays import MARK
+from batchai_magics.backends.node.runner.strays import MARK
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 

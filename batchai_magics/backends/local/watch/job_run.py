@@ -20,9 +20,7 @@ from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.stop_watching import watched
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node import attempts, mounting, mpi, requirements
-from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.outcome import (
     NO_TROUBLE,
     Outcome,
@@ -31,8 +29,10 @@ from batchai_magics.backends.node.outcome import (
     of_ranks,
     unwritable,
 )
-from batchai_magics.backends.node.ranks import Ranks
-from batchai_magics.backends.node.strays import Found
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_record
+from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.node.runner.strays import Found
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 

@@ -19,8 +19,8 @@ from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi, open_mpi
-from batchai_magics.backends.node.gpus import BY_BUS, ORDER
 from batchai_magics.backends.node.programs import RUN_SCRIPT, put_job_module, with_module_path
+from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.launch import planning as launch

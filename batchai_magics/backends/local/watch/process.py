@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node import strays
-from batchai_magics.backends.node.rank import LIBC, die_with_parent
-from batchai_magics.backends.node.strays import MARK, Found
+from batchai_magics.backends.node.runner import strays
+from batchai_magics.backends.node.runner.rank import LIBC, die_with_parent
+from batchai_magics.backends.node.runner.strays import MARK, Found
 
 if TYPE_CHECKING:
     import psutil

@@ -22,8 +22,8 @@ from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.outcome import not_run
+from batchai_magics.backends.node.runner.bell import Bell
 
 HEIR_S = 60.0  # so long after its start a process takes over jobs
 HOLD_S = 0.2  # between looks at the queue of a job that waits with its secrets in memory

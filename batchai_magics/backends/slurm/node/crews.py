@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.slurm.node.near_crew import NearCrew
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.node.spread_crew import SpreadCrew

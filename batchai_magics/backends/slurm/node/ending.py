@@ -6,10 +6,10 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from batchai_magics.backends.node import strays
-from batchai_magics.backends.node.rank import LIBC
-from batchai_magics.backends.node.ranks import Ranks
-from batchai_magics.backends.node.strays import Found
+from batchai_magics.backends.node.runner import strays
+from batchai_magics.backends.node.runner.rank import LIBC
+from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.node.runner.strays import Found
 
 GRACE_S = 1.2  # between SIGTERM and SIGKILL
 KILL_S = 5.0  # what SIGKILL gets to end all

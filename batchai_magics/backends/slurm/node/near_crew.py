@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from batchai_magics.backends.node import mpi
-from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
-from batchai_magics.backends.node.ranks import Ranks
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
 from batchai_magics.launch.plan import Plan, ProcessExit
 

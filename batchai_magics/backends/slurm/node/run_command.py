@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from batchai_magics.backends.node.bell import Bell
+from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import ending
 

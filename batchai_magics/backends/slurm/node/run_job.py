@@ -19,10 +19,10 @@ from pathlib import Path
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node import elevation, requirements
 from batchai_magics.backends.node.attempts import RESIZED
-from batchai_magics.backends.node.bell import Bell
 from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, not_run, of_preparation, stopped, too_long
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
 from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending

@@ -12,8 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
-from batchai_magics.backends.node.bell import Bell
-from batchai_magics.backends.node.ranks import Ranks
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, is_followed, unkept_folder
 from batchai_magics.launch.plan import Launcher, Plan

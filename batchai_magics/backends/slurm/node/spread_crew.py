@@ -11,10 +11,10 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node.bell import Bell
-from batchai_magics.backends.node.exits import exits_in
 from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
-from batchai_magics.backends.node.rank import die_with_parent
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.exits import exits_in
+from batchai_magics.backends.node.runner.rank import die_with_parent
 from batchai_magics.backends.slurm.node.endings import not_launched
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words

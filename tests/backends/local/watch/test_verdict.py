@@ -300,7 +300,7 @@ import sys
 from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node.bell import Bell
+from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome
 Bell()

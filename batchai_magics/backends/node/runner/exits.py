@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from batchai_magics.backends.node import signed_record
-from batchai_magics.backends.node.signed_record import SignedRecord
+from batchai_magics.backends.node.runner import signed_record
+from batchai_magics.backends.node.runner.signed_record import SignedRecord
 from batchai_magics.launch.plan import ProcessExit
 
 ROOM = 512  # bytes of a record

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node import streams
-from batchai_magics.backends.node.log_seals import LogSeal
 from batchai_magics.backends.node.outcome import unwritable
-from batchai_magics.backends.node.printed_secrets import PLACE
-from batchai_magics.backends.node.streams import SPAN, STAMP, LogWriter, Stream
+from batchai_magics.backends.node.runner import streams
+from batchai_magics.backends.node.runner.log_seals import LogSeal
+from batchai_magics.backends.node.runner.printed_secrets import PLACE
+from batchai_magics.backends.node.runner.streams import SPAN, STAMP, LogWriter, Stream
 from batchai_magics.launch.plan import LogFile
 
 

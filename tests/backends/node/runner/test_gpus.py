@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import gpus
-from batchai_magics.backends.node.gpus import Gpus
+from batchai_magics.backends.node.runner import gpus
+from batchai_magics.backends.node.runner.gpus import Gpus
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan
 
 LIBRARY = """

@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
-from batchai_magics.backends.node.strays import MARK
-from batchai_magics.backends.node.streams import Stream
+from batchai_magics.backends.node.runner.strays import MARK
+from batchai_magics.backends.node.runner.streams import Stream
 from batchai_magics.launch.plan import Plan, Process, ProcessExit
 
 PIECE = 1 << 16

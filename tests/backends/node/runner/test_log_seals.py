@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node import log_seals
-from batchai_magics.backends.node.log_seals import LogSeal, seal_record, seals_in
+from batchai_magics.backends.node.runner import log_seals
+from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_record, seals_in
 
 SEALS = {"stdout.txt": LogSeal(7, "abc"), "stderr.txt": LogSeal(0, "def", 3)}
 

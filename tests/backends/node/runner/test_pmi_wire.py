@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.node import pmi_wire
+from batchai_magics.backends.node.runner import pmi_wire
 
 
 @pytest.mark.parametrize(

@@ -13,21 +13,21 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node import rank as processes
-from batchai_magics.backends.node.bell import Bell
-from batchai_magics.backends.node.exits import exit_record
-from batchai_magics.backends.node.guard import Guard
-from batchai_magics.backends.node.log_seals import LogSeal
-from batchai_magics.backends.node.printed_secrets import forms
-from batchai_magics.backends.node.rank import Pipe, Rank, Ticket
-from batchai_magics.backends.node.signed_record import SignedRecord
-from batchai_magics.backends.node.streams import LogWriter, Stream, Turns
-from batchai_magics.backends.node.telemetry import Sampler, sampler
+from batchai_magics.backends.node.runner import rank as processes
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.exits import exit_record
+from batchai_magics.backends.node.runner.guard import Guard
+from batchai_magics.backends.node.runner.log_seals import LogSeal
+from batchai_magics.backends.node.runner.printed_secrets import forms
+from batchai_magics.backends.node.runner.rank import Pipe, Rank, Ticket
+from batchai_magics.backends.node.runner.signed_record import SignedRecord
+from batchai_magics.backends.node.runner.streams import LogWriter, Stream, Turns
+from batchai_magics.backends.node.runner.telemetry import Sampler, sampler
 from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.node.connections import Connections
-    from batchai_magics.backends.node.pmi import ProcessManager
+    from batchai_magics.backends.node.runner.connections import Connections
+    from batchai_magics.backends.node.runner.pmi import ProcessManager
 
 RETRY_S = 0.2  # between two tries to write to a full disk
 
@@ -60,7 +60,7 @@ class Ranks:
         """Starts all of them, and serves MPI's ranks as their process manager."""
         self._guard = Guard(self.plan.guid)
         if self.plan.launcher is Launcher.MPI:
-            from batchai_magics.backends.node.connections import Connections  # it loads sockets
+            from batchai_magics.backends.node.runner.connections import Connections  # it loads sockets
 
             self._connections = Connections(self.plan, self._selector)
         for process in self.plan.processes:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node.pmi import LONGEST_LINE, NO_SPAWN, Abort, ProcessManager
-from batchai_magics.backends.node.pmi_wire import Reply
+from batchai_magics.backends.node.runner.pmi import LONGEST_LINE, NO_SPAWN, Abort, ProcessManager
+from batchai_magics.backends.node.runner.pmi_wire import Reply
 
 
 def manager(size: int = 2) -> ProcessManager:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from batchai_magics.backends.node import pmi_wire
-from batchai_magics.backends.node.pmi import ProcessManager
-from batchai_magics.backends.node.pmi_wire import Reply
-from batchai_magics.backends.node.rank import Ticket
+from batchai_magics.backends.node.runner import pmi_wire
+from batchai_magics.backends.node.runner.pmi import ProcessManager
+from batchai_magics.backends.node.runner.pmi_wire import Reply
+from batchai_magics.backends.node.runner.rank import Ticket
 from batchai_magics.launch.plan import Meeting, Plan
 
 LOOPBACK = "127.0.0.1"

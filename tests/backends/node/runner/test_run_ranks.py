@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.node import programs, run_ranks
-from batchai_magics.backends.node.exits import exits_in
-from batchai_magics.backends.node.run_ranks import EX_IOERR, rank_of_launcher
+from batchai_magics.backends.node import programs
+from batchai_magics.backends.node.runner import run_ranks
+from batchai_magics.backends.node.runner.exits import exits_in
+from batchai_magics.backends.node.runner.run_ranks import EX_IOERR, rank_of_launcher
 from batchai_magics.launch.plan import (
     VERSION,
     Launcher,

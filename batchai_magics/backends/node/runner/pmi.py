@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import NamedTuple
 
-from batchai_magics.backends.node import pmi_wire as wire
-from batchai_magics.backends.node.pmi_wire import Reply
+from batchai_magics.backends.node.runner import pmi_wire as wire
+from batchai_magics.backends.node.runner.pmi_wire import Reply
 
 LONGEST_LINE = 1 << 16
 LONGEST_NAME, LONGEST_KEY, LONGEST_VALUE = 256, 64, 4096  # what ranks are told, as MPICH's launcher does

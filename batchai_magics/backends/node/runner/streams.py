@@ -9,8 +9,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.log_seals import GrowingSeal, LogSeal
-from batchai_magics.backends.node.printed_secrets import PLACE, begun, places
+from batchai_magics.backends.node.runner.log_seals import GrowingSeal, LogSeal
+from batchai_magics.backends.node.runner.printed_secrets import PLACE, begun, places
 
 if TYPE_CHECKING:
     from batchai_magics.launch.plan import LogFile

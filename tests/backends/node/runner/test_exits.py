@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node import signed_record
-from batchai_magics.backends.node.exits import ROOM, exit_record, exits_in
-from batchai_magics.backends.node.signed_record import SignedRecord
+from batchai_magics.backends.node.runner import signed_record
+from batchai_magics.backends.node.runner.exits import ROOM, exit_record, exits_in
+from batchai_magics.backends.node.runner.signed_record import SignedRecord
 from batchai_magics.launch.plan import ProcessExit
 
 END = ProcessExit(3, "node-0", 7, 1.5)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.node.printed_secrets import SHORTEST, begun, forms, places
+from batchai_magics.backends.node.runner.printed_secrets import SHORTEST, begun, forms, places
 
 TOKEN = 'pa/ss "wörd"+1'
 

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.backends.node import signed_record
-from batchai_magics.backends.node.signed_record import SignedRecord
+from batchai_magics.backends.node.runner import signed_record
+from batchai_magics.backends.node.runner.signed_record import SignedRecord
 
 if TYPE_CHECKING:
     import hashlib

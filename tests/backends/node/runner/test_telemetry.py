@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from batchai_magics.backends.folders import telemetry as reading
-from batchai_magics.backends.node import telemetry
-from batchai_magics.backends.node.telemetry import DENSE_BYTES, Sampler, sampler
+from batchai_magics.backends.node.runner import telemetry
+from batchai_magics.backends.node.runner.telemetry import DENSE_BYTES, Sampler, sampler
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 from batchai_magics.models.telemetry import RankUse, TelemetryRecord
 from tests.world import until

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.node.gpus import Gpus
+from batchai_magics.backends.node.runner.gpus import Gpus
 from batchai_magics.launch.plan import Plan
 
 VERSION = 1

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NoReturn
 
-from batchai_magics.backends.node import strays
+from batchai_magics.backends.node.runner import strays
 
 _NEWS = struct.Struct("<i")  # a process group that was started; negative: it has ended; 0: all is well
 _ROUNDS = 50

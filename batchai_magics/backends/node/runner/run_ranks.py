@@ -18,15 +18,15 @@ else:  # a program: its neighbours lie beside it, and the Plan too, or where the
     from types import ModuleType
 
     _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
-    _folders = [_here, os.path.join(_here, "..", "..", "launch")]  # noqa: PTH118 as above
-    for _name in ("", ".launch", ".backends", ".backends.node"):
+    _folders = [_here, os.path.join(_here, "..", "..", "..", "launch")]  # noqa: PTH118 as above
+    for _name in ("", ".launch", ".backends", ".backends.node", ".backends.node.runner"):
         _package = sys.modules[f"batchai_magics{_name}"] = ModuleType(f"batchai_magics{_name}")
         _package.__path__ = _folders
     from batchai_magics.launch.plan import Plan
 
-from batchai_magics.backends.node.bell import Bell
-from batchai_magics.backends.node.rank import die_with_parent
-from batchai_magics.backends.node.ranks import Ranks
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.rank import die_with_parent
+from batchai_magics.backends.node.runner.ranks import Ranks
 
 WATCH_S = 0.5  # how often the parent is looked at where the kernel does not tell
 EX_IOERR = 74
