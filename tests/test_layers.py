@@ -32,7 +32,7 @@ SHARED_BY_BACKENDS = {
     "backends.machines",
 }
 HEAVY = {"azure", "matplotlib", "pandas", "yaml"}  # imported inside the function that needs them
-LATE = {"batchai_magics.models.plain_yaml"}  # so are these: they may import heavy ones as they load
+LATE = {"batchai_magics.models.documents.plain_yaml"}  # so are these: they may import heavy ones as they load
 
 MODULES = {
     ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path

@@ -24,9 +24,9 @@ from batchai_magics.cell.variables import notes as variable_notes
 from batchai_magics.cell.variables import shipped
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, naming_files
+from batchai_magics.models.documents.load import Description, load_file, load_text, name_after
 from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in, workspace_id
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import Description, load_file, load_text, name_after
 from batchai_magics.models.storage import AccountKey
 from batchai_magics.options.parsing import expand, split
 

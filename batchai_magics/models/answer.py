@@ -104,7 +104,7 @@ class Answer:
         """The object as a model; fields that the model does not have are left out."""
         from pydantic import ValidationError
 
-        from batchai_magics.models.problems import problems_of
+        from batchai_magics.models.documents.problems import problems_of
 
         try:
             return kind.from_service(self.fields)

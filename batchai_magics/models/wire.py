@@ -18,8 +18,8 @@ from pydantic.alias_generators import to_camel
 from typing_extensions import Self
 
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.problems import problems_of, surrogates_in
-from batchai_magics.models.spellings import (
+from batchai_magics.models.documents.problems import problems_of, surrogates_in
+from batchai_magics.models.documents.spellings import (
     check_envelope,
     known_fields,
     respell,

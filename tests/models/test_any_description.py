@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.documents.load import load_file, load_text
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import load_file, load_text
 from batchai_magics.models.storage import AccountKey
 from batchai_magics.models.wire import WireModel
 from tests import odd

@@ -15,8 +15,8 @@ from batchai_magics.commands.output.operation import Operation
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.models.checks import duplicates
+from batchai_magics.models.documents.load import name_after
 from batchai_magics.models.ids import Kind, ResourceId, check_name
-from batchai_magics.models.load import name_after
 from batchai_magics.models.resources import JobResource
 
 

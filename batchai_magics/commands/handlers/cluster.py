@@ -13,8 +13,8 @@ from batchai_magics.commands.handlers.mounts import auto_storage
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import refusal
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.documents.load import NOTHING, Description, load_file
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.load import NOTHING, Description, load_file
 from batchai_magics.models.resources import Cluster, Resource
 from batchai_magics.models.storage import with_volumes
 

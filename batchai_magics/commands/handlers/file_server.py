@@ -11,9 +11,9 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import machines, resources, workspace
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import refusal
+from batchai_magics.models.documents.load import NOTHING, Description, load_file
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind
-from batchai_magics.models.load import NOTHING, Description, load_file
 from batchai_magics.models.resources import Resource
 
 _DISKS = {  # the option, its field, and what `az` says when there is none

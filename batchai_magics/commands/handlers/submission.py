@@ -13,9 +13,9 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import credentials, experiment, mounts, resources
 from batchai_magics.errors import refusal
 from batchai_magics.jobs.handle import Job
+from batchai_magics.models.documents.load import load_file
 from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import load_file
 from batchai_magics.models.slurm_options import with_slurm_options
 from batchai_magics.models.stop_conditions import conditions_of, with_conditions
 from batchai_magics.models.storage import AccountKey

@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.errors import UsageError
-from batchai_magics.models.document import parse, read_file
+from batchai_magics.models.documents.document import parse, read_file
 
 
 def refused(text):

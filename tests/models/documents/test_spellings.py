@@ -2,8 +2,8 @@ import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.documents.spellings import OLD
 from batchai_magics.models.job import JobPriority, JobSpec
-from batchai_magics.models.spellings import OLD
 from tests.models.samples import cluster_body, job_body
 
 

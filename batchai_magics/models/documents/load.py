@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from batchai_magics.errors import Problem, SpecError, join_path
 from batchai_magics.models.checks import NO_URL, account_in, ill_formed_url
-from batchai_magics.models.document import parse, read_file
+from batchai_magics.models.documents.document import parse, read_file
 from batchai_magics.models.ids import as_name
 from batchai_magics.models.storage import CONTAINERS, SHARES, AccountKey
 from batchai_magics.models.wire import WireModel

@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
-from batchai_magics.models.problems import (
+from batchai_magics.models.documents.problems import (
     UNKNOWN_KEY,
     holds,
     inner_enum,

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.errors import SpecError, UsageError, quoted
 from batchai_magics.models.checks import duplicates
-from batchai_magics.models.problems import surrogates_in
+from batchai_magics.models.documents.problems import surrogates_in
 
 
 def read_file(path: Path) -> str:
@@ -63,7 +63,7 @@ def _once(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
 
 
 def _yaml(text: str, source: str) -> Any:
-    from batchai_magics.models.plain_yaml import YamlError, load
+    from batchai_magics.models.documents.plain_yaml import YamlError, load
 
     try:
         return load(text)

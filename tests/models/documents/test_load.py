@@ -5,8 +5,8 @@ import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.documents.load import ACCOUNT, KEY, load_file, name_after
 from batchai_magics.models.job import JobSpec
-from batchai_magics.models.load import ACCOUNT, KEY, load_file, name_after
 from batchai_magics.models.storage import AccountKey
 from tests.models.samples import cluster_body, dumps, job_body, load
 

@@ -1,0 +1,1 @@
+"""How a description is read: JSON or YAML, in any spelling, with every problem named."""
