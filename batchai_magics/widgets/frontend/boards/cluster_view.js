@@ -1,7 +1,7 @@
 // The live view of a cluster: its size, and its nodes as tiles. Python holds the data; this draws it.
 
 import { el, setText } from "../core/dom.js";
-import { nodeBar } from "../core/node_bar.js";
+import { nodeBar } from "../core/bars/node_bar.js";
 import { BoardFrame } from "./frame.js";
 import { nodeTiles } from "./node_tiles.js";
 import { ScaleForm } from "./scale_form.js";

@@ -2,8 +2,8 @@
 
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { duration, quantity } from "../core/format.js";
-import { isProgressShown, progressBar } from "../core/progress_bar.js";
-import { sparkline } from "../core/sparkline.js";
+import { isProgressShown, progressBar } from "../core/bars/progress_bar.js";
+import { sparkline } from "../core/bars/sparkline.js";
 
 /** @typedef {import("./messages.d.ts").JobRow} JobRow */
 /** @typedef {import("./messages.d.ts").Progress} Progress */

@@ -2,7 +2,7 @@
 
 import { LogDocument } from "./log/document.js";
 import { MERGED, ranksFrom } from "./log/ranks.js";
-import { PointTable } from "./points.js";
+import { PointTable } from "./charts/points.js";
 
 /** @typedef {import("./messages.d.ts").Batch} Batch */
 /** @typedef {import("./messages.d.ts").LinesPage} LinesPage */

@@ -3,10 +3,10 @@
 import { childView } from "../core/child_view.js";
 import { el } from "../core/dom.js";
 import { holdWhileUsed } from "../core/kernel.js";
-import { nodeBar } from "../core/node_bar.js";
-import { progressBar } from "../core/progress_bar.js";
+import { nodeBar } from "../core/bars/node_bar.js";
+import { progressBar } from "../core/bars/progress_bar.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
-import { Charts } from "./charts.js";
+import { Charts } from "./charts/charts.js";
 import { Header } from "./header.js";
 import { LogPanel } from "./log/panel.js";
 import { Session } from "./session.js";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/points.js";
+import { PointTable } from "../../../../../batchai_magics/widgets/frontend/job/charts/points.js";
 
 /** Rows of [step, rank, rate, loss, jitter] as the columns of a message. */
 const columns = (...rows) => {

@@ -1,12 +1,12 @@
 // The charts of a job: one a number. The reader says which are drawn, how smooth, and on which scale.
 
-import { el } from "../core/dom.js";
+import { el } from "../../core/dom.js";
 import { Chart } from "./chart.js";
 import { ChartBar } from "./chart_bar.js";
 import { subjectsOf } from "./subjects.js";
-import { unreadHint } from "./unread.js";
+import { unreadHint } from "../unread.js";
 
-/** @typedef {import("./session.js").Session} Session */
+/** @typedef {import("../session.js").Session} Session */
 /** @typedef {import("./chart.js").Subject} Subject */
 
 const NARROW_PX = 700; // of a view, in which charts stand below each other

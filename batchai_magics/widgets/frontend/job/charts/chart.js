@@ -1,10 +1,10 @@
 // One chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
-import { Legend } from "../core/chart_legend.js";
-import { ACCENT, CURSOR_POINTS, FAINT, looks, rankColour } from "../core/chart_style.js";
-import { el, oncePerFrame, setText } from "../core/dom.js";
-import { onThemeChange } from "../core/theme.js";
+import { Legend } from "../../core/chart_legend.js";
+import { ACCENT, CURSOR_POINTS, FAINT, looks, rankColour } from "../../core/chart_style.js";
+import { el, oncePerFrame, setText } from "../../core/dom.js";
+import { onThemeChange } from "../../core/theme.js";
 import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./readout.js";
 import { smoothed } from "./smoothing.js";
 

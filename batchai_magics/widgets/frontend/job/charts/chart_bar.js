@@ -1,6 +1,6 @@
 // What is above the charts: which are drawn, and how smooth.
 
-import { el } from "../core/dom.js";
+import { el } from "../../core/dom.js";
 
 const STEPS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99];
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/points.js";
-import { rateAmong, subjectsOf } from "../../../../batchai_magics/widgets/frontend/job/subjects.js";
+import { PointTable } from "../../../../../batchai_magics/widgets/frontend/job/charts/points.js";
+import { rateAmong, subjectsOf } from "../../../../../batchai_magics/widgets/frontend/job/charts/subjects.js";
 
 /** The titles of the charts of a log with these numbers. */
 function titlesOf(names, { hasSteps = false } = {}) {

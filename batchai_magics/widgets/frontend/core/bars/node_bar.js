@@ -1,9 +1,9 @@
 // The bar of node states: one segment per state, with its count, a legend in words, and how it was before.
 
-import { el, setText } from "./dom.js";
-import { duration } from "./format.js";
+import { el, setText } from "../dom.js";
+import { duration } from "../format.js";
 
-/** @typedef {import("./model.d.ts").Counts} Counts */
+/** @typedef {import("../model.d.ts").Counts} Counts */
 /** @typedef {keyof Counts} State */
 
 /** @type {State[]} */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/points.js";
-import { entriesAt } from "../../../../batchai_magics/widgets/frontend/job/readout.js";
+import { PointTable } from "../../../../../batchai_magics/widgets/frontend/job/charts/points.js";
+import { entriesAt } from "../../../../../batchai_magics/widgets/frontend/job/charts/readout.js";
 
 const words = (subject) => entriesAt(0, { over: "total", isEach: false, ...subject }).map((entry) => entry.text);
 

@@ -1,9 +1,9 @@
 // How far a job is, or came: a bar with the job's own words and the time that is left.
 
-import { el, setText } from "./dom.js";
-import { span } from "./format.js";
+import { el, setText } from "../dom.js";
+import { span } from "../format.js";
 
-/** @typedef {import("./model.d.ts").Progress} Progress */
+/** @typedef {import("../model.d.ts").Progress} Progress */
 
 const SECOND_MS = 1000;
 

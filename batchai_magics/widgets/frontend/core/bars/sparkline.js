@@ -1,6 +1,6 @@
 // A few numbers as a small line, its height counted from zero.
 
-import { quantity } from "./format.js";
+import { quantity } from "../format.js";
 
 const WIDTH = 64;
 const HEIGHT = 18;
