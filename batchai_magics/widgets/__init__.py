@@ -89,7 +89,7 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
         show_still(value, ui=tier)
 
 
-def settle(job: Job | None = None, *, timeout_s: float = 5.0) -> None:
+def settle(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
     """Freezes the views of ended jobs that no page shows live; to be called in the main thread.
 
     Without a page (nbclient, papermill) an output counts only while a cell runs: called at the end of each

@@ -74,7 +74,6 @@ def test_a_tag_at_the_end_stays_where_lines_are_not_tagged():
         TAG + b"a" + OTHER + b"\n",  # of another rank
         TAG + b"a" + TAG + b".\n",  # not at its end
         TAG + b"a" + TAG + b"\n" + OTHER + b"b" + TAG + b"\n",  # one of two
-        TAG + b"a" + TAG + b"\n" + OTHER + b"b\n",  # one has it, one has not
         b"x" + TAG + b"a" + b"x" + TAG + b"\n",  # more than a tag
         b"[1,0]<stdlog>:a[1,0]<stdlog>:\n",  # no tag
         b"[prterun-node-7@1,0]<stdout>:a[prterun-node-7@1,0]<stdout>:\n",  # a tag that names its job
@@ -90,6 +89,10 @@ def test_what_only_looks_like_a_tag_that_repeats_itself_is_read_singly(lines):
 )
 def test_each_kind_of_tag_may_be_repeated(tag):
     assert cleaned(tag + b"a" + tag + b"\n") == tag + b"a\n"
+
+
+def test_a_tag_is_repeated_on_some_lines_alone():
+    assert cleaned(TAG + b"a" + TAG + b"\n" + OTHER + b"b\n") == TAG + b"a\n" + OTHER + b"b\n"
 
 
 def test_an_end_in_clean_lines_is_the_raw_one_of_the_same_line():
