@@ -10,7 +10,8 @@ from pathlib import Path
 from row import Row, table
 
 from batchai_magics.backends.node.runner.printed_secrets import forms
-from batchai_magics.backends.node.runner.rank import PIECE, Stream
+from batchai_magics.backends.node.runner.rank import PIECE
+from batchai_magics.backends.node.runner.streams import LogWriter, Stream
 from batchai_magics.launch.plan import LogFile
 
 LINE = b"1200\timages/sec: 143.2 +/- 1.0 (jitter = 2.0)\t2.517\n"
@@ -32,7 +33,7 @@ def rows() -> Iterator[Row]:
 
 def _megabytes_per_s(folder: Path, sought: tuple[bytes, ...]) -> float:
     log = LogFile(str(folder / "out"), str(folder / "spans"), hidden=str(folder / "hidden"))
-    out = Stream(log, 0, grace_s=1.0, secrets=sought)
+    out = Stream(LogWriter(log, sought), 0)
     piece = (LINE * (PIECE // len(LINE) + 1))[:PIECE]
     began = time.perf_counter()
     for _ in range(SIZE_BYTES // PIECE):
