@@ -13,7 +13,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +98,6 @@ class Records:
             record = make(self.get(id))
             private_files.write(self._file(id), json.dumps(asdict(record)))
             return record
-
-    def change_more(self, id: ResourceId, **more: Any) -> Record:
-        """Changes what only the kind of the resource has."""
-        return self.change(id, lambda record: replace(record, more={**record.more, **more}))
 
     def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
         """The resources of a kind inside `parent`, oldest first: all, or those of a page and one more."""

@@ -20,7 +20,6 @@ from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.request import Span, header_number, path_of_url, span_of
 
 LARGEST = 4 << 40  # 4 TiB, as Azure has it
-LARGEST_RANGE = 4 << 20
 _PIECE = 1 << 20
 
 
