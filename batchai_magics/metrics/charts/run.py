@@ -111,7 +111,7 @@ def _records(source: Any) -> Iterable[Record]:
 
 def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
     decorate(ax, "images/sec")
-    _shade_warm_up(ax, common_warm_up({rank: Course.of(steps) for rank, steps in series.items()}))
+    shade_warm_up(ax, common_warm_up({rank: Course.of(steps) for rank, steps in series.items()}))
     if not is_global:
         _draw_ranks(ax, series)
     if len(series) > 1 or is_global:
@@ -129,12 +129,14 @@ def _draw_ranks(ax: Axes, series: _Series) -> None:
         ax.plot([record.step for record in steps], rates, label=f"rank {rank}", **style)
 
 
-def _shade_warm_up(ax: Axes, cut: int | None) -> None:
+def shade_warm_up(ax: Axes, cut: int | None) -> None:
+    """Shades the steps up to the end of warm-up, where it is known, and says how many they are."""
     if not cut:
         return
     ax.axvspan(0, cut, color=REFERENCE, alpha=0.12, linewidth=0)
     place = {"xycoords": ("data", "axes fraction"), "va": "bottom", "fontsize": "small", "color": REFERENCE}
-    ax.annotate(f"warm-up, {cut:,} steps", (0, 1.0), **place)  # type: ignore[arg-type]  # a place of mixed units
+    words = f"warm-up, {cut:,} step{'s' * (cut != 1)}"
+    ax.annotate(words, (0, 1.0), **place)  # type: ignore[arg-type]  # a place of mixed units
 
 
 def _rank_style(rank: int, rank_count: int) -> dict[str, Any]:

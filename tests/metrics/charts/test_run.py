@@ -2,7 +2,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from batchai_magics.metrics import figure_png, frame, plot, read_metrics
-from batchai_magics.metrics.charts.run import NOTHING, is_drawable
+from batchai_magics.metrics.charts.run import NOTHING, is_drawable, shade_warm_up
 from tests.metrics.log_text import run, step
 
 PNG = b"\x89PNG\r\n"
@@ -126,3 +126,12 @@ def test_pyplot_knows_nothing_of_the_figure():
     before = matplotlib.pyplot.get_fignums()
     plot(records(run()))
     assert matplotlib.pyplot.get_fignums() == before
+
+
+@pytest.mark.parametrize(("cut", "words"), [(1, "warm-up, 1 step"), (1200, "warm-up, 1,200 steps")])
+def test_the_warm_up_is_shaded_and_says_how_long_it_is(cut, words):
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    shade_warm_up(ax, cut)
+    assert [text.get_text() for text in ax.texts] == [words]
