@@ -45,6 +45,7 @@ class Logs:
         return {path: chunks.from_wire(piece) for path, piece in response.json()["value"].items()}
 
     def _keep(self, job: ResourceId, state: str) -> None:
+        self._states.pop(job.key, None)  # it comes last again: the one asked for longest ago goes
         while len(self._states) >= _MOST_JOBS:
             self._states.pop(next(iter(self._states)), None)
         self._states[job.key] = state

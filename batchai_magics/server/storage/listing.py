@@ -66,6 +66,6 @@ def name_element(name: str) -> str:
 
 def _name_of(marker: str) -> str:
     try:
-        return base64.urlsafe_b64decode(marker.encode("ascii")).decode()
+        return base64.b64decode(marker.encode("ascii"), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError):
         raise StorageRefusal(400, "OutOfRangeQueryParameterValue", "The marker is none of a list.") from None

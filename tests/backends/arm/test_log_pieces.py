@@ -58,7 +58,7 @@ def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
     ]
 
 
-@pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""])])
+@pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""]), ("abba", ["a"])])
 def test_of_so_many_jobs_the_oldest_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, names: str, known: list[str]
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
@@ -19,6 +18,7 @@ from batchai_magics.backends.local.state.jobs import JobRow
 from batchai_magics.backends.local.state.nodes import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi, open_mpi
+from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.backends.node.programs import RUN_SCRIPT, put_job_module, with_module_path
 from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
@@ -98,7 +98,7 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
         output_segment=segment,
         python="python" if run.engine else run.python,
         python_wrapper=RUN_SCRIPT,
-        ports=_free_ports(port_count(spec)),
+        ports=free_ports(port_count(spec), LOOPBACK),
         guid=run.guid,
         rank_python=run.python,
         exits=str(job.exits),
@@ -132,14 +132,3 @@ def _on_this_machine(plan: Plan, job: JobLayout, run: JobRow) -> Plan:
 
 def _with_module(process: Process, job: JobLayout) -> Process:
     return process._replace(command=with_module_path(process.command, job.python))
-
-
-def _free_ports(count: int) -> tuple[int, ...]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind((LOOPBACK, 0))
-        return tuple(item.getsockname()[1] for item in sockets)
-    finally:
-        for item in sockets:
-            item.close()

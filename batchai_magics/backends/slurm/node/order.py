@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.launch.plan import Plan
 
 _FIRST_PORT = 7_700_000_000  # no port has such a number, and no node such a name
@@ -56,7 +56,7 @@ class Order(NamedTuple):
         """The plans for these nodes."""
         names = {node_stand_in(guid, index): name for index, name in enumerate(nodes)}
         names |= {address_stand_in(guid, index): address for index, address in enumerate(addresses)}
-        ports = zip(port_stand_ins(self.port_count), _free_ports(self.port_count), strict=True)
+        ports = zip(port_stand_ins(self.port_count), free_ports(self.port_count), strict=True)
         names |= {str(stand_in): str(port) for stand_in, port in ports}
         others = (_plan(text, names) if text else None for text in (self.preparation, self.setup))
         return Plans(_plan(self.plan, names), *others)
@@ -83,14 +83,3 @@ def _plan(text: str, names: dict[str, str]) -> Plan:
     plan = Plan.from_json(text)
     tmpdir = os.environ.get("TMPDIR", "/tmp")
     return plan._replace(nodes=tuple(node._replace(tmpdir=tmpdir) for node in plan.nodes))
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("", 0))  # nobody listens
-        return [item.getsockname()[1] for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()

@@ -1,0 +1,57 @@
+"""Ports for a job's own programs."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node import ports
+from batchai_magics.backends.node.ports import free_ports
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The file in which the system says which ports it gives to whoever asks for any."""
+    file = tmp_path / "ip_local_port_range"
+    monkeypatch.setattr(ports, "_GIVEN", file)
+    return file
+
+
+def test_no_two_are_the_same() -> None:
+    assert len(set(free_ports(200, "127.0.0.1"))) == 200
+
+
+@pytest.mark.parametrize(
+    ("told", "lowest", "highest"),
+    [
+        ("32768\t60999\n", 10_000, 32_767),
+        ("10000\t40000\n", 40_001, 65_535),
+        ("1024\t65535\n", 10_000, 65_535),  # there are no others
+        ("what?", 10_000, 32_767),
+    ],
+)
+def test_they_are_none_that_the_system_gives(given: Path, told: str, lowest: int, highest: int) -> None:
+    given.write_text(told, encoding="ascii")
+    found = free_ports(300, "127.0.0.1")
+    assert lowest <= min(found) <= max(found) <= highest
+
+
+def test_where_the_system_does_not_say_they_are_below_the_usual_ones(given: Path) -> None:
+    assert not given.exists()
+    assert max(free_ports(300, "127.0.0.1")) < 32_768
+
+
+def test_none_is_taken_at_which_somebody_listens(given: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        taken = held.getsockname()[1]
+        monkeypatch.setattr(ports, "_not_given", lambda given: range(taken, taken + 1))
+        with pytest.raises(OSError, match=f"1 free ports were not found between {taken} and {taken}"):
+            free_ports(1, "127.0.0.1")
+
+
+def test_they_are_free_again_for_whoever_is_told_them() -> None:
+    (port,) = free_ports(1, "127.0.0.1")
+    with socket.create_server(("127.0.0.1", port)) as held:
+        assert held.getsockname()[1] == port
