@@ -15,8 +15,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from history import HISTORY, Home
-from row import Row, table
+from benchmarks.jobs.history import HISTORY, Home
+from benchmarks.row import Row, table
 
 RUNS = 5
 COMMAND = (sys.executable, "-c", "from batchai_magics.cli import program; program()")

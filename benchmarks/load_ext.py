@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from row import Row, table
+from benchmarks.row import Row, table
 
 RUNS = 7
 SHELL = """

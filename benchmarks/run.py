@@ -8,32 +8,17 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import allreduce
-import browser
-import chaos
-import chart
-import commands
-import history
-import job_cost
-import load_ext
-import log
-import many_jobs
-import parse
-import parse_logs
-import printed_secrets
-import progress_lines
-import reported
-import server
-import server_pixels
-import slurm
-import start
-import telemetry
-import transfer
-import watch_many
-from row import Row, table
+from benchmarks import commands, load_ext
+from benchmarks.browser import seen
+from benchmarks.chaos import kills
+from benchmarks.jobs import allreduce, cost, history, many_jobs, slurm, start, telemetry, transfer
+from benchmarks.logs import made, parse, printed_secrets, progress_lines, reported
+from benchmarks.row import Row, table
+from benchmarks.server import load, pixels
+from benchmarks.views import chart, log, watch_many
 
 AGAINST = ("grep -c", "rg -o, whole record")
-"""What reading a log is held against, of what `parse.py` measures."""
+"""What reading a log is held against, of what `logs/parse.py` measures."""
 
 PARSED = ("dense", "noisy", "Open MPI tag", "Open MPI tag+time", "tags at both ends", "all in turn")
 """The logs that are read, the usual ones and the hardest."""
@@ -48,10 +33,10 @@ def main() -> None:
         start.rows,
         allreduce.rows,
         many_jobs.rows,
-        job_cost.rows,
+        cost.rows,
         history.rows,
         watch_many.rows,
-        chaos.rows,
+        kills.rows,
         chart.rows,
         log.rows,
         reported.rows,
@@ -59,11 +44,11 @@ def main() -> None:
         transfer.rows,
         printed_secrets.rows,
         progress_lines.rows,
-        server.rows,
-        server_pixels.rows,
+        load.rows,
+        pixels.rows,
         slurm.rows,
         parse_rows,
-        browser.rows,
+        seen.rows,
     )
     print(table(row for rows in sources for row in rows()))
 
@@ -73,7 +58,7 @@ def parse_rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for log in PARSED:
             path = Path(folder) / log
-            parse_logs.make_log(path, log, 50)
+            made.make_log(path, log, 50)
             size_mb = path.stat().st_size / 1e6
             ours = parse.best_time_s(parse.with_read_metrics, path, 3)[1]
             for name in filter(lambda name: parse.is_there(parse.METHODS[name][1]), AGAINST):

@@ -1,6 +1,6 @@
 """Many jobs, supervisors killed at random: every job ends honestly, runs at most once, and none is lost.
 
-benchmarks/chaos.py does it with two hundred jobs and a hundred kills.
+benchmarks/chaos/kills.py does it with two hundred jobs and a hundred kills.
 """
 
 from __future__ import annotations

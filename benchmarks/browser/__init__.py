@@ -1,0 +1,1 @@
+"""Lines in a real browser, while they are written."""

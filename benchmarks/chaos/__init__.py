@@ -1,0 +1,1 @@
+"""Misfortune of all kinds, and whether every promise is kept."""

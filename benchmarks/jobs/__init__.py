@@ -1,0 +1,1 @@
+"""Jobs, from submitting to the last byte: what they and their commands cost."""

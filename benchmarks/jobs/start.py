@@ -1,0 +1,86 @@
+"""From submitting a job to the first of its processes running its program, against mpiexec and submitit.
+
+The program prints the time, also after a barrier of MPI; the earliest of the times counts. Four processes are
+held against mpiexec, one against submitit's local executor.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import submitit
+
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.cell import parse
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import submit
+from benchmarks.row import Row, table
+
+RUNS = 5
+SCRIPT = "import time; print(time.time())"
+MPI = f"from mpi4py import MPI; MPI.COMM_WORLD.Barrier(); {SCRIPT}"
+LOOPBACK = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
+
+
+def rows() -> Iterator[Row]:
+    """One row against each of the others."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        start_job = job_in(Path(folder) / "home")
+        ours = typical(start_job)
+        yield Row("submit -> first rank runs", ours * 1000, "mpiexec -n 4", typical(mpiexec) * 1000, "ms")
+        ranks = typical(partial(start_job, MPI)), typical(partial(mpiexec, MPI))
+        yield Row("submit -> MPI ranks meet", ranks[0] * 1000, "mpiexec -n 4", ranks[1] * 1000, "ms")
+        one = typical(partial(start_job, line="--toolkit custom"))
+        other = typical(submitit_in(Path(folder) / "submitit"))
+        yield Row("submit -> one process runs", one * 1000, "submitit, local executor", other * 1000, "ms")
+
+
+def typical(start: Callable[[], float]) -> float:
+    """The median delay, in seconds, of the times that `start` gives; the first run warms up."""
+    delays_s = []
+    for _ in range(RUNS + 1):
+        began = time.time()
+        delays_s.append(start() - began)
+    return median(delays_s[1:])
+
+
+def job_in(home: Path) -> Callable[..., float]:
+    """A job on the local backend, of 2 nodes and 4 processes if `line` says nothing else."""
+    settings = Settings(sections={"local": LocalSettings(home=home)})
+    backend = open_backend(settings)
+
+    def start(script: str = SCRIPT, *, line: str = "--nodes 2 --processes 4") -> float:
+        request = parse(f"start {line} --new", script, settings=settings)
+        return earliest(submit(backend, request, settings).job.wait().log())
+
+    return start
+
+
+def mpiexec(script: str = SCRIPT) -> float:
+    """The same four processes, started by hand."""
+    command = [Path(sys.executable).parent / "mpiexec", "-n", "4", sys.executable, "-c", script]
+    return earliest(subprocess.check_output(command, env=LOOPBACK, text=True))
+
+
+def submitit_in(folder: Path) -> Callable[[], float]:
+    """A function that submitit runs in a process of this machine."""
+    executor = submitit.LocalExecutor(folder=folder)
+    executor.update_parameters(timeout_min=1)
+    return lambda: executor.submit(time.time).result()
+
+
+def earliest(log: str) -> float:
+    """The first time in a log of times."""
+    return min(map(float, log.split()))
+
+
+if __name__ == "__main__":
+    print(table(rows()))

@@ -1,0 +1,1 @@
+"""Logs: what it costs to write, read and follow them."""

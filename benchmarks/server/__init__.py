@@ -1,0 +1,1 @@
+"""`batchai serve`: what it takes, and how soon its lines are seen."""

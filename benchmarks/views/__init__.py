@@ -1,0 +1,1 @@
+"""Views: what the kernel pays for what is seen."""

@@ -1,0 +1,135 @@
+"""Kernel CPU of one chart update: points appended to the live view, against a matplotlib PNG of all of them.
+
+Two series of `count` points arrive in 40 updates, as they would in a job of 10 s watched at 4 Hz. The view
+takes them as a follower gives them; the last rows count from the bytes of the log on, against the parser that
+makes one record of each line, and the same view.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+
+from batchai_magics.backends.base import Chunk
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.config import Settings
+from batchai_magics.follow import MetricsSeen, records_in
+from batchai_magics.follow.numbers import numbers_in
+from batchai_magics.jobs.handle import Job
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.bulk.columns import Columns
+from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.models.ids import Kind, workspace_id
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.view import JobView
+from benchmarks.row import Row, table
+from benchmarks.views.counting import page
+
+UPDATES = 40
+TRIES = 3  # of which the best counts: the first one imports what it needs
+
+
+def rows() -> Iterator[Row]:
+    """One row for each size of an update."""
+    for count in (10_000, 100_000):
+        ours, theirs = cpu_ms(live_view(), count), cpu_ms(picture(), count)
+        what = f"kernel CPU per chart update of {count // UPDATES:,} points"
+        yield Row(what, ours, "matplotlib PNG of all", theirs, "ms")
+    for count in (10_000, 100_000):
+        tries = [
+            [reading_cpu_ms(read, live_view(), count) for read in (numbers_in, one_by_one)]
+            for _ in range(TRIES)
+        ]
+        ours, theirs = map(min, zip(*tries, strict=True))
+        what = f"the same from the log's bytes: {count // UPDATES:,} lines"
+        yield Row(what, ours, "a record of each line", theirs, "ms")
+
+
+Records = tuple[Record, ...] | Columns
+
+
+def cpu_ms(update: Callable[[Records], None], count: int) -> float:
+    """The mean CPU time of one of the updates that bring `count` points."""
+    parser = Parser()
+    updates = [numbers_in(chunk, parser) for chunk in chunks(count)]
+    began = time.process_time()
+    for records in updates:
+        update(records)
+    return (time.process_time() - began) / UPDATES * 1000
+
+
+def reading_cpu_ms(
+    read: Callable[[Chunk, Parser], Records], update: Callable[[Records], None], count: int
+) -> float:
+    """The same, with what it takes to read the log's lines."""
+    updates, parser = chunks(count), Parser()
+    began = time.process_time()
+    for chunk in updates:
+        update(read(chunk, parser))
+    return (time.process_time() - began) / UPDATES * 1000
+
+
+def one_by_one(chunk: Chunk, parser: Parser) -> Records:
+    """The records as the parser makes them, one of each line."""
+    return tuple(records_in(chunk, parser))
+
+
+def chunks(count: int) -> list[Chunk]:
+    """The pieces of a log with so many points, as a follower gets them."""
+    lines = [
+        f"{step}\timages/sec: {50 + step % 7:.1f} +/- 0.5 (jitter = 1.0)\t{7 - step / count:.3f}\n"
+        for step in range(1, count + 1)
+    ]
+    size, offset, found = count // UPDATES, 0, []
+    for first in range(0, count, size):
+        data = "".join(lines[first : first + size]).encode()
+        found.append(Chunk(data, offset, offset + len(data), False))
+        offset += len(data)
+    return found
+
+
+def live_view() -> Callable[[Records], None]:
+    """Appends the records to a live view and sends what its page lacks."""
+    settings, feed = Settings(), JobFeed()
+    id = workspace_id(settings).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "chart")
+    view = JobView(Job(open_backend(settings), id), feed, view_id="chart", work=lambda task: task())
+    page.say_ready()
+
+    def update(records: Records) -> None:
+        feed.take(MetricsSeen(id, records))
+        while view.send_next(400_000):
+            pass
+
+    return update
+
+
+def picture() -> Callable[[Records], None]:
+    """Draws all records so far with matplotlib: one figure, its lines changed, saved as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5))
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 1)
+    lines = [ax.plot([], [])[0] for ax in axes]
+    steps: list[int] = []
+    values: tuple[list[float], list[float]] = ([], [])
+
+    def update(records: Records) -> None:
+        for record in records:
+            assert isinstance(record, StepRecord)
+            steps.append(record.step)
+            values[0].append(record.images_per_sec)
+            values[1].append(record.loss)
+        for ax, line, value in zip(axes, lines, values, strict=True):
+            line.set_data(steps, value)
+            ax.relim()
+            ax.autoscale_view()
+        figure.savefig(io.BytesIO(), format="png")
+
+    return update
+
+
+if __name__ == "__main__":
+    print(table(rows()))

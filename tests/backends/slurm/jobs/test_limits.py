@@ -1,0 +1,84 @@
+"""What a real Slurm ends jobs for, and what it forgets: memory, time, numbers that are used again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.jobs.test_jobs import first_error, number
+from tests.backends.slurm.real_slurm import RealSlurm, running
+from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.places import place_on
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow
+STRICT = """
+SelectTypeParameters=CR_CPU_Memory
+JobAcctGatherFrequency=1
+JobAcctGatherParams=OverMemoryKill
+MinJobAge=2
+FirstJobId=100
+MaxJobId=103"""
+EATS = "echo up; exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(1000)'"
+
+
+@pytest.fixture
+def strict_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
+    """A Slurm that watches the memory of jobs, forgets them soon, and has few numbers for them."""
+    settings = {"count": 2, "silence_s": 60, "more": STRICT, "gathered": "linux"}
+    with running(RealSlurm, tmp_path / "slurm", **settings) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def strict_place(strict_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    with place_on(strict_slurm, tmp_path, Wishes()) as place:
+        settings = replace(place.backend._home.settings, options="")
+        yield replace(place, backend=SlurmBackend(settings))
+
+
+def test_a_job_that_uses_more_memory_than_it_has_says_so(strict_place: Place) -> None:
+    id = strict_place.start(EATS, batchaiSlurm="--mem=100M")
+    job = strict_place.wait(id)
+    assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobOutOfMemory")
+
+
+def test_a_job_that_reaches_slurms_time_limit_says_so(strict_place: Place, strict_slurm: RealSlurm) -> None:
+    id = strict_place.start(HOLD, batchaiSlurm="--time=1")
+    strict_place.is_up(id)
+    strict_slurm.ask("scontrol", "update", f"jobid={number(strict_place, id)}", "endtime=now+1")
+    job = strict_place.wait(id)
+    assert first_error(job).code == "JobMaxWallClockTimeReached"
+
+
+def test_a_number_that_slurm_uses_again_is_no_sign_of_life(
+    strict_place: Place, strict_slurm: RealSlurm, tmp_path: Path
+) -> None:
+    place = strict_place
+    id = place.start(HOLD)
+    place.is_up(id)
+    used = number(place, id)
+    for process in below(tmp_path / "home"):
+        with contextlib.suppress(psutil.ZombieProcess):
+            if "run_job" in " ".join(process.cmdline()):
+                process.send_signal(
+                    signal.SIGKILL
+                )  # it leaves no word, and nobody looks until it is forgotten
+    until(lambda: used not in strict_slurm.ask("squeue", "-h", "--states=all", "-o", "%i").split())
+    sleeper = ("sbatch", "--parsable", "-o/dev/null", "--wrap=sleep 1000")
+    until(lambda: strict_slurm.ask(*sleeper).strip() == used)
+    job = place.wait(id)
+    strict_slurm.ask("scancel", "--user", str(os.getuid()))
+    assert (first_error(job).code, "knows the job no longer" in first_error(job).message) == (
+        "JobSupervisorLost",
+        True,
+    )

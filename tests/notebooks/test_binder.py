@@ -1,0 +1,44 @@
+import os
+from pathlib import Path
+
+import pytest
+
+# Importing repo2docker warns about one of its own imports.
+pytestmark = pytest.mark.filterwarnings("ignore:pythonjsonlogger:DeprecationWarning")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def pack(monkeypatch):
+    """The build that repo2docker chooses for this repository; no image is made."""
+    from repo2docker.app import Repo2Docker
+
+    monkeypatch.chdir(ROOT)
+    app = Repo2Docker()
+    packs = (kind(app.base_image) for kind in app.buildpacks)
+    return next(pack for pack in packs if pack.detect())
+
+
+def test_binder_builds_a_python_that_the_package_supports(pack):
+    assert type(pack).__name__ == "PythonBuildPack"
+    assert pack.binder_dir == "binder"
+    assert tuple(map(int, pack.python_version.split(".")[:2])) >= (3, 10)
+
+
+def test_binder_installs_this_package_with_its_demo(pack):
+    scripts = "\n".join(script for _, script in pack.get_assemble_scripts())
+    assert "-r binder/requirements.txt" in scripts.replace('"', "")
+    assert (ROOT / "binder/requirements.txt").read_text().split() == [".[demo]"]
+
+
+def test_binder_runs_post_build(pack):
+    (script,) = pack.get_post_build_scripts()
+    assert script == "binder/postBuild"
+    assert os.access(ROOT / script, os.X_OK)
+
+
+def test_the_link_opens_the_quickstart():
+    link = "HEAD?labpath=notebooks%2F01_quickstart.ipynb"
+    assert link in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert (ROOT / "notebooks/01_quickstart.ipynb").exists()

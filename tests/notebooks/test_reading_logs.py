@@ -1,0 +1,64 @@
+"""The notebook about reading logs, run as it stands: real jobs, a real mpiexec, the figure of scaling."""
+
+import base64
+from io import BytesIO
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from tests.patience import PATIENCE_S
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "05_reading_logs.ipynb"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """The notebook's outputs by the id of their cell."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BATCHAI_HOME", str(tmp_path_factory.mktemp("home")))
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        client = NotebookClient(
+            notebook, timeout=PATIENCE_S, resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+        )
+        client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the notebook
+        client.execute()
+    return {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
+
+
+def shown(outputs, kind):
+    return "".join(output.get("data", {}).get(kind, "") for output in outputs)
+
+
+def test_all_jobs_succeed(executed):
+    assert shown(executed["jobs"], "text/plain").count("succeeded") == 3
+
+
+def test_a_log_with_tags_tells_both_ranks(executed):
+    summary = shown(executed["summary"], "text/html")
+    assert "small_resnet<" in summary
+    assert "2: horovod/cpu:0, horovod/cpu:1" in summary
+
+
+def test_a_jobs_summary_tells_its_nodes(executed):
+    assert "by node" in shown(executed["job-summary"], "text/html")
+
+
+def test_runs_of_the_same_program_have_the_same_losses(executed):
+    lines = shown(executed["compare"], "text/plain").splitlines()
+    (losses,) = (line.split()[1:] for line in lines if line.startswith("last_loss"))
+    assert len(losses) == 3
+    assert len(set(losses)) == 1
+
+
+def test_the_figure_is_drawn_from_one_two_and_four_processes(executed):
+    from matplotlib.image import imread
+
+    rows = shown(executed["scaling"], "text/plain").splitlines()[1:4]
+    assert [row.split()[:2] for row in rows] == [["small_resnet", count] for count in "124"]
+    assert all(row.endswith("weak") for row in rows)
+    picture = imread(BytesIO(base64.b64decode(shown(executed["scaling"], "image/png"))))
+    assert picture.shape[1] > 600

@@ -1,0 +1,93 @@
+"""What is imported is declared, and what is declared is imported."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.test_layers import tree
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+BROUGHT = packages_distributions()
+CLIENTS = ROOT / "tests" / "server" / "clients"
+OURS = {"batchai_magics", "tests", "benchmarks", "tomllib"}
+OURS |= {"plan"}  # launch/plan.py, which travels beside the programs of nodes
+
+# Declared and not imported: what a person wants beside the package, or what is run and not imported.
+NOT_IMPORTED = {
+    "ipywidgets": "a widget of anywidget is one of its own; which of them do is said here",
+    "mpich": "the MPI library that the programs of jobs load",
+}
+
+
+def named(requirements: list[str]) -> set[str]:
+    """The distributions of a list of requirements, those of our own extras among them."""
+    names = set()
+    for requirement in requirements:
+        name, extra = re.fullmatch(r"([\w.-]+)(?:\[([\w,]+)\])?.*", requirement).groups()
+        ours = extra.split(",") if name == PROJECT["name"] else []
+        names |= set().union(*(named(EXTRAS[one]) for one in ours)) if ours else {normal(name)}
+    return names
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@functools.cache
+def imported(folder: str) -> dict[str, str]:
+    """The outside packages that the files of a folder import, each with one file that does."""
+    found: dict[str, str] = {}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if path.parent == CLIENTS:  # what is there says itself what it needs
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module]
+            else:
+                continue
+            firsts = {name.partition(".")[0] for name in names}
+            others = [name for name in firsts if not path.with_name(f"{name}.py").exists()]
+            found |= dict.fromkeys(others, str(path.relative_to(ROOT)))
+    return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | OURS}
+
+
+def provided(package: str) -> set[str]:
+    """The distributions that bring a package: where none is installed, the one of its name."""
+    return {normal(name) for name in BROUGHT.get(package, [package])}
+
+
+@pytest.mark.parametrize(
+    ("folder", "extra"), [("batchai_magics", "server"), ("tests", "test"), ("benchmarks", "bench")]
+)
+def test_what_is_imported_is_declared(folder, extra):
+    declared = named(PROJECT["dependencies"])
+    if extra:
+        declared |= named(EXTRAS[extra])
+    missing = {name: path for name, path in imported(folder).items() if not provided(name) & declared}
+    assert not missing
+
+
+def test_what_is_required_is_imported_or_has_its_reason():
+    used = set().union(*map(provided, imported("batchai_magics")))
+    assert named(PROJECT["dependencies"]) - used == set(NOT_IMPORTED)
+
+
+def test_no_requirement_names_a_place():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert not re.search(r"index-url|find-links|\s@\s", text)

@@ -1,0 +1,63 @@
+"""What the archives hold: the front end's bundle, the types' mark, and nothing of npm's."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ["batchai_magics", "hatch_build.py", "pyproject.toml", "package.json", "package-lock.json"]
+SOURCES += [".npmrc", ".gitignore", "jsconfig.json", "README.md", "LICENSE"]
+BUNDLE = {f"batchai_magics/widgets/static/job_view.{kind}" for kind in ("js", "css")}
+
+
+def test_no_lock_file_names_a_host():
+    assert not re.search(r"resolved|https?://|registry", (ROOT / "package-lock.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """The sources as a clone has them: no bundle, no node_modules."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in SOURCES:
+        place = ROOT / name
+        if place.is_dir():
+            shutil.copytree(place, folder / name, ignore=shutil.ignore_patterns("static", "__pycache__"))
+        else:
+            shutil.copy(place, folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_bundle_and_the_mark(source, tmp_path):
+    build(source, "--wheel", tmp_path)
+    names = set(zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist())
+    assert names >= BUNDLE | {"batchai_magics/py.typed"}
+    assert not [name for name in names if "node_modules" in name or "/frontend/" in name]
+
+
+@pytest.mark.slow
+def test_an_sdist_holds_the_bundle_and_needs_no_node(source, tmp_path):
+    build(source, "--sdist", tmp_path)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(tmp_path, filter="data")
+    assert names >= BUNDLE | {"hatch_build.py", "package-lock.json"}
+    assert not [name for name in names if "node_modules" in name]
+    unpacked = next(path for path in tmp_path.iterdir() if path.is_dir())
+    build(unpacked, "--wheel", tmp_path, path=str(tmp_path))
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        assert set(wheel.namelist()) >= BUNDLE
+
+
+def build(source, kind, out, *, path=None):
+    env = {**os.environ, "PATH": path or os.environ["PATH"]}
+    command = [sys.executable, "-m", "build", kind, "--outdir", str(out), str(source)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -1,0 +1,122 @@
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.commands.parsing.catalog import COMMANDS
+from batchai_magics.jobs.handle import Job
+from tests.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCES = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+SHELL = [
+    line.partition("#")[0].split() for kind, body in FENCES if kind == "sh" for line in body.splitlines()
+]
+
+PROGRAM = """
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+for cell in {cells}:
+    shell.run_cell(cell).raise_error()
+print("-- log --")
+print(shell.user_ns["job"].wait().log(), end="")
+"""
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])
+def test_the_tables_are_those_of_the_package(page):
+    updated = runpy.run_path(str(ROOT / "docs/readme.py"))["updated"]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert updated(text) == text, "python docs/readme.py brings the tables up to date"
+
+
+def test_every_command_is_in_the_table():
+    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
+    assert all(f"| `{command.words}` |" in text for command in COMMANDS)
+
+
+def test_every_make_target_named_exists():
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    named = [words[1] for words in SHELL if words[0] == "make"]
+    assert named
+    assert set(named) <= set(targets)
+
+
+def test_every_shell_command_is_one_that_is_explained():
+    assert {words[0] for words in SHELL} <= {"make", "pip", "batchai"}
+
+
+def test_every_extra_to_install_exists():
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extras = re.findall(r"pip install '\.\[(\w+)\]'", README)
+    assert extras
+    assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras)
+
+
+def test_every_batchai_command_named_exists():
+    lines = re.findall(r"(?:%|`|^)batchai ((?:[a-z]+(?:-[a-z]+)* ?)+)", README, re.MULTILINE)
+    known = {command.words for command in COMMANDS} | {"serve", "serve az-config"}
+    assert {" ".join(shlex.split(line)) for line in lines} <= known
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([^)]+)\)", README))
+def test_every_link_leads_somewhere(target):
+    assert target.startswith("https://") or (ROOT / target).exists()
+
+
+@pytest.mark.parametrize("path", re.findall(r"\b((?:notebooks|docs|\.ci)/[\w./-]+)", README))
+def test_every_file_named_exists(path):
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.slow
+def test_the_cell_shown_runs_and_prints_what_is_shown():
+    cells = [body for kind, body in FENCES if kind == "python"][:2]
+    (shown,) = [body for kind, body in FENCES if kind == "text"]
+    program = PROGRAM.format(cells=cells)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
+    _, printed = done.stdout.split("-- log --\n")
+    assert sorted(printed.splitlines()) == sorted(shown.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mine", "numbers"])
+def test_a_cell_that_tells_how_runs(name, tmp_path):
+    (cell,) = [body for kind, body in FENCES if kind == "python" and f"%%batchai_job {name} " in body]
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    program = (
+        PROGRAM.format(cells=["%load_ext batchai_magics", cell]) + "\nprint(shell.user_ns['job'].metrics())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE_S,
+        cwd=tmp_path,
+        env={**os.environ, "BATCHAI_HOME": str(tmp_path / "home")},
+    )
+    expected = {"mine": "['--epochs', '3']", "numbers": "accuracy"}[name]
+    assert expected in done.stdout
+
+
+def test_a_toolkit_of_pytorch_has_the_variables_that_are_named():
+    (named,) = re.findall(r"^Each process has (.+?), as below", README, re.MULTILINE)
+    source = (ROOT / "batchai_magics/launch/toolkits.py").read_text(encoding="utf-8")
+    assert all(f'"{name}"' in source for name in re.findall(r"`([A-Z_]+)`", named))
+
+
+def test_what_a_job_is_said_to_have_it_has():
+    (_, _, body) = [body for kind, body in FENCES if kind == "python"][:3]
+    names = re.findall(r"^job\.(\w+)\(\)", body, re.MULTILINE)
+    assert names
+    assert all(callable(getattr(Job, name)) for name in names)
