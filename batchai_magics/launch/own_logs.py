@@ -9,23 +9,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever lists jobs needs this module, and supervisors start without the models
+if TYPE_CHECKING:  # whoever lists jobs needs this module, and nothing of this
+    from batchai_magics.launch.description import Description
     from batchai_magics.launch.plan import Launcher, LogFile, Output, Process
-    from batchai_magics.models.job import JobSpec
 
-_TENSORFLOW, _NAMED_BY_RANK = "tensorflow", ("pytorch", "caffe2")
+_TENSORFLOW, _NAMED_BY_RANK = "tensorFlowSettings", ("pyTorchSettings", "caffe2Settings")
 _NAME = re.compile(r"std(?:out|err)-(?:(?:wk|ps)-)?[0-9]+\.txt")
 
 
-def label(spec: JobSpec, process: Process, launcher: Launcher) -> str:
+def label(job: Description, process: Process, launcher: Launcher) -> str:
     """What stands in the names of a process's own files: `wk-0`, `ps-1`, `3`; empty where it has none."""
     from batchai_magics.launch.plan import Launcher, Role
 
-    toolkit = spec.toolkit.value
-    if toolkit == _TENSORFLOW:
+    if job.toolkit == _TENSORFLOW:
         kind = "ps" if process.role is Role.PARAMETER_SERVER else "wk"
         return f"{kind}-{process.env['AZ_BATCHAI_TASK_INDEX']}"
-    is_by_rank = toolkit in _NAMED_BY_RANK and launcher is Launcher.DIRECT
+    is_by_rank = job.toolkit in _NAMED_BY_RANK and launcher is Launcher.DIRECT
     return str(process.rank) if is_by_rank else ""
 
 

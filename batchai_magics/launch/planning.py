@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from batchai_magics.launch import own_logs
 from batchai_magics.launch.batch_variables import batch_variables
+from batchai_magics.launch.description import Description
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import (
     Containers,
     Directory,
-    Image,
     Launcher,
     Limits,
     LogFile,
@@ -23,41 +24,40 @@ from batchai_magics.launch.plan import (
 )
 from batchai_magics.launch.threads import thread_variables
 from batchai_magics.launch.toolkits import TOPOLOGIES
-from batchai_magics.models.cluster import NodeSetup, SetupTask
-from batchai_magics.models.job import ContainerSettings, JobSpec
-from batchai_magics.models.storage import MountVolumes
 from batchai_magics.models.times import duration
 
+if TYPE_CHECKING:  # supervisors plan without the models
+    from batchai_magics.models.cluster import NodeSetup, SetupTask
+    from batchai_magics.models.storage import MountVolumes
 
-def plan(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
+
+def plan(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     """What each node of the job starts, in what environment. `nodes` has the job's node count."""
-    launcher, processes = TOPOLOGIES[spec.toolkit](spec, nodes, site)
-    wall = spec.constraints.max_wall_clock_time
-    output = _output(spec, site, is_shared=len(processes) > 1)
+    launcher, processes = TOPOLOGIES[job.toolkit](job, nodes, site)
+    output = _output(job, site, is_shared=len(processes) > 1)
     return Plan(
         guid=site.guid,
-        nodes=tuple(_node(spec, node, nodes, site, len(processes)) for node in nodes),
-        processes=tuple(_with_own_logs(spec, process, output, launcher) for process in processes),
+        nodes=tuple(_node(job, node, nodes, site, len(processes)) for node in nodes),
+        processes=tuple(_with_own_logs(job, process, output, launcher) for process in processes),
         output=output,
         exits=site.exits,
         python=site.rank_python,
         launcher=launcher,
-        limits=Limits(wall, duration(wall).total_seconds(), site.disk_grace_s),
-        mounts=mount_commands(spec.mount_volumes),
-        containers=Containers(_image(spec.container_settings) if spec.container_settings else None),
-        secrets=tuple(secret.name for secret in spec.secrets or ()),
+        limits=Limits(job.max_time, duration(job.max_time).total_seconds(), site.disk_grace_s),
+        mounts=job.mounts,
+        containers=Containers(job.image),
+        secrets=job.secrets,
         execution_logs=_execution_logs(site, nodes),
         telemetry=site.telemetry,
     )
 
 
-def preparation(spec: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
+def preparation(job: Description, plan: Plan, site: JobSite) -> Plan | None:
     """The plan of the job's preparation: one process a node, with log files of its own; None without one."""
-    if not spec.job_preparation:
+    if not job.preparation:
         return None
-    command = spec.job_preparation.command_line
     processes = tuple(
-        Process(index, index, command, output=_preparation_output(plan, spec, site, node))
+        Process(index, index, job.preparation, output=_preparation_output(plan, job, site, node))
         for index, node in enumerate(plan.nodes)
     )
     exits = site.preparation_exits
@@ -73,7 +73,7 @@ def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: s
         output=Output(LogFile(""), LogFile("")),
         exits=exits,
         python=python,
-        mounts=mount_commands(asked.mount_volumes),
+        mounts=_mount_commands(asked.mount_volumes),
     )
     return _with_task(plan, asked.setup_task, node, logs) if asked.setup_task else plan
 
@@ -88,15 +88,17 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
     )
 
 
-def environment(spec: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
+def environment(
+    job: Description, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite
+) -> dict[str, str]:
     """The variables of every process on `node`, secrets left out; later ones may refer to earlier ones."""
     base = {
         **batch_variables(node, nodes, site),
         **_own(node, site),
-        **{directory.variable: directory.path for directory in _directories(spec, node, site)},
+        **{directory.variable: directory.path for directory in _directories(job, node, site)},
     }
-    for variable in spec.environment_variables or ():
-        base[variable.name] = expand(variable.value, base)
+    for name, value in job.variables:
+        base[name] = expand(value, base)
     return {**base, **_module_path(base, site)}
 
 
@@ -106,34 +108,27 @@ def _module_path(variables: Mapping[str, str], site: JobSite) -> dict[str, str]:
     return {"PYTHONPATH": ":".join(filter(None, folders))} if site.module_path else {}
 
 
-def mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
-    """The mount command of each unmanaged file system, and its path below the mount root."""
+def _mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
     systems = (volumes.unmanaged_file_systems if volumes else None) or ()
     return tuple(Mount(system.mount_command, system.relative_mount_path) for system in systems)
 
 
-def _image(settings: ContainerSettings) -> Image:
-    source = settings.image_source_registry
-    username = source.credentials.username if source.credentials else ""
-    return Image(source.image, source.server_url or "", username, settings.shm_size or "")
-
-
 def _node(
-    spec: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
+    job: Description, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
 ) -> Node:
-    own = environment(spec, node, nodes, site)
+    own = environment(job, node, nodes, site)
     per_node = -(-process_count // len(nodes))
     env = {**thread_variables(nodes[0].core_count, per_node, {**site.threads, **own}), **own}
-    return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(spec, node, site)))
+    return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
 
 
-def _directories(spec: JobSpec, node: NodeShare, site: JobSite) -> Iterator[Directory]:
-    return directories(spec, _own(node, site), site.output_segment)
+def _directories(job: Description, node: NodeShare, site: JobSite) -> Iterator[Directory]:
+    return directories(job, _own(node, site), site.output_segment)
 
 
-def _output(spec: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
+def _output(job: Description, site: JobSite, *, is_shared: bool) -> Output:
     """Where all processes write; a lone one needs no record of who wrote what."""
-    logs = (_log(f"{name}.txt", spec, site) for name in ("stdout", "stderr"))
+    logs = (_log(f"{name}.txt", job, site) for name in ("stdout", "stderr"))
     return Output(
         *(
             log._replace(spans=record.spans if is_shared else "", times=record.times)
@@ -142,18 +137,18 @@ def _output(spec: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
     )
 
 
-def _with_own_logs(spec: JobSpec, process: Process, output: Output, launcher: Launcher) -> Process:
-    label = own_logs.label(spec, process, launcher)
+def _with_own_logs(job: Description, process: Process, output: Output, launcher: Launcher) -> Process:
+    label = own_logs.label(job, process, launcher)
     return process._replace(own=own_logs.beside(output, label)) if label else process
 
 
-def _preparation_output(plan: Plan, spec: JobSpec, site: JobSite, node: Node) -> Output:
+def _preparation_output(plan: Plan, job: Description, site: JobSite, node: Node) -> Output:
     suffix = f"-{node.id}" if len(plan.nodes) > 1 else ""
-    return Output(*(_log(f"{name}-job_prep{suffix}.txt", spec, site) for name in ("stdout", "stderr")))
+    return Output(*(_log(f"{name}-job_prep{suffix}.txt", job, site) for name in ("stdout", "stderr")))
 
 
-def _log(name: str, spec: JobSpec, site: JobSite) -> LogFile:
-    hidden = f"{site.hidden}/{name}" if site.hidden and spec.secrets else ""
+def _log(name: str, job: Description, site: JobSite) -> LogFile:
+    hidden = f"{site.hidden}/{name}" if site.hidden and job.secrets else ""
     return LogFile(f"{site.stdouterr}/{name}", hidden=hidden)
 
 
@@ -179,13 +174,13 @@ def _own(node: NodeShare, site: JobSite) -> dict[str, str]:
     }
 
 
-def directories(spec: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
+def directories(job: Description, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
     """Every directory of the job on a node with these variables; `segment` is the job's own path on a share.
 
     The path of one may name the variables of those before it.
     """
     known = dict(variables)
-    for directory in (*_inputs(spec), *_outputs(spec, segment)):
+    for directory in (*_inputs(job), *_outputs(job, segment)):
         path = _absolute(expand(directory.path, known), known)
         known[directory.variable] = path
         yield directory._replace(path=path)
@@ -197,16 +192,16 @@ def _absolute(path: str, variables: Mapping[str, str]) -> str:
     return f"{folder}/{path}" if folder and not path.startswith(("/", "$")) else path
 
 
-def _inputs(spec: JobSpec) -> Iterator[Directory]:
+def _inputs(job: Description) -> Iterator[Directory]:
     needs = {None: Need.NOTHING, True: Need.MAKE, False: Need.FIND}
-    for item in spec.input_directories or ():
-        yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.create_new])
+    for item in job.inputs:
+        yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.is_new])
 
 
-def _outputs(spec: JobSpec, segment: str) -> Iterator[Directory]:
-    for item in spec.output_directories or ():
-        path = item.path_below(item.path_prefix, segment)
-        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", path, Need.MAKE if item.is_own else Need.FIND)
+def _outputs(job: Description, segment: str) -> Iterator[Directory]:
+    for item in job.results:
+        need = Need.MAKE if item.is_own else Need.FIND
+        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path(segment), need)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

@@ -9,48 +9,42 @@ import json
 import math
 from collections.abc import Callable, Sequence
 
+from batchai_magics.launch.description import Description, ToolkitSettings
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Process, Role
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.toolkits import (
-    Caffe2Settings,
-    CaffeSettings,
-    ChainerSettings,
-    CntkSettings,
-    CustomMpiSettings,
-    CustomToolkitSettings,
-    HorovodSettings,
-    PyTorchSettings,
-    TensorFlowSettings,
-    Toolkit,
-)
 
 _TORCH_BACKEND = "gloo"  # where the description names none
 
 Topology = tuple[Launcher, list[Process]]
 
 
-def process_count(spec: JobSpec, gpus_per_node: int) -> int:
+# The toolkits, each by the key of its settings in job.json.
+CNTK, PYTORCH, TENSORFLOW = "cntkSettings", "pyTorchSettings", "tensorFlowSettings"
+CAFFE, CAFFE2, CHAINER = "caffeSettings", "caffe2Settings", "chainerSettings"
+CUSTOM, MPI, HOROVOD = "customToolkitSettings", "customMpiSettings", "horovodSettings"
+
+
+def process_count(job: Description, gpus_per_node: int) -> int:
     """How many processes the job has: what it asks for, else one a GPU (one a node without GPUs)."""
-    settings = spec.settings
-    asked = getattr(settings, "process_count", None) or getattr(settings, "worker_count", None)
-    if isinstance(settings, CustomToolkitSettings):
+    settings = job.settings
+    asked = settings.process_count or settings.worker_count
+    if job.toolkit == CUSTOM:
         return 1
-    if isinstance(settings, Caffe2Settings | TensorFlowSettings):
-        return asked or spec.node_count
-    return asked or spec.node_count * max(1, gpus_per_node)
+    if job.toolkit in (CAFFE2, TENSORFLOW):
+        return asked or job.node_count
+    return asked or job.node_count * max(1, gpus_per_node)
 
 
-def port_count(spec: JobSpec) -> int:
+def port_count(job: Description) -> int:
     """How many free TCP ports the plan needs."""
-    settings = spec.settings
-    if isinstance(settings, TensorFlowSettings):
-        return (settings.worker_count or spec.node_count) + (settings.parameter_server_count or 1)
-    return 1 if isinstance(settings, PyTorchSettings) else 0
+    settings = job.settings
+    if job.toolkit == TENSORFLOW:
+        return (settings.worker_count or job.node_count) + (settings.parameter_server_count or 1)
+    return 1 if job.toolkit == PYTORCH else 0
 
 
-def _under_mpi(command: str, spec: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
-    count = process_count(spec, nodes[0].gpu_count)
+def _under_mpi(command: str, job: Description, nodes: Sequence[NodeShare]) -> Topology:
+    count = process_count(job, nodes[0].gpu_count)
     return Launcher.MPI, [
         Process(i, node, command) for i, node in enumerate(block_placement(count, len(nodes)))
     ]
@@ -62,69 +56,62 @@ def block_placement(process_count: int, node_count: int) -> list[int]:
     return [rank // per_node for rank in range(process_count)]
 
 
-def _horovod(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, HorovodSettings | ChainerSettings)
-    return _under_mpi(_script(settings, site, wrapped=True), spec, nodes)
+def _horovod(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
+    return _under_mpi(_script(settings, site, wrapped=True), job, nodes)
 
 
-def _mpi(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, CustomMpiSettings)
-    return _under_mpi(settings.command_line, spec, nodes)
+def _mpi(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
+    return _under_mpi(settings.command_line, job, nodes)
 
 
-def _custom(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, CustomToolkitSettings)
+def _custom(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
     return Launcher.DIRECT, [Process(0, 0, settings.command_line or "true")]
 
 
-def _cntk(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, CntkSettings)
-    is_distributed = process_count(spec, nodes[0].gpu_count) > 1
+def _cntk(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
+    is_distributed = process_count(job, nodes[0].gpu_count) > 1
     if settings.python_script_file_path:
         command = _script(settings, site, wrapped=is_distributed)
     else:
         parallel = "parallelTrain=true" if is_distributed else ""
-        command = _words("cntk", f"configFile={_quoted(settings.config_file_path or '')}", parallel)
+        command = _words("cntk", f"configFile={_quoted(settings.config_file_path)}", parallel)
         command = _words(command, settings.command_line_args)
-    return _mpi_if(is_distributed, command, spec, nodes)
+    return _mpi_if(is_distributed, command, job, nodes)
 
 
-def _caffe(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, CaffeSettings)
-    is_distributed = process_count(spec, nodes[0].gpu_count) > 1
+def _caffe(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
+    is_distributed = process_count(job, nodes[0].gpu_count) > 1
     if settings.python_script_file_path:
         command = _script(settings, site, wrapped=is_distributed)
     else:
-        solver = f"--solver={_quoted(settings.config_file_path or '')}"
+        solver = f"--solver={_quoted(settings.config_file_path)}"
         command = _words("caffe train", solver, settings.command_line_args)
-    return _mpi_if(is_distributed, command, spec, nodes)
+    return _mpi_if(is_distributed, command, job, nodes)
 
 
-def _mpi_if(is_distributed: bool, command: str, spec: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
-    return _under_mpi(command, spec, nodes) if is_distributed else (Launcher.DIRECT, [Process(0, 0, command)])
+def _mpi_if(is_distributed: bool, command: str, job: Description, nodes: Sequence[NodeShare]) -> Topology:
+    return _under_mpi(command, job, nodes) if is_distributed else (Launcher.DIRECT, [Process(0, 0, command)])
 
 
-def _caffe2(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, Caffe2Settings)
+def _caffe2(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
     command = _script(settings, site)
     return Launcher.DIRECT, [
         Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(len(nodes))
     ]
 
 
-def _pytorch(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = spec.settings
-    assert isinstance(settings, PyTorchSettings)
-    backend = (settings.communication_backend or "").lower()
+def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+    settings = job.settings
+    backend = settings.communication_backend.lower()
     if backend == "mpi":
-        return _under_mpi(_script(settings, site, wrapped=True), spec, nodes)
-    placement = block_placement(process_count(spec, nodes[0].gpu_count), len(nodes))
+        return _under_mpi(_script(settings, site, wrapped=True), job, nodes)
+    placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
     meeting = {
         # torch's own rendezvous, and the variable the recipes hand to init_process_group.
         "AZ_BATCHAI_PYTORCH_BACKEND": backend or _TORCH_BACKEND,
@@ -144,10 +131,9 @@ def _torch_rank(rank: int, placement: Sequence[int]) -> dict[str, str]:
     return {"RANK": str(rank), "LOCAL_RANK": str(local), "AZ_BATCHAI_TASK_INDEX": str(rank)}
 
 
-def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+def _tensorflow(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
     """Worker 0 is the master. Without counts and on one node there is the master alone."""
-    settings = spec.settings
-    assert isinstance(settings, TensorFlowSettings)
+    settings = job.settings
     worker_count, server_count = _tensorflow_counts(settings, len(nodes))
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
     tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
@@ -169,7 +155,7 @@ def _tensorflow(spec: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Top
     return Launcher.DIRECT, processes
 
 
-def _tensorflow_counts(settings: TensorFlowSettings, node_count: int) -> tuple[int, int]:
+def _tensorflow_counts(settings: ToolkitSettings, node_count: int) -> tuple[int, int]:
     """How many workers (the master is one) and parameter servers there are."""
     if node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
         return 1, 0
@@ -188,41 +174,28 @@ def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[st
     }
 
 
-TOPOLOGIES: dict[Toolkit, Callable[[JobSpec, Sequence[NodeShare], JobSite], Topology]] = {
-    Toolkit.CNTK: _cntk,
-    Toolkit.PYTORCH: _pytorch,
-    Toolkit.TENSORFLOW: _tensorflow,
-    Toolkit.CAFFE: _caffe,
-    Toolkit.CAFFE2: _caffe2,
-    Toolkit.CHAINER: _horovod,
-    Toolkit.CUSTOM: _custom,
-    Toolkit.MPI: _mpi,
-    Toolkit.HOROVOD: _horovod,
+TOPOLOGIES: dict[str, Callable[[Description, Sequence[NodeShare], JobSite], Topology]] = {
+    CNTK: _cntk,
+    PYTORCH: _pytorch,
+    TENSORFLOW: _tensorflow,
+    CAFFE: _caffe,
+    CAFFE2: _caffe2,
+    CHAINER: _horovod,
+    CUSTOM: _custom,
+    MPI: _mpi,
+    HOROVOD: _horovod,
 }
 
 
 # -- command lines -------------------------------------------------------------
 
-ScriptSettings = (
-    CntkSettings
-    | PyTorchSettings
-    | TensorFlowSettings
-    | CaffeSettings
-    | Caffe2Settings
-    | ChainerSettings
-    | HorovodSettings
-)
 
-
-def _script(
-    settings: ScriptSettings, site: JobSite, *, wrapped: bool = False, args: str | None = None
-) -> str:
+def _script(settings: ToolkitSettings, site: JobSite, *, wrapped: bool = False, args: str = "") -> str:
     """`exec python script args`, for a shell, which expands the `$AZ_BATCHAI_*` in it."""
     python = _quoted(settings.python_interpreter_path or site.python)
     wrapper = _quoted(site.python_wrapper) if wrapped and site.python_wrapper else ""
-    script = _quoted(settings.python_script_file_path or "")
-    arguments = args if isinstance(settings, TensorFlowSettings) else settings.command_line_args
-    return _words("exec", python, wrapper, script, arguments)
+    script = _quoted(settings.python_script_file_path)
+    return _words("exec", python, wrapper, script, args or settings.command_line_args)
 
 
 def _words(*words: str | None) -> str:

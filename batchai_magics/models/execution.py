@@ -18,6 +18,15 @@ STDOUTERR = "stdouterr"  # the directory of every job's logs
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 
+def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:
+    """The path of an output directory, one that is made for the job's run or one that has to be there.
+
+    `segment` is the path of the job's run below each prefix.
+    """
+    parts = (segment, "outputs", suffix) if is_own else (suffix,)
+    return "/".join([prefix.rstrip("/"), *filter(None, parts)])
+
+
 @dataclass(frozen=True)
 class ExecutionInfo:
     """When a job ran, and how it ended. A terminated job has no exit code."""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_val
 from typing_extensions import Self
 
 from batchai_magics.models.checks import Duration, IdSuffix, InsidePath, Positive, Text, duplicates
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.execution import STDOUTERR, output_path
 from batchai_magics.models.slurm_options import checked_options
 from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.storage import (
@@ -109,8 +109,7 @@ class OutputDirectory(WireModel):
 
     def path_below(self, prefix: str, segment: str) -> str:
         """Its path where its own prefix is `prefix`; `segment` is the path of the job's run."""
-        parts = (segment, "outputs", self.path_suffix) if self.is_own else (self.path_suffix,)
-        return "/".join([prefix.rstrip("/"), *(part for part in parts if part)])
+        return output_path(prefix, segment, self.path_suffix or "", is_own=self.is_own)
 
 
 class JobConstraints(WireModel):

@@ -152,6 +152,7 @@ def _show_text(job: Job) -> None:
 
 def _process_count(job: Job) -> int:
     """How many processes the job has; 0 where its cluster does not tell."""
+    from batchai_magics.launch.description import Description
     from batchai_magics.launch.toolkits import process_count
     from batchai_magics.models import vm_sizes
     from batchai_magics.models.ids import ResourceId
@@ -163,4 +164,4 @@ def _process_count(job: Job) -> int:
         gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
     except BatchAIError:
         gpus = 0
-    return process_count(spec, gpus)
+    return process_count(Description.of(spec), gpus)

@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
-from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.models.job import JobSpec
-from batchai_magics.models.storage import (
-    AzureBlobFileSystem,
-    AzureFileShare,
-    FileServerMount,
-    Mount,
-    MountVolumes,
-    UnmanagedFileSystem,
-)
+
+if TYPE_CHECKING:  # supervisors plan without the models
+    from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.job import JobSpec
+    from batchai_magics.models.storage import (
+        AzureFileShare,
+        FileServerMount,
+        Mount,
+        MountVolumes,
+        UnmanagedFileSystem,
+    )
 
 DEFAULT_SHARE = "batchaishare"
 DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share it made by itself
@@ -46,6 +48,8 @@ def _unmanaged(volumes: MountVolumes | None) -> Sequence[UnmanagedFileSystem]:
 
 
 def _folder(layout: Layout, mount: Mount) -> Path | None:
+    from batchai_magics.models.storage import AzureBlobFileSystem, AzureFileShare, FileServerMount
+
     if isinstance(mount, AzureFileShare):
         return layout.share(mount.account_name or _account(mount), _share_name(mount))
     if isinstance(mount, AzureBlobFileSystem):
@@ -84,7 +88,7 @@ def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
     assert task, "only clusters with a setup task get here"
     roots = {"AZ_BATCHAI_MOUNT_ROOT": with_default(layout, setup.mount_volumes)}
     path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
-    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path, what=ClusterSpec.what)
+    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path, what=spec.what)
     return base / (task.std_out_err_path_suffix or "")
 
 
@@ -156,7 +160,7 @@ def resolve(
     roots: dict[str, dict[str, Path]],
     *,
     field: str = "properties.stdOutErrPathPrefix",
-    what: str = JobSpec.what,
+    what: str = "the job description",
 ) -> Path:
     """The folder that a path such as `$AZ_BATCHAI_MOUNT_ROOT/autoafs/logs` names. `roots` has its targets."""
     for variable, mounted in roots.items():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.runner.gpus import VISIBLE, named
-from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.vm_sizes import lookup
+
+if TYPE_CHECKING:  # supervisors plan without the models
+    from batchai_magics.models.cluster import ClusterSpec
 
 
 @dataclass(frozen=True)

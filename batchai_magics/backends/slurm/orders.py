@@ -21,6 +21,7 @@ from batchai_magics.backends.slurm.node.order import Order, address_stand_in, no
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.launch import planning as launch
+from batchai_magics.launch.description import Description
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan
 from batchai_magics.launch.threads import THREADS
@@ -71,9 +72,10 @@ def write(layout: Layout, run: Run, programs_folder: Path) -> None:
     _make_folders(layout, run, job)
     nodes = [_node_share(layout, run, index) for index in range(run.spec.node_count)]
     site = _site(run, files, programs_folder)
-    plan = _on_slurm(layout, launch.plan(run.spec, nodes, site), run)
+    description = Description.of(run.spec)
+    plan = _on_slurm(layout, launch.plan(description, nodes, site), run)
     plan = plan._replace(notes=(*plan.notes, *_notes(run, job)))
-    prepared = launch.preparation(run.spec, plan, site)
+    prepared = launch.preparation(description, plan, site)
     names = [node.id for node in nodes]
     setup = setups.plan(
         layout, run.cluster_guid, run.cluster, names, python=run.python, exits=files.setup_exits
@@ -83,7 +85,7 @@ def write(layout: Layout, run: Run, programs_folder: Path) -> None:
         plan=containers.boxed(plan, folders).to_json(),
         preparation=containers.boxed(prepared, folders).to_json() if prepared else "",
         node_count=run.spec.node_count,
-        port_count=port_count(run.spec),
+        port_count=port_count(description),
         mpi=run.mpi,
         programs=str(programs_folder),
         setup=setup.to_json() if setup else "",
@@ -164,7 +166,7 @@ def _site(run: Run, files: RunFiles, programs_folder: Path) -> JobSite:
         output_segment=run.segment,
         python="python" if run.engine else run.python,
         python_wrapper=str(programs_folder / programs.RUN_SCRIPT),
-        ports=port_stand_ins(port_count(run.spec)),
+        ports=port_stand_ins(port_count(Description.of(run.spec))),
         guid=run.guid,
         rank_python=run.python,
         exits=str(job.exits),

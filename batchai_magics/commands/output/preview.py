@@ -8,6 +8,7 @@ from batchai_magics.cell.request import CellRequest, describe
 from batchai_magics.config import Settings
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch import threads
+from batchai_magics.launch.description import Description
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
@@ -61,7 +62,7 @@ def _plan(request: CellRequest, gpus: int) -> Plan:
         output_segment="",
         python="python",
     )
-    return launch.plan(request.spec, nodes, site)
+    return launch.plan(Description.of(request.spec), nodes, site)
 
 
 def _starts(plan: Plan, preparation: str) -> Iterator[str]:

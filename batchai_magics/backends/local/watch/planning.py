@@ -1,11 +1,17 @@
-"""An assigned job becomes a plan on disk: folders, links, and what the supervisor starts."""
+"""An assigned job becomes a plan on disk: folders, links, and what the supervisor starts.
+
+A supervisor plans the next job so: the models, which take longer to load than a job that does little, are for
+jobs with mounts of their own alone.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.backends.folders import mounts, own_logs, private
@@ -24,12 +30,15 @@ from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.launch import planning as launch
+from batchai_magics.launch.description import Description
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.execution import STDOUTERR
-from batchai_magics.models.job import JobSpec
+
+if TYPE_CHECKING:
+    from batchai_magics.models.storage import MountVolumes
 
 LOOPBACK = "127.0.0.1"  # where all nodes of this machine reach each other, and nobody else does
 
@@ -38,34 +47,44 @@ def write(store: Store, layout: Layout, run: JobRow) -> None:
     """Makes the job's folders and writes its plan; the plan appears whole or not at all."""
     with store.read() as db:
         resource, its_nodes = resources.by_key(db, run.key), nodes.places(db, run.guid)
-    spec = JobSpec.from_wire(json.loads(resource.spec))
+    fields = json.loads(resource.spec)["properties"]
+    asked = Description.of_fields(fields)
     job = layout.job(run.guid)
-    _make_folders(layout, job, spec)
+    _make_folders(job, asked)
+    mounts.link(layout, job.mounts, _volumes(fields))
     here = devices.machine()
     shares = [_node_share(layout, job, node, here) for node in its_nodes]
-    site = _site(run, job, output_segment(resource.id, run.guid), spec)
-    plan = _on_this_machine(launch.plan(spec, shares, site), job, run)
+    site = _site(run, job, output_segment(resource.id, run.guid), asked)
+    plan = _on_this_machine(launch.plan(asked, shares, site), job, run)
     if job.unmounted in (Path(run.output_root), *Path(run.output_root).parents):
-        note = f"stdOutErrPathPrefix {spec.std_out_err_path_prefix} is on no mount: the logs go with the job"
+        note = f"stdOutErrPathPrefix {asked.logs} is on no mount: the logs go with the job"
         plan = plan._replace(notes=(*plan.notes, note))
-    prepared = launch.preparation(spec, plan, site)
+    prepared = launch.preparation(asked, plan, site)
     folders = (layout.home, Path(RUN_SCRIPT))
     if prepared:
         containers.boxed(prepared, folders).write(str(job.preparation))
-    if spec.batchai_stop_if:
-        StopOrder(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
+    if asked.stop_if:
+        StopOrder(asked.stop_if, asked.patterns).write(job.stop_if)
     containers.boxed(plan, folders).write(str(job.plan))
 
 
-def _make_folders(layout: Layout, job: JobLayout, spec: JobSpec) -> None:
+def _make_folders(job: JobLayout, asked: Description) -> None:
     for stale in (job.exits, job.preparation_exits):
         shutil.rmtree(stale, ignore_errors=True)
         private_files.make_folder(stale)
     private_files.make_folder(job.shared_temp)
-    if spec.secrets:
+    if asked.secrets:
         private_files.make_folder(job.hidden)
     put_job_module(job.python)
-    mounts.link(layout, job.mounts, spec.mount_volumes)
+
+
+def _volumes(fields: Mapping[str, Any]) -> MountVolumes | None:
+    """What the job mounts besides what every job finds."""
+    if "mountVolumes" not in fields:
+        return None
+    from batchai_magics.models.storage import MountVolumes
+
+    return MountVolumes.of_stored(fields["mountVolumes"])
 
 
 def _node_share(layout: Layout, job: JobLayout, node: JobNode, here: devices.Machine) -> NodeShare:
@@ -87,7 +106,7 @@ def _node_share(layout: Layout, job: JobLayout, node: JobNode, here: devices.Mac
     )
 
 
-def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
+def _site(run: JobRow, job: JobLayout, segment: str, asked: Description) -> JobSite:
     stdouterr = Path(run.output_root) / segment / STDOUTERR
     private_files.make_folder(stdouterr)
     streams = ("stdout", "stderr")
@@ -98,7 +117,7 @@ def _site(run: JobRow, job: JobLayout, segment: str, spec: JobSpec) -> JobSite:
         output_segment=segment,
         python="python" if run.engine else run.python,
         python_wrapper=RUN_SCRIPT,
-        ports=free_ports(port_count(spec), LOOPBACK),
+        ports=free_ports(port_count(asked), LOOPBACK),
         guid=run.guid,
         rank_python=run.python,
         exits=str(job.exits),

@@ -18,6 +18,7 @@ from batchai_magics.launch.plan import Plan
 
 VERSION = 1
 SHARE = 0.002  # of one core, that samples may cost at most, and as much the search for processes
+EARLY_S = 0.25  # so young, a rank is taken to have started nothing: to search costs as much as a short job
 SLOWEST_S, OFTEN = 60.0, 600  # a sample so seldom at most; and so many are taken before they become fewer
 DENSE_BYTES = 2 << 20  # each time that the file has grown so much, samples come half as often
 _TICK_S = 1 / (os.sysconf("SC_CLK_TCK") if sys.platform == "linux" else 100)
@@ -59,7 +60,7 @@ class Sampler:
         self._is_torn = False
         self._began = time.monotonic()
         self._members: dict[int, int] = {}  # pid → rank
-        self._search_due = self.due_s = 0.0
+        self._search_due, self.due_s = self._began + EARLY_S, 0.0
         nodes = {process.rank: plan.node_of(process).id for process in plan.processes}
         self._write({"version": VERSION, "machine": os.uname().nodename, "nodes": nodes, "notes": notes})
 
@@ -77,6 +78,8 @@ class Sampler:
             cost_s = time.thread_time() - began
             self._search_due = now_s + cost_s / SHARE
             began = time.thread_time()
+        elif not self._members:
+            self._members = {group: rank for rank, group in groups.items()}
         self._write(self._sample(groups))
         self.due_s = now_s + self._period_s(now_s - self._began, time.thread_time() - began)
 
@@ -87,7 +90,7 @@ class Sampler:
 
     def _period_s(self, elapsed_s: float, cost_s: float) -> float:
         """How long until the next sample: a second at most at first, ever longer in a long run."""
-        early_s = min(1.0, max(0.25, elapsed_s / 4))
+        early_s = min(1.0, max(EARLY_S, elapsed_s / 4))
         period_s = max(early_s, min(SLOWEST_S, elapsed_s / OFTEN), cost_s / SHARE)
         return period_s * float(1 << (os.fstat(self._file).st_size // DENSE_BYTES))
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.state import jobs
-from batchai_magics.backends.local.watch import assignment, process, verdict
+from batchai_magics.backends.local.watch import assignment, detached, process, verdict
 from batchai_magics.backends.local.watch.verdict import Verdicts
 from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.errors import StorageError
@@ -52,6 +52,21 @@ def test_short_jobs_run_one_after_the_other_in_one_process(world: World) -> None
     let_go(world)
     assert [job.wait(PATIENCE_S).log() for job in jobs] == ["", "1\n", "2\n"]
     assert len(set(supervisors(world))) == 1
+
+
+def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tmp_path / "loaded"
+    tells = f"from pathlib import Path; Path({str(loaded)!r}).write_text(' '.join(sys.modules))"
+    monkeypatch.setattr(detached, "START", f"{detached.START}{tells}\n")
+    jobs = queue(world, "print(1)", "print(2)")
+    let_go(world)
+    assert jobs[-1].wait(PATIENCE_S).log() == "2\n"
+    until(lambda: loaded.exists() and loaded.read_text())
+    modules = set(loaded.read_text().split())
+    assert "batchai_magics.backends.local.watch.planning" in modules
+    assert not {"pydantic", "pydantic_core"} & modules
 
 
 def test_a_killed_process_fails_the_job_that_it_runs_and_no_other(world: World) -> None:

@@ -101,6 +101,20 @@ def test_memory_of_what_a_rank_has_started_is_the_ranks(tmp_path: Path, start: S
     sampled(tmp_path, groups, is_seen)
 
 
+def test_ranks_that_have_just_begun_are_sampled_without_a_search(
+    tmp_path: Path, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches: list[object] = []
+    monkeypatch.setattr(telemetry, "_members", searches.append)
+    taking = Sampler(plan(tmp_path), first_rank=0)
+    taking._search_due += 3600  # however slow this machine is
+    taking.look({0: start(SLEEPS), 1: start(SLEEPS)})
+    taking.close()
+    (sample,) = record(tmp_path).samples
+    assert [(use.rank, use.processes) for use in sample.ranks] == [(0, 1), (1, 1)]
+    assert not searches
+
+
 def test_what_a_rank_writes_is_counted(tmp_path: Path, start: Start) -> None:
     groups = {0: start(WRITES), 1: start(SLEEPS)}
     sampled(tmp_path, groups, lambda uses: uses[0].written_bytes > 1 << 22 > uses[1].written_bytes)
@@ -173,6 +187,7 @@ def test_a_sample_costs_next_to_nothing(tmp_path: Path, start: Start) -> None:
     taking = Sampler(plan(tmp_path), first_rank=0)
     groups = {0: start(SLEEPS), 1: start(SLEEPS)}
     taking._began -= 3600
+    taking._search_due = 0.0
     now, began = time.monotonic(), time.thread_time()
     taking.look(groups)
     cost_s = time.thread_time() - began
