@@ -181,16 +181,14 @@ class RunFiles:
         return RunEnd.read(self.layout.end)
 
     def note_end(self, end: RunEnd) -> bool:
-        """Notes the end of the run; False when it had one. Its secrets are no longer needed."""
+        """Notes the end of the run; False when it had one. Who sees it finds no secret of the run."""
         part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
         try:
             self._write_end(end, part)
             is_first = link_once(part, self.layout.end)
         finally:
             part.unlink(missing_ok=True)
-        with private_files.at_once(self.root):
-            self.room.unlink(missing_ok=True)
-            self.secrets.unlink(missing_ok=True)
+        self.room.unlink(missing_ok=True)
         return is_first
 
     def keep_room(self, process_count: int) -> None:
@@ -199,7 +197,9 @@ class RunFiles:
 
     def _write_end(self, end: RunEnd, part: Path) -> None:
         try:
-            end.write(part)
+            with private_files.at_once(self.root):
+                self.secrets.unlink(missing_ok=True)
+                end.write(part)
         except OSError as error:
             part.with_suffix(".part").unlink(missing_ok=True)
             if not is_of_a_full_disk(error):

@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import Outcome, stopped
-from batchai_magics.backends.slurm.node import beginning
+from batchai_magics.backends.slurm.node import beginning, run_files
 from batchai_magics.backends.slurm.node.endings import Ending
 from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission, is_followed
@@ -119,6 +119,18 @@ def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:
     assert not files.note_end(RunEnd(stopped("terminate"), 2.0))
     assert files.end == RunEnd(Outcome(0), 1.0)
     assert [file.name for file in files.root.iterdir()] == ["end.json"]
+
+
+def test_who_sees_that_a_run_has_ended_finds_no_secret(
+    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.secrets.write_text(json.dumps({"KEY": "hush"}))
+    link, left = run_files.link_once, []
+    monkeypatch.setattr(
+        run_files, "link_once", lambda *names: left.append(files.secrets.exists()) or link(*names)
+    )
+    assert files.note_end(RunEnd(Outcome(0), 1.0))
+    assert left == [False]
 
 
 def test_an_order_is_filled_in_with_the_nodes_and_ports_that_there_are() -> None:
