@@ -32,7 +32,7 @@ from batchai_magics.backends.slurm.standing import (
     with_ranks,
     with_words,
 )
-from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.talk import PATIENCE_S, Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
@@ -192,11 +192,12 @@ class Runs:
 
     def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
         since = written_at(files.order) or job.created
-        if not files.attempt and self._clock.age_s(since) > self._settings.lost_s:
-            number = self._number_in_slurm(job, since=since)
-            if number:
-                files.note_submission(1, Submission(number, self._clock.now()))
-                return
+        overdue_s = self._clock.age_s(since) - self._settings.lost_s
+        if files.attempt or overdue_s <= 0:
+            return
+        if number := self._number_in_slurm(job, since=since):
+            files.note_submission(1, Submission(number, self._clock.now()))
+        elif overdue_s > PATIENCE_S:  # before, sbatch may be at work
             text = "The process that submitted it disappeared before it was done: submit it again"
             self.conclude(job, failed_with("JobLaunchFailed", text))
 

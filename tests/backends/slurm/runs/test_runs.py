@@ -20,7 +20,7 @@ from batchai_magics.backends.slurm.node.run_files import Begun, Stop, Submission
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import OVERDUE_S, SKEW_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.talk import PATIENCE_S, Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
@@ -181,7 +181,7 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     runs.forget(job)
     runs.files("guid").root.mkdir()
     slurm.say("RUNNING", comment="another")
-    (error,) = runs.settle(replace(job, created=job.created - 60)).end.outcome.errors
+    (error,) = runs.settle(replace(job, created=job.created - PATIENCE_S - 1)).end.outcome.errors
     assert error["code"] == "JobLaunchFailed"
 
 

@@ -20,7 +20,7 @@ from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import OVERDUE_S, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.standing import Standing
-from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.talk import PATIENCE_S, Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.jobs.test_jobs import number
@@ -224,6 +224,8 @@ def test_a_job_whose_submitter_died_is_lost_in_time(
     with clock_off(off_s):
         job = other.made()
     here.passes(LOST_S + 1)
+    assert here.runs.settle(job).is_open  # a slow sbatch may be at work
+    here.passes(PATIENCE_S)
     assert error_of(here.runs.settle(job)) == "JobLaunchFailed"
 
 
