@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 AGAIN = {"batchaiSlurm": "--requeue"}
 # Slurm begins a job again no sooner than its credentials are surely void: two minutes, unless told otherwise.
 SOON = "\nAuthInfo=cred_expire=5"
-LATER = "\nAuthInfo=cred_expire=20"  # for who has to see that it waits
+LATER = "\nAuthInfo=cred_expire=1000"  # for who has to see that it waits, until it is told to begin
 PREEMPTING = f"""{SOON}
 PreemptType=preempt/partition_prio
 PreemptMode={{mode}}
@@ -74,6 +74,7 @@ def test_a_job_that_somebody_requeues_waits_and_goes_on_in_the_same_log(
     assert queued.attempts[0].reason == "somebody had Slurm queue it again"
     until(lambda: "has not come" in place.backend.show(id).waiting)
     assert place.backend.nodes(id) == []
+    again_slurm.ask("scontrol", "update", f"jobid={number(place, id)}", "starttime=now")
     job = place.wait(id)
     assert (job.state, job.execution.exit_code) == (ExecutionState.SUCCEEDED, 0)
     first, second = job.attempts

@@ -20,7 +20,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.world import below, until
+from tests.world import below, holders, until
 
 pytestmark = pytest.mark.slow
 SUM = (
@@ -106,8 +106,7 @@ def test_the_environment_of_the_submitter_stays_where_it_is(
 def test_secrets_are_in_no_file_when_the_job_has_ended(place: Place, tmp_path: Path) -> None:
     job = place.run("test ${#KEY} -eq 7", secrets=[{"name": "KEY", "value": "hunter2"}])
     assert job.state is ExecutionState.SUCCEEDED
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
-    assert kept == []
+    assert holders(tmp_path, "hunter2") == []
 
 
 def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
