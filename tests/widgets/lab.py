@@ -17,6 +17,7 @@ from tests.world import until
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome")
 PATIENCE_MS = 1000 * PATIENCE_S
+CLICK_MS = 5000  # for a button that may go before it is clicked
 FOREIGN_ERRORS = (
     "Canceled future for",  # JupyterLab's own, when a kernel is shut down
     "reading 'schema'",  # Notebook 7's own, with settings that are new
@@ -74,6 +75,23 @@ def server(folder):
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
+
+
+def confirm(page, ask, yes):
+    """Clicks on a button that asks back, and on the answer; anew where the question has lapsed in between."""
+    from playwright.sync_api import TimeoutError
+
+    answer = page.locator("button", has_text=yes)
+    answer.evaluate(scripts.NOTE_CLICK)
+
+    def is_answered():
+        with contextlib.suppress(TimeoutError):
+            if not answer.is_visible():
+                page.get_by_role("button", name=ask).click(timeout=CLICK_MS)
+            answer.click(timeout=CLICK_MS)
+        return answer.get_attribute("data-clicked")
+
+    until(is_answered)
 
 
 @contextlib.contextmanager

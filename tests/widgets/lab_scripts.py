@@ -48,6 +48,7 @@ RUN_CELL = """(index) => {
   app.shell.currentWidget.content.activeCellIndex = index;
   app.commands.execute('notebook:run-cell').then(end, end);
 }"""
+NOTE_CLICK = "(one) => one.addEventListener('click', () => { one.dataset.clicked = 'true'; }, {once: true})"
 HIDE = """([index, isHidden]) => {
   document.querySelectorAll('.jp-CodeCell')[index].style.display = isHidden ? 'none' : '';
   return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));

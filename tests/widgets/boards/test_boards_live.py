@@ -5,6 +5,8 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from tests.widgets.lab import confirm
+
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 SETUP = """
@@ -38,9 +40,8 @@ def test_a_cluster_is_seen_and_resized_after_one_question(lab, setup_cell):
     page.get_by_role("list", name="Nodes").get_by_role("listitem").nth(3).wait_for()
     assert page.locator(".ba-tile-job").all_inner_texts()[:3] == ["third", "third", "ready for a job"]
     page.get_by_label("Number of nodes").fill("5")
-    page.get_by_role("button", name="Resize").click()
-    page.get_by_text("Resize nc6 from 4 to 5 nodes?").wait_for()
-    page.get_by_role("button", name="Yes, resize").click()
+    confirm(page, "Resize", "Yes, resize")
+    page.get_by_text("Resize nc6 from 4 to 5 nodes?").wait_for(state="attached")
     page.get_by_text("4 of 5 nodes", exact=True).wait_for()
     lab.run(2)
     page.locator(".ba-node-count", has_text="5 nodes").wait_for()
@@ -101,8 +102,7 @@ def test_a_busy_kernel_is_told_of_or_answers(lab, setup_cell):
     page.get_by_label("Number of nodes").fill("3")
     page.get_by_text("leaving nodes").wait_for()
     lab.run(2, wait=False)
-    page.get_by_role("button", name="Resize").click()
-    page.get_by_role("button", name="Yes, resize").click()
+    confirm(page, "Resize", "Yes, resize")
     page.locator(".ba-note", has_text="busy").or_(page.locator(".ba-note", has_text="Done")).wait_for()
     page.locator(".ba-note", has_text="Done").wait_for()
 

@@ -140,8 +140,7 @@ def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_worl
     is_running(page)
     lab.run(2, wait=False)
     os.close(os.open(first, os.O_WRONLY))
-    page.get_by_role("button", name="Cancel job").click()
-    page.get_by_role("button", name="Yes, cancel it").click()
+    jupyter.confirm(page, "Cancel job", "Yes, cancel it")
     note = page.locator(".ba-note", has_text="busy")
     note.wait_for()
     expect(note).to_contain_text("nterrupt")  # what to press

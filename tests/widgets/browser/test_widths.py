@@ -1,7 +1,9 @@
 """No width of the page leaves a word cut off that there is room for, or a column out of sight."""
 
+import contextlib
+
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 
 from tests.widgets.browser.test_looks import NARROW, SETUP
 from tests.world import until
@@ -33,19 +35,21 @@ compare([Job(world, place.EXPERIMENT.child(place.Kind.JOB, name)) for name in na
 
 
 def cut_off_at_some_width(lab, folder, cell, seen):
-    """What is cut off, by the width at which it is: of the view that a cell shows, once `seen` is there."""
+    """What is cut off at the first width where something is: of a cell's view, once `seen` is there."""
     lab.open("widths", SETUP.format(folder=folder) + MORE, cell)
     lab.page.evaluate(FOLDED)
     for index in range(2):
         lab.run(index)
     lab.page.locator(seen).first.wait_for()
-    return {width: cut for width in WIDTHS if (cut := cut_off(lab.page, width))}
+    return next(({width: cut} for width in WIDTHS if (cut := cut_off(lab.page, width))), {})
 
 
 def cut_off(page, width):
     page.set_viewport_size({"width": width, "height": 1400})
     page.wait_for_function(SHOWS, arg=width)
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    with contextlib.suppress(TimeoutError):  # what is drawn anew may come later
+        page.wait_for_function(f"() => ({CUT_OFF})().length === 0")
     return page.evaluate(CUT_OFF)
 
 

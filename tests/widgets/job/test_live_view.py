@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.widgets.lab import confirm
+
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 SETUP = """
@@ -61,8 +63,7 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.run(0)
     lab.run(1, wait=False)
     lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
-    lab.page.get_by_role("button", name="Cancel job").click()
-    lab.page.get_by_role("button", name="Yes, cancel it").click()
+    confirm(lab.page, "Cancel job", "Yes, cancel it")
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
 
 
