@@ -24,6 +24,7 @@ from batchai_magics.follow import LogBytes, Reached, Unreached
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import find, submit
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.server.process import Process, started
 from tests.world import below, until
 
@@ -74,7 +75,7 @@ class Site:
 def site(tmp_path: Path) -> Iterator[Site]:
     home = tmp_path / "home"
     with contextlib.ExitStack() as left:
-        yield Site(home, left.enter_context(started(home)), left)
+        yield Site(home, left.enter_context(started(home, port=free_port())), left)
     until(lambda: not below(home))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -133,8 +134,9 @@ class RealSshd:
         self.sshd.kill()
         self.sshd.wait()
         for process in sessions:
-            if process.is_running() and process.name().startswith("sshd"):
-                process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # it may have ended with its parent
+                if process.name().startswith("sshd"):
+                    process.kill()
         self.sshd = None
 
     def stop(self) -> None:

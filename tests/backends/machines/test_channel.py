@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -46,8 +47,9 @@ def agents(sshd: RealSshd) -> list[psutil.Process]:
     """Our programs at the other end."""
     found = []
     for process in psutil.Process(sshd.sshd.pid).children(recursive=True) if sshd.sshd else []:
-        if "b64decode" in " ".join(process.cmdline()) and process.name().startswith("python"):
-            found.append(process)
+        with contextlib.suppress(psutil.NoSuchProcess):  # most are shells, which end at once
+            if "b64decode" in " ".join(process.cmdline()) and process.name().startswith("python"):
+                found.append(process)
     return found
 
 

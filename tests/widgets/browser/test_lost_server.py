@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.server.process import started
 from tests.widgets.log_reader import missing
 from tests.world import below, until
@@ -44,8 +45,8 @@ def pictures(lab, name):
 
 
 def test_a_view_says_that_its_server_is_gone_goes_on_when_it_is_back_and_shows_every_byte(lab, tmp_path):
-    home, go, page = tmp_path / "home", tmp_path / "go", lab.page
-    with started(home) as server:
+    home, go, page, port = tmp_path / "home", tmp_path / "go", lab.page, free_port()
+    with started(home, port=port) as server:
         lab.open("lost", USE.format(token=server.token, url=server.url), COUNTS.format(go=go))
         lab.run(0)
         lab.run(1)
@@ -57,7 +58,7 @@ def test_a_view_says_that_its_server_is_gone_goes_on_when_it_is_back_and_shows_e
         pictures(lab, "gone")
         written = log_of(home).stat().st_size
         until(lambda: log_of(home).stat().st_size > written + 1000)  # the job knows nothing of it
-        with started(home, port=int(server.url.rpartition(":")[2])):
+        with started(home, port=port):
             gone.wait_for(state="detached")
             pictures(lab, "back")
             go.touch()
