@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -14,14 +13,14 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import showing
 from batchai_magics.backends.slurm.answers import Answers
-from batchai_magics.backends.slurm.partitions import demands, scaling
+from batchai_magics.backends.slurm.partitions import choice, demands, scaling
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
 from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.backends.slurm.understand import NodeLine, node_state
-from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
+from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec, ScaleSettings
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
@@ -100,7 +99,7 @@ class Clusters:
         chosen = self._chosen(lines, [name for name in nodes if name in staying], count, taken)
         leaving = {*nodes, *cluster.more["leaving"]} & {*busy} - {*chosen}
         if not self._is_fixed:
-            leaving = _of_too_large(busy, count)
+            leaving = choice.of_too_large(busy, count)
         changed = self._answers.clock.now()
         return {"target": count, "nodes": chosen, "leaving": sorted(leaving), "changed": changed}
 
@@ -164,7 +163,7 @@ class Clusters:
         """The names of a cluster's nodes, and of those that are to leave it."""
         if self._is_fixed:
             return [*more["nodes"], *more["leaving"]], more["leaving"]
-        return _seen(lines, busy, more["target"]), _of_too_large(busy, more["target"])
+        return choice.seen(lines, busy, more["target"]), choice.of_too_large(busy, more["target"])
 
     def has_node(self, cluster: Record, name: str) -> bool:
         """Whether a node is one of a cluster's: any of its partition, where it has none of its own."""
@@ -203,26 +202,14 @@ class Clusters:
         return self._layout.cluster(cluster_guid) / "open" / f"{job_guid}.id"
 
     def _lines(self, partition: str) -> list[NodeLine]:
-        """The nodes of a partition, or of Slurm's default one; SpecError when there is no such."""
-        lines = self._answers.nodes()
-        found = [line for line in lines if line.partition == partition or (not partition and line.is_default)]
-        if not found:
-            raise _no_partition(partition, sorted({line.partition for line in lines}))
-        return found
+        return choice.lines_of(partition, self._answers.nodes())
 
     def _chosen(
         self, lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
     ) -> list[str]:
-        """The nodes of a cluster that keeps to its own: `own` ones, then those that few others have."""
-        if count > len(lines):
-            raise _too_large(lines, count)
-        if not self._is_fixed:
-            return []
-        order = {
-            line.name: (not line.is_usable, taken.count(line.name), place) for place, line in enumerate(lines)
-        }
-        free = sorted((name for name in order if name not in own), key=lambda name: order[name])
-        return [*own, *free][:count]
+        """The nodes that a new or resized cluster keeps to, where it has nodes of its own."""
+        chosen = choice.chosen(lines, own, count, taken)
+        return chosen if self._is_fixed else []
 
 
 def _id_in(file: Path) -> ResourceId | None:
@@ -230,27 +217,3 @@ def _id_in(file: Path) -> ResourceId | None:
         return ResourceId.parse(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-
-
-def _of_too_large(busy: Mapping[str, Node], count: int) -> set[str]:
-    """The nodes of jobs that have more of them than a cluster is to have, where it has none of its own."""
-    sizes = Counter(node.job for node in busy.values())
-    return {name for name, node in busy.items() if sizes[node.job] > count}
-
-
-def _seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:
-    """The nodes that a cluster shows that has none of its own: those of its jobs, then idle ones."""
-    states = (NodeState.IDLE, NodeState.PREPARING, NodeState.LEAVING)
-    idle = [name for name, line in lines.items() if name not in busy and node_state(line.state) in states]
-    return [*busy, *idle][: max(target, len(busy))]
-
-
-def _no_partition(partition: str, known: Sequence[str]) -> SpecError:
-    text = f"Slurm has no partition {partition!r}" if partition else "Slurm has no default partition"
-    fix = did_you_mean(partition, known) or f"slurm.partition may be one of {', '.join(known) or 'none'}"
-    return SpecError([Problem("properties.vmSize", text, fix)], what=ClusterSpec.what)
-
-
-def _too_large(lines: Sequence[NodeLine], count: int) -> ConflictError:
-    text = f"The partition {lines[0].partition} has {len(lines)} nodes, and {count} are asked for"
-    return ConflictError(text, code="OperationNotAllowed", hint="Ask for fewer, or set slurm.partition.")
