@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING or __name__ != "__main__":
     from batchai_magics.launch.plan import Plan
-else:  # a program: its neighbours lie beside it, and the Plan too, or where the package has it
+else:  # a program: its neighbours lie beside it, and the Plan where the package has it
     from types import ModuleType
 
     _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start

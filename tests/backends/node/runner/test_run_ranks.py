@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.node import programs
 from batchai_magics.backends.node.runner import run_ranks
 from batchai_magics.backends.node.runner.exits import exits_in
 from batchai_magics.backends.node.runner.run_ranks import EX_IOERR, rank_of_launcher
+from batchai_magics.backends.slurm import programs
 from batchai_magics.launch.plan import (
     VERSION,
     Launcher,
@@ -156,9 +156,9 @@ def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Pat
 
 
 def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
-    programs.copy_to(tmp_path / "elsewhere")
+    script = programs.installed(tmp_path / "elsewhere") / programs.RUN_SCRIPT
     file = plan(tmp_path, "echo far away; exit 3")
-    child = start(file, "0", program=str(tmp_path / "elsewhere" / "run_ranks.py"))
+    child = start(file, "0", program=str(script.with_name("run_ranks.py")))
     assert child.wait() == 3
     assert (tmp_path / "stdout").read_text() == "far away\n"
     assert exit_of(tmp_path).exit_code == 3
