@@ -7,77 +7,15 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 
 from batchai_magics import widgets
-from batchai_magics.backends.base import Capabilities, Pace, Watcher
 from batchai_magics.jobs.handle import Job
-from batchai_magics.widgets.boards import showing as boards
-from batchai_magics.widgets.boards.board import LiveBoard
-from batchai_magics.widgets.boards.cluster_feed import NODES_S, ClusterSource
-from batchai_magics.widgets.boards.jobs_feed import JobsFeed, JobsSource
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.budget import Budget
 from batchai_magics.widgets.core.display import HELLO_S
-from batchai_magics.widgets.core.publisher import Publisher
 from tests.patience import PATIENCE_S
 from tests.threads import ended, ours
-from tests.widgets.core.test_publisher import Clock, asking_page, turns
-from tests.widgets.place import CLUSTER, EXPERIMENT, JOB, ExecutionState, NodeState, Place
+from tests.widgets.boards.showing.boards import KINDS, WIDGET, opened, say, sent, subject
+from tests.widgets.core.recorded_page import turns
+from tests.widgets.place import JOB, NodeState
 from tests.widgets.scripted import step_line
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
-KINDS = ("cluster", "jobs")
-
-
-@pytest.fixture
-def page(monkeypatch):
-    return asking_page(monkeypatch)
-
-
-@pytest.fixture
-def place(tmp_path):
-    made = Place(tmp_path)
-    made.run("resnet", rates=[100, 200, 300])
-    made.run("old", ExecutionState.FAILED, exit_code=1, rates=[50, 60])
-    return made
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def publisher(clock):
-    return Publisher(clock=clock, budget=Budget(clock))
-
-
-def cluster_source(place, clock):
-    return ClusterSource(place, CLUSTER, clock=clock)
-
-
-def jobs_source(place, clock):
-    return JobsSource(place, EXPERIMENT, clock=clock)
-
-
-def subject(place, kind):
-    return place.cluster_subject if kind == "cluster" else place.jobs_subject
-
-
-def opened(publisher, place, page, kind, *, ui="auto"):
-    """A board of this kind, and what it sends is recorded."""
-    publisher.do = lambda task: task()
-    boards.show(subject(place, kind), publisher, lambda job: f"model of {job.name}", ui=ui)
-    shown = publisher.showings()[-1]
-    if isinstance(shown, LiveBoard):
-        page.listen(shown.view)
-    return shown
-
-
-def say(shown, **content):
-    shown.view._handle_custom_msg(content, [])
-
-
-def sent(page, kind):
-    return [content for content, _ in page.messages if content["kind"] == kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -222,56 +160,6 @@ def test_a_deleted_cluster_ends_its_view_and_says_so(publisher, clock, place, pa
     assert shown.feed.problem == "The cluster was deleted."
 
 
-def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
-    place = Place(tmp_path)
-    for number in range(260):
-        place.run(f"job-{number}", ExecutionState.QUEUED)
-    source, feed = JobsSource(place, EXPERIMENT), JobsFeed(EXPERIMENT)
-    for event in source.poll():
-        feed.take(event)
-    assert feed.facts()["total"] == 260
-    assert [row["name"] for row in feed.rows()][::199] == ["job-259", "job-60"]
-
-
-@pytest.mark.parametrize("make", [cluster_source, jobs_source])
-def test_a_board_asks_no_more_often_than_the_backend_wants(place, clock, make):
-    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
-    source = make(place, clock)
-    first, looks = source.poll(), place.looks
-    place.run("another")
-    place.states.append(NodeState.LEAVING)
-    clock.now += 9.9
-    assert (bool(first), source.poll(), place.looks) == (True, [], looks)
-    clock.now += 0.2
-    assert source.poll()
-
-
-def test_a_board_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
-    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
-    source = cluster_source(place, clock)
-    watcher = Watcher(place, [CLUSTER], clock=clock)
-    watcher.look()
-    looks = place.looks
-    assert source.poll()
-    assert place.looks == looks
-
-
-def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place, clock):
-    asked = []
-    place.nodes = lambda id: asked.append(id) or Place.nodes(place, id)
-    source = cluster_source(place, clock)
-    for _ in range(3):
-        clock.now += 1
-        source.poll()
-    assert len(asked) == 1
-    place.states.append(NodeState.LEAVING)
-    clock.now += 1
-    assert [len(seen.nodes) for seen in source.poll()] == [5]
-    place.states[0], place.states[2] = place.states[2], place.states[0]  # the counts stay as they were
-    clock.now += NODES_S
-    assert source.poll()[0].nodes[0].state is NodeState.IDLE
-
-
 @pytest.mark.slow
 def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
@@ -307,30 +195,3 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
 def _memory():
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
-
-
-def test_jobs_that_run_tell_how_far_they_are(place, clock):
-    place.run("old", ExecutionState.SUCCEEDED)
-    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
-    place.tell("old", "step 9/10\n")
-    place.tell("resnet", "step 3/10\n")
-    for event in source.poll():
-        feed.take(event)
-    assert {name: progress.words for name, progress in feed.progress.items()} == {"resnet": "step 3/10"}
-    (place.folder / "resnet" / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
-    for event in source.poll():
-        feed.take(event)
-    assert feed.progress["resnet"].words == "4/10"
-    assert "40 %, 4/10" in feed.bundle()["text/plain"]
-
-
-def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_asked(place, clock):
-    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
-    place.run("old", ExecutionState.SUCCEEDED)
-    place.run("broken", ExecutionState.FAILED, exit_code=1)
-    for name in ("old", "broken"):
-        (place.folder / name / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
-    for event in source.poll():
-        feed.take(event)
-    assert {name: progress.words for name, progress in feed.progress.items()} == {"broken": "4/10"}
-    assert "failed at 4/10, 40 %" in feed.bundle()["text/plain"]

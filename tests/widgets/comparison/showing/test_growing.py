@@ -1,75 +1,19 @@
-"""Runs side by side over the publisher, from the first line of running jobs to the figure at the end."""
+"""Runs side by side over the publisher while they run: lines, tables, what that costs."""
 
-import dataclasses
 import json
 
 import pytest
 
 from batchai_magics import widgets
-from batchai_magics.jobs.handle import Job
-from batchai_magics.metrics import compare, read_metrics, scaling
-from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.execution import ExecutionInfo
-from batchai_magics.models.states import TERMINATED
+from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.widgets.comparison import showing as comparisons
 from batchai_magics.widgets.comparison.event_source import Looked, RunGrew
 from batchai_magics.widgets.comparison.feed import LONGEST_PAUSE_S, ComparisonFeed
 from batchai_magics.widgets.comparison.view import MOST_POINTS, ComparisonView, columns
-from batchai_magics.widgets.core.budget import Budget
-from batchai_magics.widgets.core.publisher import Publisher
-from tests.widgets.core.test_publisher import Clock, asking_page, say, turns
-from tests.widgets.place import EXPERIMENT, START, ExecutionState, Kind, Place
+from tests.widgets.comparison.showing.runs import WAYS, WIDGET, end, jobs, lines, opened
+from tests.widgets.core.recorded_page import say, turns
+from tests.widgets.place import ExecutionState
 from tests.widgets.scripted import step_line
-
-WIDGET = "application/vnd.jupyter.widget-view+json"
-WAYS = {"compare": compare, "scaling": scaling}
-
-
-@pytest.fixture
-def page(monkeypatch):
-    return asking_page(monkeypatch)
-
-
-@pytest.fixture
-def place(tmp_path):
-    made = Place(tmp_path)
-    made.run("one", rates=[130] * 4)
-    made.run("two", ExecutionState.QUEUED)
-    return made
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def publisher(clock):
-    made = Publisher(clock=clock, budget=Budget(clock))
-    made.do = lambda task: task()
-    return made
-
-
-def jobs(place, *names):
-    return [Job(place, EXPERIMENT.child(Kind.JOB, name)) for name in names or ("one", "two")]
-
-
-def opened(publisher, place, page, kind="compare", *, ui="auto"):
-    comparisons.show(WAYS[kind](jobs(place)), publisher, ui=ui)
-    shown = publisher.showings()[-1]
-    if hasattr(shown, "view"):
-        page.listen(shown.view)
-        say(shown, kind="ready")
-    return shown
-
-
-def end(place, *names, state=ExecutionState.SUCCEEDED):
-    for name in names or ("one", "two"):
-        place.jobs[name] = dataclasses.replace(place.jobs[name], state=state)
-
-
-def lines(page):
-    return [content for content, _ in page.messages if content["kind"] == "lines"]
 
 
 @pytest.mark.parametrize(("processor_s", "pause_s"), [(0.0, 0.0), (0.25, 5.0), (60.0, LONGEST_PAUSE_S)])
@@ -136,21 +80,6 @@ def test_a_page_that_comes_back_gets_all_lines_anew(publisher, clock, place, pag
     assert [content["run"] for content in lines(page)] == [0, 1]
 
 
-@pytest.mark.parametrize("kind", WAYS)
-@pytest.mark.parametrize("ui", ["auto", "widget", "html"])
-def test_when_all_have_ended_the_table_and_the_figure_stay(publisher, clock, place, page, kind, ui):
-    shown = opened(publisher, place, page, kind, ui=ui)
-    turns(publisher, clock, 2)
-    place.tell("two", "".join(step_line(10, rank, 40) for rank in range(4)))
-    end(place)
-    turns(publisher, clock, 4)
-    assert shown.is_frozen
-    assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
-    assert "160.0" in page.shown[shown.id]["text/plain"]
-    assert page.shown[shown.second_id]["image/png"].startswith("iVBOR")
-    assert "running" not in page.shown[shown.id]["text/plain"]
-
-
 def test_as_html_the_figure_is_drawn_again_only_when_there_is_more(publisher, clock, place, page):
     shown = opened(publisher, place, page, ui="html")
     turns(publisher, clock, 6)
@@ -161,20 +90,6 @@ def test_as_html_the_figure_is_drawn_again_only_when_there_is_more(publisher, cl
     place.tell("one", step_line(50, 0, 70) + step_line(50, 1, 70))
     turns(publisher, clock, 6)
     assert page.shown[shown.second_id] != first
-
-
-@pytest.mark.parametrize("kind", WAYS)
-def test_as_text_the_table_is_replaced_by_the_final_one(publisher, clock, place, page, kind):
-    shown = opened(publisher, place, page, kind, ui="text")
-    assert "two: queued" in page.shown[shown.id]["text/plain"]
-    turns(publisher, clock, 10)
-    assert page.updates == 0
-    place.tell("two", step_line(10, 0, 77))
-    end(place)
-    turns(publisher, clock, 4)
-    assert set(page.shown[shown.id]) == {"text/plain"}
-    assert "77.0" in page.shown[shown.id]["text/plain"]
-    assert (page.updates, shown.is_frozen) == (1, True)
 
 
 def test_where_nothing_shown_can_change_the_text_says_who_runs_on(place, page):
@@ -188,41 +103,6 @@ def test_a_job_that_waits_for_hours_keeps_the_view(publisher, clock, place, page
     clock.now += 7200
     turns(publisher, clock, 2)
     assert not shown.is_frozen
-
-
-def test_a_deleted_job_ends_alone(publisher, clock, place, page):
-    shown = opened(publisher, place, page)
-    turns(publisher, clock, 2)
-    del place.jobs["one"]
-    turns(publisher, clock, 2)
-    assert [row["state"] for row in shown.view.rows] == ["deleted", "queued"]
-    assert shown.view.rows[0]["images_per_sec"] == 130
-    end(place, "two")
-    turns(publisher, clock, 3)
-    assert shown.is_frozen
-    assert "one: deleted." in page.shown[shown.id]["text/plain"]
-
-
-def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
-    shown = opened(publisher, place, page, "scaling")
-    end(place, "one")
-    end(place, "two", state=ExecutionState.FAILED)
-    turns(publisher, clock, 4)
-    told = page.shown[shown.id]["text/plain"]
-    assert "two: failed." in told
-    assert "No images/sec: two." in told
-    assert not shown.feed.value.is_running
-
-
-def test_a_cancelled_job_does_not_go_on(publisher, clock, place, page):
-    shown = opened(publisher, place, page)
-    ended_by_hand = ErrorDetail(code=TERMINATED, message="terminated")
-    execution = ExecutionInfo(START, START, None, (ended_by_hand,))
-    job = dataclasses.replace(place.jobs["one"], state=ExecutionState.FAILED, execution=execution)
-    place.jobs["one"] = job
-    turns(publisher, clock, 2)
-    assert shown.view.rows[0]["state"] == "cancelled"
-    assert shown.view.facts["going"] == 1
 
 
 def test_a_log_that_starts_again_voids_what_it_told(publisher, clock, place, page):
@@ -264,15 +144,6 @@ def test_no_text_of_any_log_is_in_the_widget(publisher, clock, place, page):
     place.tell("one", "the password is swordfish\n")
     turns(publisher, clock, 3)
     assert "swordfish" not in json.dumps(shown.view.get_state(["facts", "rows"])) + str(page.messages)
-
-
-def test_without_a_page_the_figure_comes_with_the_cell_in_which_the_jobs_end(publisher, clock, place, page):
-    comparisons.show(compare(jobs(place)), publisher, ui="auto")
-    shown = publisher.showings()[-1]
-    shown.settle(lambda is_met: pytest.fail("nothing to wait for"))
-    end(place)
-    shown.settle(lambda is_met: turns(publisher, clock, 3) or is_met())
-    assert "image/png" in page.shown[shown.second_id]
 
 
 def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place, page):

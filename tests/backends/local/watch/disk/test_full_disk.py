@@ -14,6 +14,7 @@ from batchai_magics.errors import StorageError
 from batchai_magics.follow import Follower, LogFault
 from batchai_magics.models.ids import Kind
 from tests.backends.local.namespace import fill, mount_small, scene, tell
+from tests.backends.local.watch.disk.small_disk import SLEEP
 from tests.world import World, below, until
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,6 @@ os.write(1, b'0123456789\\n' * 3000)
 open('{said}', 'w').close()
 time.sleep(1000)
 """
-SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 ENDED = [["a", "JobTerminated"], ["c", "JobTerminated"]]
 
 

@@ -1,170 +1,27 @@
-"""The rows of nodes: what each statement finds and changes, and that it leaves all others as they are."""
+"""The rows of nodes: what each statement changes, and that it leaves all others as they are."""
 
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime, timezone
-from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import clusters, jobs, nodes
-from batchai_magics.backends.local.state.nodes import JobNode, NewNode, NodeRow
-from batchai_magics.models.ids import ResourceId
+from batchai_magics.backends.local.state import jobs, nodes
+from batchai_magics.backends.local.state.nodes import NodeRow
 from batchai_magics.models.states import DeallocationOption, NodeState
-from tests.backends.local.still import Still
-from tests.contract.place import manual
-
-NOW = 1_767_323_045.0  # 2026-01-02 03:04:05 UTC
-PREPARING, IDLE, RUNNING, LEAVING, UNUSABLE = (
-    NodeState.PREPARING,
-    NodeState.IDLE,
-    NodeState.RUNNING,
-    NodeState.LEAVING,
-    NodeState.UNUSABLE,
+from tests.backends.local.state.nodes.table import (
+    IDLE,
+    LEAVING,
+    NOW,
+    PREPARING,
+    RUNNING,
+    UNUSABLE,
+    guid_of,
+    other,
+    put,
+    table,
 )
-
-
-class Calendar:
-    """Stands in for `datetime`: it is always the same moment."""
-
-    @staticmethod
-    def now(zone: timezone) -> datetime:
-        assert zone is timezone.utc
-        return datetime.fromtimestamp(NOW, zone)
-
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (nodes, jobs, clusters):
-        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: NOW))
-    monkeypatch.setattr(nodes, "datetime", Calendar)
-
-
-@pytest.fixture
-def cluster(still: Still) -> ResourceId:
-    """A cluster without nodes, beside another one."""
-    still.cluster("other", scale=manual(0))
-    return still.cluster(scale=manual(0))
-
-
-def put(still: Still, cluster: ResourceId, *rows: tuple[object, ...]) -> list[NodeRow]:
-    """Nodes as (id, ordinal, state, since, and what else a row has); gives them."""
-    made = []
-    for id, ordinal, state, since, *rest in rows:
-        row = NodeRow(id, cluster.key, ordinal, state, since, *rest)
-        values = row._asdict() | {"state": state.value}
-        still.change(f"INSERT INTO node VALUES ({', '.join('?' * len(values))})", *values.values())
-        made.append(row)
-    return made
-
-
-def table(still: Still) -> list[NodeRow]:
-    """All nodes, in the order of their ids."""
-    rows = still.rows("SELECT * FROM node ORDER BY id")
-    return [NodeRow(**{**row, "state": NodeState(row["state"])}) for row in map(dict, rows)]
-
-
-def guid_of(still: Still, cluster: ResourceId) -> str:
-    (row,) = still.rows("SELECT guid FROM cluster WHERE key = ?", cluster.key)
-    return row["guid"]
-
-
-def spec_of(still: Still, cluster: ResourceId) -> str:
-    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
-    return row["spec"]
-
-
-def other(still: Still) -> ResourceId:
-    return still.workspace.child(still.workspace.kind.CLUSTER, "other")
-
-
-def test_the_nodes_of_a_cluster_are_told_in_the_order_of_their_making(still: Still, cluster) -> None:
-    a, b, c = put(
-        still,
-        cluster,
-        ("a", 2, IDLE, 1.0),
-        ("b", 0, RUNNING, 3.0, "run", "me", ""),
-        ("c", 1, UNUSABLE, 2.0, None, "", "no disk"),
-    )
-    put(still, other(still), ("d", 0, IDLE, 1.0))
-    with still.store.read() as db:
-        assert nodes.of_cluster(db, cluster.key) == [b, c, a]
-        assert nodes.of_cluster(db, other(still).key) == [NodeRow("d", other(still).key, 0, IDLE, 1.0)]
-        assert nodes.of_cluster(db, "nowhere") == []
-        assert nodes.ids(db) == {"a", "b", "c", "d"}
-
-
-def test_who_stays_is_told_in_the_order_of_going(still: Still, cluster) -> None:
-    rows = put(
-        still,
-        cluster,
-        ("gone", 0, LEAVING, 0.0, "run"),
-        ("busy late", 1, RUNNING, 9.0, "run"),
-        ("busy early", 2, RUNNING, 2.0, "run"),
-        ("idle late", 3, IDLE, 8.0),
-        ("old", 4, IDLE, 3.0),
-        ("new", 5, PREPARING, 3.0),
-        ("bad", 6, UNUSABLE, 99.0, None, "", "no disk"),
-    )
-    put(still, other(still), ("elsewhere", 0, IDLE, 1.0))
-    by_id = {row.id: row for row in rows}
-    with still.store.read() as db:
-        staying = nodes.staying(db, cluster.key)
-    assert staying == [by_id[id] for id in ("bad", "new", "old", "idle late", "busy early", "busy late")]
-
-
-def test_a_run_is_told_its_places_among_all_nodes_of_the_cluster(still: Still, cluster) -> None:
-    put(
-        still,
-        cluster,
-        ("z", 3, RUNNING, 1.0, "run"),
-        ("y", 5, RUNNING, 1.0, "run"),
-        ("x", 1, IDLE, 1.0),
-        ("w", 4, RUNNING, 1.0, "another run"),
-    )
-    put(still, other(still), ("elsewhere", 0, RUNNING, 1.0, "yet another"))
-    guid, spec = guid_of(still, cluster), spec_of(still, cluster)
-    with still.store.read() as db:
-        assert nodes.places(db, "run") == [JobNode("z", guid, spec, 4, 1), JobNode("y", guid, spec, 4, 3)]
-        assert nodes.places(db, "no run") == []
-
-
-def test_nodes_that_are_not_ready_are_found_all_or_one(still: Still, cluster) -> None:
-    with still.store.read() as db:
-        assert not nodes.is_any_preparing(db)
-    put(still, cluster, ("a", 0, PREPARING, 1.0, None, "me"), ("b", 1, IDLE, 1.0), ("c", 2, PREPARING, 1.0))
-    guid, spec = guid_of(still, cluster), spec_of(still, cluster)
-    a, c = NewNode("a", "me", guid, spec), NewNode("c", "", guid, spec)
-    with still.store.read() as db:
-        assert sorted(nodes.preparing(db)) == [a, c]
-        assert nodes.preparing(db, "c") == [c]
-        assert nodes.preparing(db, "b") == []
-        assert nodes.is_any_preparing(db) is True
-    still.change("UPDATE node SET state = 'idle'")
-    with still.store.read() as db:
-        assert nodes.is_any_preparing(db) is False
-
-
-def test_whose_a_node_is(still: Still, cluster) -> None:
-    put(still, cluster, ("a", 0, IDLE, 1.0))
-    mine, others = guid_of(still, cluster), guid_of(still, other(still))
-    with still.store.read() as db:
-        assert nodes.are_of(db, mine) is True
-        assert nodes.are_of(db, mine, "a") is True
-        assert nodes.are_of(db, mine, "b") is False
-        assert nodes.are_of(db, others) is False
-        assert nodes.are_of(db, others, "a") is False
-        assert nodes.cluster_guid(db, "a") == mine
-
-
-def test_nodes_are_counted_by_state_for_one_cluster(still: Still, cluster) -> None:
-    put(still, cluster, ("a", 0, IDLE, 1.0), ("b", 1, IDLE, 1.0), ("c", 2, RUNNING, 1.0, "run"))
-    put(still, other(still), ("d", 0, LEAVING, 1.0))
-    with still.store.read() as db:
-        assert nodes.counts(db, cluster.key) == {IDLE: 2, RUNNING: 1}
-        assert nodes.counts(db, other(still).key) == {LEAVING: 1}
-        assert nodes.counts(db, "nowhere") == {}
+from tests.backends.local.still import Still
 
 
 @pytest.mark.parametrize(("problem", "state"), [("", IDLE), ("no disk", UNUSABLE)])

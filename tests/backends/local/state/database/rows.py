@@ -1,0 +1,28 @@
+"""Rows of the store: written, counted, and what is said where they cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.errors import StorageError
+
+GROUP = "INSERT INTO resource_group VALUES (?, 'g', 'here', '{}')"
+COUNT = "SELECT count(*) FROM resource_group"
+
+
+def count(store: Store) -> int:
+    with store.read() as db:
+        return db.execute(COUNT).fetchone()[0]
+
+
+def refused(store: Store) -> StorageError:
+    """What the store says when it is asked."""
+    with pytest.raises(StorageError) as caught, store.read() as db:
+        db.execute(COUNT).fetchone()
+    return caught.value
+
+
+def written(store: Store, name: str = "g") -> None:
+    with store.write() as db:
+        db.execute(GROUP, (name,))

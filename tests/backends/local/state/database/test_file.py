@@ -1,0 +1,178 @@
+"""The file under the database: deleted, replaced, damaged, read-only."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.state import complaints
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.errors import StorageError
+from tests.backends.local.state.database.rows import count, refused, written
+
+
+def test_a_file_that_was_replaced_is_noticed_once_and_then_used(store: Store, path: Path) -> None:
+    written(store)
+    other = Store(path.parent.parent / "other" / "state.db")
+    other.make_reserve()
+    written(other, "a")
+    written(other, "b")
+    other.close()
+    shutil.rmtree(path.parent)
+    (path.parent.parent / "other").rename(path.parent)
+    error = refused(store)
+    assert (error.code, str(path) in error.message) == ("StoreReplaced", True)
+    assert count(store) == 2
+
+
+def test_a_file_that_was_deleted_is_missed_until_something_is_created(store: Store, path: Path) -> None:
+    written(store)
+    shutil.rmtree(path.parent)
+    error = refused(store)
+    assert (error.code, str(path) in error.message, "create" in error.hint) == ("StoreMissing", True, True)
+    assert refused(store).code == "StoreMissing"
+    assert not path.parent.exists()
+    store.make_reserve()
+    assert count(store) == 0
+
+
+def test_a_file_that_came_back_is_used(store: Store, path: Path) -> None:
+    written(store)
+    store.close()
+    assert count(store) == 1
+    path.rename(path.with_name("elsewhere"))
+    assert refused(store).code == "StoreMissing"
+    path.with_name("elsewhere").rename(path)
+    assert count(store) == 1
+
+
+def test_a_file_that_was_deleted_while_it_was_closed_is_made_anew(store: Store, path: Path) -> None:
+    written(store)
+    store.close()
+    shutil.rmtree(path.parent)
+    assert count(store) == 0
+
+
+def test_a_transaction_in_a_file_that_was_deleted_is_refused_before_it_begins(
+    store: Store, path: Path
+) -> None:
+    written(store)
+    shutil.rmtree(path.parent)
+    with pytest.raises(StorageError, match="deleted while it was in use"):
+        written(store, "lost")
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_who_may_not_make_a_database_misses_it(path: Path, content: bytes | None) -> None:
+    path.parent.mkdir()
+    if content is not None:
+        path.write_bytes(content)
+    before = path.exists() and path.stat().st_size
+    assert refused(Store(path, may_make=False)).code == "StoreMissing"
+    assert (path.exists() and path.stat().st_size) in (before, 4096)  # its journal mode, and no table
+
+
+@pytest.mark.parametrize("damage", ["garbage", "cut"])
+def test_a_damaged_file_is_named_with_a_way_out(store: Store, path: Path, damage: str) -> None:
+    written(store)
+    store.close()
+    size = path.stat().st_size
+    path.write_bytes(b"garbage " * 1000 if damage == "garbage" else path.read_bytes()[: size // 3])
+    error = refused(store)
+    assert (error.code, str(path) in error.message) == ("StoreDamaged", True)
+    assert "Move it away" in error.hint
+    assert str(path.parent / "jobs") in error.hint
+
+
+def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
+    written(store)
+    with path.with_name("state.db-wal").open("r+b") as file:
+        file.truncate(1000)
+    error = refused(Store(path))
+    assert (error.code, "Move it away" in error.hint) == ("StoreDamaged", True)
+
+
+def test_an_error_of_writing_on_a_disk_without_room_is_a_full_disk(store: Store, monkeypatch) -> None:
+    monkeypatch.setattr(complaints, "_has_no_room", lambda folder: True)
+    with pytest.raises(StorageError) as caught, store.read():
+        raise sqlite3.OperationalError("disk I/O error")
+    assert caught.value.code == "DiskFull"
+
+
+def test_a_mistake_of_ours_is_not_called_a_damaged_file(store: Store) -> None:
+    written(store)
+    with pytest.raises(sqlite3.IntegrityError):
+        written(store)
+
+
+def test_what_is_read_only_can_be_read_with_its_latest_changes(read_only: Store, store: Store) -> None:
+    assert read_only.is_read_only
+    assert not store.is_read_only
+    assert count(read_only) == 1
+    written(store, "later")
+    assert count(read_only) == 2
+
+
+def test_what_is_read_only_refuses_a_change_and_says_why(read_only: Store) -> None:
+    with pytest.raises(StorageError, match="is read-only") as caught, read_only.write():
+        pytest.fail("a transaction on a copy that goes")
+    assert (caught.value.code, "BATCHAI_HOME" in caught.value.hint) == ("StoreReadOnly", True)
+    assert count(read_only) == 1
+
+
+def test_the_copy_of_what_is_read_only_goes_when_it_is_closed(
+    read_only: Store, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
+    (tmp_path / "copies").mkdir()
+    count(read_only)
+    (copy,) = (tmp_path / "copies").iterdir()
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o700
+    read_only.close()
+    assert not list((tmp_path / "copies").iterdir())
+
+
+def test_each_complaint_names_the_file_its_code_and_the_way_on() -> None:
+    path = Path("/home/state.db")
+    full = OSError(28, "No space left on device")
+    told = [
+        complaints.missing(path),
+        complaints.replaced(path),
+        complaints.read_only(path.parent),
+        complaints.no_room(path.parent, full),
+        complaints.unusable(path, "locked"),
+    ]
+    assert [(error.code, error.message) for error in told] == [
+        ("StoreMissing", "/home/state.db was deleted while it was in use"),
+        ("StoreReplaced", "/home/state.db was replaced while it was in use"),
+        ("StoreReadOnly", "/home is read-only"),
+        ("DiskFull", "/home cannot be used: No space left on device"),
+        ("StoreUnavailable", "/home/state.db cannot be used: locked"),
+    ]
+    assert [error.hint for error in told] == [
+        "What runs goes on. What you create next begins a new one, with all that is found of jobs in"
+        " /home/jobs.",
+        "Try again to go on with the file that is there now.",
+        "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write.",
+        "Free some space and try again; nothing was written.",
+        "",
+    ]
+
+
+def test_a_copy_of_what_changes_meanwhile_is_taken_again(read_only: Store, store: Store, monkeypatch) -> None:
+    copyfile, copied = shutil.copyfile, []
+
+    def copying(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        copied.append(source.name)
+        if len(copied) == 2:
+            written(store, "meanwhile")
+
+    monkeypatch.setattr(shutil, "copyfile", copying)
+    assert count(read_only) == 2
+    assert copied == ["state.db", "state.db-wal"] * 2

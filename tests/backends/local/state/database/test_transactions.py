@@ -1,0 +1,196 @@
+"""The database: one writer at a time, all or nothing, nothing shared by a fork."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.state import store as store_module
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.errors import StorageError
+from tests.backends.local.state.database.rows import GROUP, count
+
+FORK = """
+import os, sys
+from pathlib import Path
+from batchai_magics.backends.local.state.store import Store
+store = Store(Path(sys.argv[1]))
+with store.read() as db:
+    parents = db
+if not os.fork():
+    with store.read() as db:
+        print("child:", "parents" if db is parents else "own", flush=True)
+    os._exit(0)
+os.wait()
+with store.read() as db:
+    print("parent:", "same" if db is parents else "other")
+"""
+
+
+def test_nobody_else_writes_while_a_transaction_is_open(store: Store, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+    other = Store(tmp_path / "home" / "state.db")
+    assert count(store) == count(other) == 0
+    with store.write():
+        with pytest.raises(StorageError, match="locked"), other.write():
+            pytest.fail("two transactions are open for writing")
+        assert count(other) == 0  # reading goes on
+    with other.write() as db:
+        db.execute(GROUP, ("g",))
+    assert count(store) == 1
+
+
+def test_who_comes_second_waits_for_the_first(store: Store, tmp_path: Path) -> None:
+    other = Store(tmp_path / "home" / "state.db")
+    assert count(other) == 0
+    is_trying = threading.Event()
+
+    def second() -> None:
+        is_trying.set()
+        with other.write() as db:
+            db.execute(GROUP, (f"after {count(other)}",))
+
+    with ThreadPoolExecutor() as pool:
+        with store.write() as db:
+            done = pool.submit(second)
+            assert is_trying.wait(60)
+            db.execute(GROUP, ("g",))
+        done.result(60)
+    with store.read() as db:
+        assert [key for (key,) in db.execute("SELECT key FROM resource_group")] == ["after 1", "g"]
+
+
+@pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
+def test_a_block_that_raises_writes_nothing(store: Store, problem: type[BaseException]) -> None:
+    def interrupted() -> None:
+        with store.write() as db:
+            db.execute(GROUP, ("g",))
+            raise problem
+
+    with pytest.raises(problem):
+        interrupted()
+    assert count(store) == 0
+    with store.write() as db:
+        db.execute(GROUP, ("g",))
+    assert count(store) == 1
+
+
+def test_an_interrupt_that_is_told_as_a_transaction_begins_leaves_none_open(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = store._begin
+
+    def interrupted(connection: sqlite3.Connection) -> None:
+        begin(connection)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_begin", interrupted)
+        with pytest.raises(KeyboardInterrupt), store.write():
+            pytest.fail("it was interrupted before")
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+    for each, name in ((Store(path), "another"), (store, "the same")):
+        with each.write() as db:
+            db.execute(GROUP, (name,))
+    assert count(store) == 2
+
+
+def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook keeps the traceback, which has the rows that nobody has read yet."""
+    monkeypatch.setattr(store_module, "BUSY_S", 0.0)
+    with store.write() as db:
+        db.executemany(GROUP, [("a",), ("b",)])
+    left: list[sqlite3.Cursor] = []
+
+    def interrupted() -> None:
+        with store.read() as db:
+            left.append(db.execute("SELECT key FROM resource_group"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    for each, name in ((Store(path), "another"), (store, "the same")):
+        with each.write() as db:
+            db.execute(GROUP, (name,))
+    assert count(store) == 4
+    left.clear()
+
+
+LOCKS_OF_ANOTHER = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)  # as who is the last to close it
+"""
+
+
+@pytest.mark.slow
+def test_to_open_a_store_again_leaves_the_locks_of_who_has_it_open(store: Store, path: Path) -> None:
+    """Else another process takes itself for the last one, and its log of changes goes with it."""
+    assert count(store) == count(Store(path)) == 0
+    another = subprocess.run([sys.executable, "-c", LOCKS_OF_ANOTHER, str(path)], capture_output=True)
+    assert b"BlockingIOError" in another.stderr
+
+
+def test_an_interrupt_of_a_look_within_a_transaction_undoes_the_transaction(store: Store) -> None:
+    def interrupted() -> None:
+        with store.write() as db:
+            db.execute(GROUP, ("a",))
+            with store.read():
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert count(store) == 0
+
+
+def test_what_was_written_is_there_for_the_next_to_open_it(store: Store, tmp_path: Path) -> None:
+    with store.write() as db:
+        db.execute(GROUP, ("g",))
+    store.close()
+    assert count(store) == 1
+    assert count(Store(tmp_path / "home" / "state.db")) == 1
+
+
+def test_a_crash_of_the_machine_loses_nothing_that_was_committed(store: Store) -> None:
+    with store.read() as db:
+        assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        assert db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL: on the disk before it is said
+
+
+@pytest.mark.slow
+def test_a_forked_child_opens_the_file_for_itself(store: Store, tmp_path: Path) -> None:
+    count(store)
+    argv = [sys.executable, "-c", FORK, str(tmp_path / "home" / "state.db")]
+    assert (
+        subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        == "child: own\nparent: same\n"
+    )
+
+
+def test_nobody_else_may_look_into_the_home(store: Store, tmp_path: Path) -> None:
+    count(store)
+    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("database or disk is full", "DiskFull"),
+        ("disk I/O error", "StoreDamaged"),
+        ("unable to open database file", "StoreUnavailable"),
+    ],
+)
+def test_what_sqlite_complains_of_is_said_in_our_words(store: Store, words: str, code: str) -> None:
+    with pytest.raises(StorageError, match=r"state\.db") as caught, store.read():
+        raise sqlite3.OperationalError(words)
+    assert caught.value.code == code
+    assert bool(caught.value.hint) is (code != "StoreUnavailable")

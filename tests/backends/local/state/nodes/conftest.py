@@ -1,0 +1,37 @@
+"""A cluster, and a clock that stands still."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from types import SimpleNamespace
+
+import pytest
+
+from batchai_magics.backends.local.state import clusters, jobs, nodes
+from batchai_magics.models.ids import ResourceId
+from tests.backends.local.state.nodes.table import NOW
+from tests.backends.local.still import Still
+from tests.contract.place import manual
+
+
+class Calendar:
+    """Stands in for `datetime`: it is always the same moment."""
+
+    @staticmethod
+    def now(zone: timezone) -> datetime:
+        assert zone is timezone.utc
+        return datetime.fromtimestamp(NOW, zone)
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (nodes, jobs, clusters):
+        monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: NOW))
+    monkeypatch.setattr(nodes, "datetime", Calendar)
+
+
+@pytest.fixture
+def cluster(still: Still) -> ResourceId:
+    """A cluster without nodes, beside another one."""
+    still.cluster("other", scale=manual(0))
+    return still.cluster(scale=manual(0))

@@ -1,0 +1,149 @@
+"""What a supervisor does while the store refuses: the job's folder keeps how it ended."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.local.state.reserve import RESERVE_BYTES
+from batchai_magics.backends.local.watch import recovery, verdict
+from batchai_magics.backends.node.outcome import Outcome, stopped
+from batchai_magics.errors import StorageError
+from batchai_magics.launch.plan import ProcessExit
+from tests.backends.local.still import Still, dead
+from tests.backends.local.watch.verdicts import started
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+ENDED_SO = Outcome(3, ({"code": "JobFailed", "message": "oh"},), (ProcessExit(0, "n", 3, 12.5),))
+
+
+def broken(still: Still, monkeypatch, *, path: str = "write") -> None:
+    """The store refuses from now on."""
+
+    def refuse():
+        raise StorageError("broken", code="StoreUnavailable")
+
+    monkeypatch.setattr(still.store, path, refuse)
+
+
+def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
+    still: Still, monkeypatch
+) -> None:
+    job, verdicts = started(still, supervisor=dead())
+    verdicts.begin()
+    monkeypatch.setattr(verdict, "FINISH_S", 0.0)
+    with monkeypatch.context() as meanwhile:
+        broken(still, meanwhile)
+        verdicts.finish(ENDED_SO)
+    kept = RunEnd.read(still.layout.job(still.state(job)["guid"]).end)
+    assert kept.outcome == ENDED_SO
+    assert recovery.recover(still.store, still.layout)
+    row = still.state(job)
+    assert (row["state"], row["exit_code"], row["ended"]) == ("failed", 3, kept.ended)
+    assert json.loads(row["ranks"])[0]["exit_code"] == 3
+
+
+def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypatch) -> None:
+    job, verdicts = started(still)
+    write, refusals = still.store.write, [StorageError("locked")] * 3
+
+    def busy():
+        if refusals:
+            raise refusals.pop()
+        return write()
+
+    monkeypatch.setattr(verdict, "AGAIN_S", 0.0)
+    monkeypatch.setattr(still.store, "write", busy)
+    verdicts.finish(Outcome(0))
+    row = still.state(job)
+    assert row["state"] == "succeeded"
+    assert row["ended"] == RunEnd.read(still.layout.job(row["guid"]).end).ended
+
+
+def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, monkeypatch) -> None:
+    job, verdicts = started(still)
+    root = still.layout.job(still.state(job)["guid"]).root
+    shutil.rmtree(root)
+    broken(still, monkeypatch)
+    verdicts.finish(Outcome(0))
+    assert not root.exists()
+
+
+def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
+    still: Still, monkeypatch
+) -> None:
+    job, verdicts = started(still)
+    still.store.make_reserve()
+    write, reserve = RunEnd.write, still.store.reserve
+
+    def full(end: RunEnd, file) -> None:
+        if reserve.size_bytes == RESERVE_BYTES:
+            raise OSError(errno.ENOSPC, "no space")
+        write(end, file)
+
+    monkeypatch.setattr(RunEnd, "write", full)
+    verdicts.finish(Outcome(0))
+    assert RunEnd.read(still.layout.job(still.state(job)["guid"]).end).outcome == Outcome(0)
+
+
+def test_a_job_that_is_queued_again_leaves_no_end(still: Still) -> None:
+    job, verdicts = started(still)
+    verdicts.finish(stopped("requeue"))
+    assert not still.layout.job(still.state(job)["guid"]).end.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 2}', "\x00garbage"])
+def test_an_end_that_cannot_be_read_is_none(still: Still, content: str) -> None:
+    job, _ = started(still, supervisor=dead(), state="running")
+    still.layout.job(still.state(job)["guid"]).end.write_text(content)
+    assert recovery.recover(still.store, still.layout)
+    assert json.loads(still.state(job)["errors"])[0]["code"] == "JobSupervisorLost"
+
+
+def test_while_the_store_cannot_be_read_a_job_goes_on_as_it_was(still: Still, monkeypatch) -> None:
+    job, verdicts = started(still)
+    assert verdicts.stop_reason() == ""
+    broken(still, monkeypatch, path="read")
+    assert verdicts.stop_reason() == ""
+    assert verdicts.is_open()
+    monkeypatch.undo()
+    root = still.layout.job(still.state(job)["guid"]).root
+    shutil.rmtree(root)
+    broken(still, monkeypatch, path="read")
+    assert verdicts.stop_reason() == "the job was deleted"
+
+
+FINISHES = """
+import sys
+from pathlib import Path
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.local.watch.verdict import Verdicts
+from batchai_magics.backends.node.outcome import Outcome
+Bell()
+layout = Layout(Path(sys.argv[1]))
+Verdicts(Store(layout.database), "key", "guid", layout.job("guid")).finish(Outcome(0))
+"""
+
+
+def test_who_waits_for_a_broken_store_ends_when_told_to(tmp_path) -> None:
+    (tmp_path / "state.db").mkdir()
+    end = tmp_path / "jobs" / "guid" / "end.json"
+    end.parent.mkdir(parents=True)
+    child = subprocess.Popen([sys.executable, "-c", FINISHES, str(tmp_path)])
+    until(end.exists)
+    assert child.poll() is None
+    while child.poll() is None:  # it may not have come to the waiting yet
+        child.terminate()
+    assert child.returncode == -signal.SIGTERM
+    assert RunEnd.read(end).outcome == Outcome(0)

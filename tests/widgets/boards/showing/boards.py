@@ -1,0 +1,40 @@
+"""Boards over a scripted place, opened in a page that records what it is given."""
+
+from batchai_magics.widgets.boards import showing as boards
+from batchai_magics.widgets.boards.board import LiveBoard
+from batchai_magics.widgets.boards.cluster_feed import ClusterSource
+from batchai_magics.widgets.boards.jobs_feed import JobsSource
+from tests.widgets.place import CLUSTER, EXPERIMENT
+
+WIDGET = "application/vnd.jupyter.widget-view+json"
+KINDS = ("cluster", "jobs")
+
+
+def cluster_source(place, clock):
+    return ClusterSource(place, CLUSTER, clock=clock)
+
+
+def jobs_source(place, clock):
+    return JobsSource(place, EXPERIMENT, clock=clock)
+
+
+def subject(place, kind):
+    return place.cluster_subject if kind == "cluster" else place.jobs_subject
+
+
+def opened(publisher, place, page, kind, *, ui="auto"):
+    """A board of this kind, and what it sends is recorded."""
+    publisher.do = lambda task: task()
+    boards.show(subject(place, kind), publisher, lambda job: f"model of {job.name}", ui=ui)
+    shown = publisher.showings()[-1]
+    if isinstance(shown, LiveBoard):
+        page.listen(shown.view)
+    return shown
+
+
+def say(shown, **content):
+    shown.view._handle_custom_msg(content, [])
+
+
+def sent(page, kind):
+    return [content for content, _ in page.messages if content["kind"] == kind]

@@ -1,0 +1,31 @@
+"""A place with two jobs, a publisher and a page that records what it is given."""
+
+import pytest
+
+from batchai_magics.widgets.core.budget import Budget
+from batchai_magics.widgets.core.publisher import Publisher
+from tests.widgets.core.recorded_page import Clock, asking_page
+from tests.widgets.place import ExecutionState, Place
+
+
+@pytest.fixture
+def page(monkeypatch):
+    return asking_page(monkeypatch)
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    made.run("resnet", rates=[100, 200, 300])
+    made.run("old", ExecutionState.FAILED, exit_code=1, rates=[50, 60])
+    return made
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def publisher(clock):
+    return Publisher(clock=clock, budget=Budget(clock))

@@ -1,0 +1,86 @@
+"""What the views of clusters and of lists of jobs ask of the backend, and how often."""
+
+import pytest
+
+from batchai_magics.backends.base import Capabilities, Pace, Watcher
+from batchai_magics.widgets.boards.cluster_feed import NODES_S
+from batchai_magics.widgets.boards.jobs_feed import JobsFeed, JobsSource
+from tests.widgets.boards.showing.boards import cluster_source, jobs_source
+from tests.widgets.place import CLUSTER, EXPERIMENT, ExecutionState, NodeState, Place
+
+
+def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
+    place = Place(tmp_path)
+    for number in range(260):
+        place.run(f"job-{number}", ExecutionState.QUEUED)
+    source, feed = JobsSource(place, EXPERIMENT), JobsFeed(EXPERIMENT)
+    for event in source.poll():
+        feed.take(event)
+    assert feed.facts()["total"] == 260
+    assert [row["name"] for row in feed.rows()][::199] == ["job-259", "job-60"]
+
+
+@pytest.mark.parametrize("make", [cluster_source, jobs_source])
+def test_a_board_asks_no_more_often_than_the_backend_wants(place, clock, make):
+    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
+    source = make(place, clock)
+    first, looks = source.poll(), place.looks
+    place.run("another")
+    place.states.append(NodeState.LEAVING)
+    clock.now += 9.9
+    assert (bool(first), source.poll(), place.looks) == (True, [], looks)
+    clock.now += 0.2
+    assert source.poll()
+
+
+def test_a_board_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
+    place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
+    source = cluster_source(place, clock)
+    watcher = Watcher(place, [CLUSTER], clock=clock)
+    watcher.look()
+    looks = place.looks
+    assert source.poll()
+    assert place.looks == looks
+
+
+def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place, clock):
+    asked = []
+    place.nodes = lambda id: asked.append(id) or Place.nodes(place, id)
+    source = cluster_source(place, clock)
+    for _ in range(3):
+        clock.now += 1
+        source.poll()
+    assert len(asked) == 1
+    place.states.append(NodeState.LEAVING)
+    clock.now += 1
+    assert [len(seen.nodes) for seen in source.poll()] == [5]
+    place.states[0], place.states[2] = place.states[2], place.states[0]  # the counts stay as they were
+    clock.now += NODES_S
+    assert source.poll()[0].nodes[0].state is NodeState.IDLE
+
+
+def test_jobs_that_run_tell_how_far_they_are(place, clock):
+    place.run("old", ExecutionState.SUCCEEDED)
+    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    place.tell("old", "step 9/10\n")
+    place.tell("resnet", "step 3/10\n")
+    for event in source.poll():
+        feed.take(event)
+    assert {name: progress.words for name, progress in feed.progress.items()} == {"resnet": "step 3/10"}
+    (place.folder / "resnet" / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
+    for event in source.poll():
+        feed.take(event)
+    assert feed.progress["resnet"].words == "4/10"
+    assert "40 %, 4/10" in feed.bundle()["text/plain"]
+
+
+def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_asked(place, clock):
+    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    place.run("old", ExecutionState.SUCCEEDED)
+    place.run("broken", ExecutionState.FAILED, exit_code=1)
+    for name in ("old", "broken"):
+        (place.folder / name / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
+    for event in source.poll():
+        feed.take(event)
+    assert {name: progress.words for name, progress in feed.progress.items()} == {"broken": "4/10"}
+    assert "failed at 4/10, 40 %" in feed.bundle()["text/plain"]

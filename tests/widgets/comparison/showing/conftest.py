@@ -1,0 +1,33 @@
+"""A place with two jobs, a publisher and a page that records what it is given."""
+
+import pytest
+
+from batchai_magics.widgets.core.budget import Budget
+from batchai_magics.widgets.core.publisher import Publisher
+from tests.widgets.core.recorded_page import Clock, asking_page
+from tests.widgets.place import ExecutionState, Place
+
+
+@pytest.fixture
+def page(monkeypatch):
+    return asking_page(monkeypatch)
+
+
+@pytest.fixture
+def place(tmp_path):
+    made = Place(tmp_path)
+    made.run("one", rates=[130] * 4)
+    made.run("two", ExecutionState.QUEUED)
+    return made
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def publisher(clock):
+    made = Publisher(clock=clock, budget=Budget(clock))
+    made.do = lambda task: task()
+    return made

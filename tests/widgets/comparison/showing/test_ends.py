@@ -1,0 +1,88 @@
+"""Runs side by side over the publisher when they end: the table and the figure stay."""
+
+import dataclasses
+
+import pytest
+
+from batchai_magics.metrics import compare
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import ExecutionInfo
+from batchai_magics.models.states import TERMINATED
+from batchai_magics.widgets.comparison import showing as comparisons
+from tests.widgets.comparison.showing.runs import WAYS, end, jobs, opened
+from tests.widgets.core.recorded_page import turns
+from tests.widgets.place import START, ExecutionState
+from tests.widgets.scripted import step_line
+
+
+@pytest.mark.parametrize("kind", WAYS)
+@pytest.mark.parametrize("ui", ["auto", "widget", "html"])
+def test_when_all_have_ended_the_table_and_the_figure_stay(publisher, clock, place, page, kind, ui):
+    shown = opened(publisher, place, page, kind, ui=ui)
+    turns(publisher, clock, 2)
+    place.tell("two", "".join(step_line(10, rank, 40) for rank in range(4)))
+    end(place)
+    turns(publisher, clock, 4)
+    assert shown.is_frozen
+    assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
+    assert "160.0" in page.shown[shown.id]["text/plain"]
+    assert page.shown[shown.second_id]["image/png"].startswith("iVBOR")
+    assert "running" not in page.shown[shown.id]["text/plain"]
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_as_text_the_table_is_replaced_by_the_final_one(publisher, clock, place, page, kind):
+    shown = opened(publisher, place, page, kind, ui="text")
+    assert "two: queued" in page.shown[shown.id]["text/plain"]
+    turns(publisher, clock, 10)
+    assert page.updates == 0
+    place.tell("two", step_line(10, 0, 77))
+    end(place)
+    turns(publisher, clock, 4)
+    assert set(page.shown[shown.id]) == {"text/plain"}
+    assert "77.0" in page.shown[shown.id]["text/plain"]
+    assert (page.updates, shown.is_frozen) == (1, True)
+
+
+def test_a_deleted_job_ends_alone(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    turns(publisher, clock, 2)
+    del place.jobs["one"]
+    turns(publisher, clock, 2)
+    assert [row["state"] for row in shown.view.rows] == ["deleted", "queued"]
+    assert shown.view.rows[0]["images_per_sec"] == 130
+    end(place, "two")
+    turns(publisher, clock, 3)
+    assert shown.is_frozen
+    assert "one: deleted." in page.shown[shown.id]["text/plain"]
+
+
+def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
+    shown = opened(publisher, place, page, "scaling")
+    end(place, "one")
+    end(place, "two", state=ExecutionState.FAILED)
+    turns(publisher, clock, 4)
+    told = page.shown[shown.id]["text/plain"]
+    assert "two: failed." in told
+    assert "No images/sec: two." in told
+    assert not shown.feed.value.is_running
+
+
+def test_a_cancelled_job_does_not_go_on(publisher, clock, place, page):
+    shown = opened(publisher, place, page)
+    ended_by_hand = ErrorDetail(code=TERMINATED, message="terminated")
+    execution = ExecutionInfo(START, START, None, (ended_by_hand,))
+    job = dataclasses.replace(place.jobs["one"], state=ExecutionState.FAILED, execution=execution)
+    place.jobs["one"] = job
+    turns(publisher, clock, 2)
+    assert shown.view.rows[0]["state"] == "cancelled"
+    assert shown.view.facts["going"] == 1
+
+
+def test_without_a_page_the_figure_comes_with_the_cell_in_which_the_jobs_end(publisher, clock, place, page):
+    comparisons.show(compare(jobs(place)), publisher, ui="auto")
+    shown = publisher.showings()[-1]
+    shown.settle(lambda is_met: pytest.fail("nothing to wait for"))
+    end(place)
+    shown.settle(lambda is_met: turns(publisher, clock, 3) or is_met())
+    assert "image/png" in page.shown[shown.second_id]

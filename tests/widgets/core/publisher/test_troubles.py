@@ -1,0 +1,85 @@
+"""What goes wrong with one view leaves the others alone, and closing leaves nothing."""
+
+from batchai_magics import widgets
+from batchai_magics.jobs.handle import Job
+from batchai_magics.widgets.core import display
+from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.showing import JobCard
+from tests.threads import ended, ours
+from tests.widgets.core.publisher.test_watches import Scripted
+from tests.widgets.core.recorded_page import live, say, turns
+from tests.widgets.scripted import JOB
+
+
+def test_a_view_that_cannot_be_drawn_does_not_end_the_others(publisher, backend, page, clock):
+    broken, whole = (live(publisher, backend, page, clock) for _ in range(2))
+    broken.send_next = lambda limit: 1 / 0
+    say(whole, kind="ready", have={})
+    turns(publisher, clock, 1)
+    assert page.messages
+    assert publisher.showings() == [whole]
+
+
+def test_a_view_that_cannot_be_published_again_does_not_end_the_others(publisher, backend, page, clock):
+    broken, whole = (live(publisher, backend, page, clock) for _ in range(2))
+    backend.finish()
+    turns(publisher, clock, 3)
+    say(whole, kind="ready", have={})
+    clock.now += 2
+    broken.republish = lambda: 1 / 0
+    before = page.updates
+    publisher.step()
+    assert page.updates > before
+    assert (broken.is_closed, whole.is_closed) == (True, False)
+
+
+def test_a_view_that_cannot_be_closed_does_not_end_the_others(publisher, backend, page, clock):
+    broken, whole = (live(publisher, backend, page, clock) for _ in range(2))
+    broken.republish = broken.close = lambda: 1 / 0
+    backend.finish()
+    turns(publisher, clock, 3)
+    assert broken.is_closed
+    assert not whole.is_closed
+
+
+def test_news_that_cannot_be_taken_do_not_end_the_others(publisher, backend, page, clock):
+    source = Scripted()
+    broken = publisher.feed("broken", lambda: (source, JobFeed()))
+    broken.take = lambda event: 1 / 0
+    whole = live(publisher, backend, page, clock)
+    source.news = ["news"]
+    say(whole, kind="ready", have={})
+    turns(publisher, clock, 1)
+    assert page.messages
+    assert (broken.is_over, broken.problem) == (True, "The live view stopped: division by zero")
+
+
+def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
+    monkeypatch.setattr(display, "has_frontend", lambda: True)
+    before = ours()
+    widgets.show(Job(backend, JOB))
+    started = ours() - before
+    assert len(started) == 2
+    widgets.close_all()
+    assert not ended(started)
+    assert not ours() - before
+
+
+def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
+    before = ours()
+    publisher = Publisher().start()
+    showing = JobCard(Job(backend, JOB), JobFeed())
+    showing.send_next = lambda limit: publisher.close() or 0
+    showing.open()
+    publisher.add(showing)
+    assert not ended(ours() - before)
+
+
+def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):
+    monkeypatch.setattr(display, "has_frontend", lambda: True)
+    widgets.show(Job(backend, JOB))
+    backend.finish()
+    widgets.settle()
+    assert all("application/vnd.jupyter.widget-view+json" not in data for data in page.shown.values())
+    widgets.close_all()

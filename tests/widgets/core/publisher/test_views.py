@@ -1,0 +1,121 @@
+"""The publisher with real handles of jobs over scripted backends: turns, budgets, pages that ask."""
+
+import pytest
+
+from batchai_magics import widgets
+from batchai_magics.errors import UsageError
+from batchai_magics.follow import Follower
+from batchai_magics.jobs.handle import Job
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.showing import JobCard
+from tests.widgets.core.recorded_page import live, say, turns
+from tests.widgets.scripted import JOB, ExecutionState
+
+
+def test_nothing_is_sent_before_a_page_says_hello(publisher, backend, page, clock):
+    showing = live(publisher, backend, page, clock)
+    backend.write("one\n")
+    turns(publisher, clock, 3)
+    assert page.messages == []
+    say(showing, kind="ready", have={"points": 0, "logs": {}})
+    turns(publisher, clock, 1)
+    assert [buffers for _, buffers in page.messages] == [[b"one\n"]]
+
+
+def test_ten_views_of_a_job_ask_for_it_once_and_share_one_budget(publisher, backend, page, clock):
+    asked = []
+    backend.show = lambda id, show=backend.show: asked.append(id) or show(id)
+    views = [live(publisher, backend, page, clock) for _ in range(10)]
+    for view in views:
+        say(view, kind="ready", have={})
+    asked.clear()
+    page.messages.clear()
+    for _ in range(100):
+        backend.write("x" * 99 + "\n")
+        clock.now += 0.1
+        publisher.step()
+    assert sum(id == JOB for id in asked) <= 100
+    assert 50 <= len(page.messages) <= 110
+
+
+def test_every_view_gets_its_turn(publisher, backend, page, clock):
+    views = [live(publisher, backend, page, clock) for _ in range(25)]
+    for view in views:
+        say(view, kind="ready", have={})
+    turns(publisher, clock, 6)
+    assert all(view.view._cursor.seq > 0 for view in views)
+
+
+def test_views_that_always_have_more_to_send_take_turns(publisher, backend, page, clock):
+    views = [live(publisher, backend, page, clock) for _ in range(25)]
+    for view in views:
+        say(view, kind="ready", have={})
+    for _ in range(80):
+        backend.write("x" * 99 + "\n")
+        turns(publisher, clock, 0.1)
+    assert all(view.view._cursor.seq > 0 for view in views)
+
+
+def test_a_page_can_read_any_bytes_and_cancel(publisher, backend, page, clock):
+    backend.write("0123456789")
+    showing = live(publisher, backend, page, clock)
+    say(showing, kind="ready", have={})
+    say(showing, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
+    say(showing, kind="read", id="b", file="stdout.txt", offset=-2, limit=100)
+    say(showing, kind="cancel", id="c")
+    turns(publisher, clock, 1)
+    replies = {content["id"]: (content, buffers) for content, buffers in page.messages if "id" in content}
+    assert replies["a"][1] == [b"3456"]
+    assert (replies["b"][0]["offset"], replies["b"][1]) == (8, [b"89"])
+    assert backend.job.state is ExecutionState.FAILED
+    assert showing.view.facts["state"] == "cancelled"
+
+
+def test_what_is_published_again_counts_as_sent(publisher, backend, page, clock, budget):
+    showing = live(publisher, backend, page, clock)
+    backend.finish()
+    turns(publisher, clock, 3)
+    say(showing, kind="ready", have={})
+    clock.now += 2
+    before = budget.left_bytes
+    publisher.step()
+    card = sum(map(len, page.shown[showing.id].values()))
+    assert before - budget.left_bytes >= card > 1000
+
+
+def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, clock):
+    backend.write("one\n")
+    backend.finish()
+    for _ in range(3):
+        live(publisher, backend, page, clock)
+    turns(publisher, clock, 2)
+    assert publisher.showings() == []
+    late = live(publisher, backend, page, clock)
+    say(late, kind="ready", have={})
+    turns(publisher, clock, 1)
+    assert [buffers for content, buffers in page.messages if content["kind"] == "batch"] == [[b"one\n"]]
+
+
+def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
+    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed()))
+    publisher.step()
+    showing = JobCard(Job(backend, JOB), feed, clock=clock)
+    showing.open()
+    publisher.add(showing)
+    backend.write("hello\n")
+    turns(publisher, clock, 3)
+    assert "hello" in page.shown[showing.id]["text/html"]
+    backend.finish()
+    turns(publisher, clock, 2)
+    assert "succeeded" in page.shown[showing.id]["text/plain"]
+
+
+def test_where_nothing_but_text_can_be_shown_text_is_shown(backend, page):
+    backend.write("hello\n")
+    widgets.show(Job(backend, JOB), ui="text")
+    assert "hello" in page.shown[""]["text/plain"]
+
+
+def test_an_unknown_way_to_show_is_refused(backend):
+    with pytest.raises(UsageError, match="did you mean"):
+        widgets.show(Job(backend, JOB), ui="widgt")

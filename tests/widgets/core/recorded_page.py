@@ -1,0 +1,69 @@
+"""A page that records what it is given, a clock that is set by hand, and turns of the publisher."""
+
+from batchai_magics.follow import Follower
+from batchai_magics.jobs.handle import Job
+from batchai_magics.widgets.core import display, pages
+from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.showing import LiveJob
+from tests.widgets.scripted import JOB
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Page:
+    """What the page has been given: displays by id, and custom messages."""
+
+    def __init__(self, monkeypatch):
+        self.shown = {}
+        self.updates = 0
+        self.messages = []
+        monkeypatch.setattr(display, "show", self.show)
+        monkeypatch.setattr(display, "update", self.update)
+        monkeypatch.setattr(pages, "script", lambda: "export default {}")
+        monkeypatch.setattr(pages, "style", lambda: "")
+
+    def show(self, data, display_id):
+        self.shown[display_id] = dict(data)
+
+    def update(self, data, display_id):
+        assert display_id in self.shown
+        self.updates += 1
+        self.shown[display_id] = dict(data)
+
+    def listen(self, view):
+        view.send = lambda content, buffers=None: self.messages.append((content, buffers))
+
+
+def live(publisher, backend, page, clock):
+    job = Job(backend, JOB)
+    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed(processes=4)))
+    showing = LiveJob(job, feed, work=lambda task: task(), clock=clock)
+    page.listen(showing.view)
+    publisher.step()
+    showing.open()
+    publisher.add(showing)
+    return showing
+
+
+def asking_page(monkeypatch):
+    """A page that has asked for the cell, whatever the view's bundle is."""
+    made = Page(monkeypatch)
+    monkeypatch.setattr(pages, "script", lambda *name: "export default {}")
+    monkeypatch.setattr(pages, "style", lambda *name: "")
+    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
+    return made
+
+
+def turns(publisher, clock, seconds):
+    for _ in range(int(seconds * 10)):
+        clock.now += 0.1
+        publisher.step()
+
+
+def say(showing, **content):
+    showing.view._handle_custom_msg(content, [])
