@@ -1,11 +1,10 @@
 // One chart of lines that each have x values of their own: a line a run, or a line a model.
 
 import uPlot from "uplot";
-import { Legend } from "../core/chart_legend.js";
-import { ACCENT, CURSOR_POINTS, looks, rankColour } from "../core/chart_style.js";
-import { el, oncePerFrame, setText } from "../core/dom.js";
+import { FramedChart, MOVE_SHARE } from "../core/charts/framed.js";
+import { ACCENT, looks, rankColour } from "../core/charts/style.js";
+import { el, setText } from "../core/dom.js";
 import { quantity } from "../core/format.js";
-import { onThemeChange } from "../core/theme.js";
 import { latest, merged, valueAt } from "./lines.js";
 
 /** @typedef {import("./lines.js").Line} Line */
@@ -15,7 +14,6 @@ const HEIGHT_PX = 210;
 const MOST_ENTRIES = 4; // lines whose values the legend tells
 const COLOURS = 9;
 const DASH = [6, 4];
-const MOVE_SHARE = 0.02; // of the points, for one press of an arrow key
 const ROOM = 1.08; // right of the last point, where points are drawn
 const QUIET = "--ba-muted";
 
@@ -29,19 +27,14 @@ export function isDashed(place) {
   return place >= COLOURS;
 }
 
-export class LinesChart {
+export class LinesChart extends FramedChart {
   /**
    * @param {Subject} subject
    * @param {string} syncKey charts with the same key share their cursor
    */
   constructor(subject, syncKey) {
+    super(subject.title, syncKey, HEIGHT_PX);
     this.subject = subject;
-    this.syncKey = syncKey;
-    /** @type {uPlot | null} */
-    this.plot = null;
-    this.drawn = ""; // what the plot was made for
-    this.isZoomed = false;
-    this.isBehind = false; // something new came while it could not be drawn
     /** @type {Line[]} */
     this.lines = [];
     /** @type {(x: number) => string} */
@@ -49,20 +42,11 @@ export class LinesChart {
     this.along = "";
     /** @type {ReturnType<typeof merged>} */
     this.data = { xs: [], columns: [] };
-    this.legend = new Legend(() => this.#showLines());
-    this.title = el("span", { class: "ba-label" }, subject.title);
     this.menu = el("select", { class: "ba-select", "aria-label": "Draw over", hidden: true });
-    const reset = { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.#resetZoom() };
-    this.reset = el("button", reset, "Reset zoom");
-    this.empty = el("div", { class: "ba-empty" }, subject.empty);
-    const keys = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
-    this.box = el("div", { class: "ba-plot ba-lines", tabindex: 0, role: "img", keydown: keys }, this.empty);
+    setText(this.empty, subject.empty);
+    this.box.classList.add("ba-lines");
     const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.menu, this.legend.element, this.reset);
     this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
-    this.frame = oncePerFrame(() => this.#paint());
-    this.resizing = new ResizeObserver(() => this.#resize());
-    this.resizing.observe(this.box);
-    this.stopTheme = onThemeChange(() => this.plot?.redraw(false));
   }
 
   /**
@@ -74,7 +58,10 @@ export class LinesChart {
   show(lines, tell, along) {
     this.lines = lines;
     this.tell = tell;
-    if (along !== this.along) this.#resetZoom(along);
+    if (along !== this.along) {
+      this.along = along;
+      this.resetZoom();
+    }
     this.frame.ask();
   }
 
@@ -87,31 +74,7 @@ export class LinesChart {
     this.element.setAttribute("aria-label", title);
   }
 
-  /** Ends what the chart has running. */
-  stop() {
-    this.frame.stop();
-    this.resizing.disconnect();
-    this.stopTheme();
-    this.plot?.destroy();
-  }
-
-  #resetZoom(along = this.along) {
-    this.along = along;
-    this.isZoomed = false;
-    this.reset.hidden = true;
-    this.#paint();
-  }
-
-  #resize() {
-    const width = this.box.clientWidth;
-    if (!width) return;
-    this.plot?.setSize({ width, height: HEIGHT_PX });
-    if (!this.plot || this.isBehind) this.#paint();
-  }
-
-  #paint() {
-    this.isBehind = !this.box.clientWidth; // out of sight, as a cell that was scrolled away: drawn when it comes back
-    if (this.isBehind) return;
+  draw() {
     this.data = merged(this.lines);
     this.empty.hidden = this.data.xs.length > 0;
     const wanted = this.data.xs.length ? [this.along, ...this.lines.map((line) => line.key + line.label)].join("\n") : "";
@@ -123,7 +86,7 @@ export class LinesChart {
     this.box.dataset.along = this.along;
     this.plot?.setData(this.#columns(), !this.isZoomed);
     if (this.isZoomed) this.plot?.redraw();
-    this.#describe();
+    this.describe();
   }
 
   /** @returns {uPlot.AlignedData} */
@@ -144,17 +107,11 @@ export class LinesChart {
       series,
       width: this.box.clientWidth,
       height: HEIGHT_PX,
-      cursor: {
-        sync: { key: this.syncKey },
-        y: false,
-        drag: { x: !hasPoints, y: false, dist: 5 },
-        points: CURSOR_POINTS,
-        bind: { dblclick: () => () => (this.#resetZoom(), null) },
-      },
-      hooks: { setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
+      cursor: this.cursor(!hasPoints),
+      hooks: this.hooks(),
     };
     const plot = new uPlot(options, this.#columns(), this.box);
-    queueMicrotask(() => this.#showLines());
+    queueMicrotask(() => this.showLines());
     return plot;
   }
 
@@ -169,14 +126,8 @@ export class LinesChart {
     return { ...series, ...(line.isDashed ? { dash: DASH } : {}), ...(this.subject.hasPoints ? { points } : {}) };
   }
 
-  /** @param {uPlot} plot */
-  #onSelect(plot) {
-    if (plot.select.width > 0) this.isZoomed = true;
-    this.reset.hidden = !this.isZoomed;
-  }
-
   /** Shows the lines that the legend has not hidden. */
-  #showLines() {
+  showLines() {
     this.lines.forEach((line, i) => this.plot?.setSeries(i + 1, { show: !this.legend.hidden.has(line.key) }));
   }
 
@@ -184,9 +135,9 @@ export class LinesChart {
    * Arrows move from point to point, Escape shows all.
    * @param {KeyboardEvent} event
    */
-  #onKey(event) {
+  onKey(event) {
     const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0;
-    if (event.key === "Escape") this.#resetZoom();
+    if (event.key === "Escape") this.onReset();
     if (!this.plot || (!way && event.key !== "Escape")) return;
     const { xs } = this.data;
     const stride = Math.max(1, Math.round(xs.length * MOVE_SHARE)) * way;
@@ -197,7 +148,7 @@ export class LinesChart {
   }
 
   /** Says in words what is under the cursor, or the latest values. */
-  #describe() {
+  describe() {
     const { empty, unit } = this.subject;
     const title = this.title.textContent;
     const { xs, columns } = this.data;

@@ -2,6 +2,7 @@
 
 import { onKernelLost } from "../core/kernel.js";
 import { bytesOf, JobData } from "./data.js";
+import { Questions } from "./questions.js";
 
 /** @typedef {import("../core/model.d.ts").Model} Model */
 /** @typedef {import("./data.js").News} News */
@@ -9,7 +10,6 @@ import { bytesOf, JobData } from "./data.js";
 /** @typedef {import("./messages.d.ts").Reply} Reply */
 
 export const PAGE_BYTES = 1 << 16;
-const PATIENCE_MS = 1500; // after which a kernel that did not answer is called busy
 const HELLO_MS = 400;
 const HEARTBEAT_MS = 20_000;
 const ACK_EVERY = 16; // messages: a kernel that hears of none for long stops sending
@@ -25,12 +25,8 @@ export class Session {
     this.page = Math.random().toString(36).slice(2); // a name that no other page has
     this.turn = 0; // how often the view was put into the page
     this.confirmed = 0; // up to which message the kernel knows of us
-    this.questions = 0;
-    /** @type {Map<string, (reply: Reply) => void>} */
-    this.waiting = new Map();
+    this.questions = new Questions({ send: (content) => this.#send(content), setBusy: (isBusy) => this.#setBusy(isBusy) });
     this.isKept = false; // the output becomes a still picture, and the view stays in the page
-    /** @type {Map<string, ReturnType<typeof setTimeout>>} */
-    this.pending = new Map();
     this.isKernelBusy = false;
     this.isKernelLost = false;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -102,9 +98,7 @@ export class Session {
    * @returns {Promise<Reply>}
    */
   request(content) {
-    this.questions += 1;
-    const id = `q${this.questions}`;
-    const answered = new Promise((resolve) => this.waiting.set(id, resolve));
+    const { id, answered } = this.questions.next();
     this.ask(id, content);
     return answered;
   }
@@ -124,10 +118,7 @@ export class Session {
    * @param {Record<string, unknown>} content
    */
   ask(id, content) {
-    if (this.pending.has(id) || this.isKernelLost) return;
-    const giveUp = setTimeout(() => this.#setBusy(true), PATIENCE_MS);
-    this.pending.set(id, giveUp);
-    this.#send({ ...content, id });
+    if (!this.isKernelLost) this.questions.ask(id, content);
   }
 
   /**
@@ -157,14 +148,14 @@ export class Session {
     this.stopWatching();
     clearInterval(this.heartbeat);
     clearTimeout(this.greeting);
-    for (const timer of this.pending.values()) clearTimeout(timer);
+    this.questions.stop();
     this.#notify("closed");
     this.model.off("msg:custom", this.onMessage);
   }
 
   #lost() {
     clearTimeout(this.greeting);
-    for (const timer of this.pending.values()) clearTimeout(timer);
+    this.questions.stop();
     this.isKernelLost = true;
     this.#notify("lost");
   }
@@ -185,13 +176,7 @@ export class Session {
    * @param {DataView[]} buffers
    */
   #take(content, buffers) {
-    const waiting = this.waiting.get(content.id);
-    if (waiting) {
-      this.waiting.delete(content.id);
-      this.#settle(content.id);
-      waiting({ content, bytes: bytesOf(buffers[0]).slice() });
-      return;
-    }
+    if (this.questions.take(content.id, () => ({ content, bytes: bytesOf(buffers[0]).slice() }))) return;
     if (content.kind === "batch") this.#takeBatch(content, buffers);
     else if (content.kind === "keep") this.#keep();
     else if (content.kind === "lines") this.#takeAnswer(content.id, this.data.takeLines(content, buffers));
@@ -216,15 +201,8 @@ export class Session {
    * @param {News} news
    */
   #takeAnswer(id, news) {
-    this.#settle(id);
+    this.questions.settle(id);
     this.#notify(news.kind, news.file, news.added);
-  }
-
-  /** @param {string} id */
-  #settle(id) {
-    clearTimeout(this.pending.get(id));
-    this.pending.delete(id);
-    this.#setBusy(false);
   }
 
   /** @param {boolean} isBusy */

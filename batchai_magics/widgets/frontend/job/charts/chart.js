@@ -1,10 +1,9 @@
 // One chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
-import { Legend } from "../../core/chart_legend.js";
-import { ACCENT, CURSOR_POINTS, FAINT, looks, rankColour } from "../../core/chart_style.js";
-import { el, oncePerFrame, setText } from "../../core/dom.js";
-import { onThemeChange } from "../../core/theme.js";
+import { FramedChart, MOVE_SHARE, smallButton } from "../../core/charts/framed.js";
+import { ACCENT, FAINT, looks, rankColour } from "../../core/charts/style.js";
+import { el, setText } from "../../core/dom.js";
 import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./readout.js";
 import { smoothed } from "./smoothing.js";
 
@@ -20,50 +19,27 @@ const HEIGHT_PX = 190;
 const BUTTONS_PX = 120; // that the head has beside its title and its legend
 const TITLE_PX = 70; // one for all charts, so that those side by side have heads of one height
 const BRIEF_PX = 350; // that a legend needs which tells the range over all ranks
-const MOVE_SHARE = 0.02; // of the visible steps, for one press of an arrow key
 
-export class Chart {
+export class Chart extends FramedChart {
   /**
    * @param {Subject} subject
    * @param {string} syncKey charts with the same key share their cursor
    */
   constructor(subject, syncKey) {
+    super(subject.title, syncKey, HEIGHT_PX);
     this.subject = subject;
-    this.syncKey = syncKey;
-    /** @type {uPlot | null} */
-    this.plot = null;
-    this.drawn = ""; // what the plot was made for
-    this.isZoomed = false;
-    this.isBehind = false; // something new came while it could not be drawn
     this.isLog = false;
     this.weight = 0; // of what was before, in the line over all ranks
-    this.onReset = () => this.resetZoom(); // the reader wants to see all steps again
     this.isComplete = false; // no value will come any more
     /** @type {number | null} */
     this.warmUp = null;
-    this.legend = new Legend(() => this.#showLines());
-    this.title = el("span", { class: "ba-label" }, subject.title);
     this.log = smallButton("log", () => this.#toggleLog(), {
       title: "Logarithmic scale",
       "aria-pressed": "false",
     });
-    this.reset = smallButton("Reset zoom", () => this.onReset(), { hidden: true });
-    this.empty = el("div", { class: "ba-empty" });
-    this.box = el("div", {
-      class: "ba-plot",
-      tabindex: 0,
-      role: "img",
-      keydown: (/** @type {KeyboardEvent} */ event) => this.#onKey(event),
-    });
-    this.box.append(this.empty);
     this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.log, this.reset);
     this.isEach = false; // whether the legend has room for each rank
     this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, this.head, this.box);
-    this.frame = oncePerFrame(() => this.#paint());
-    // The first size comes once the element is in the page: only then are its colours known.
-    this.resizing = new ResizeObserver(() => this.#resize());
-    this.resizing.observe(this.box);
-    this.stopTheme = onThemeChange(() => this.plot?.redraw(false));
   }
 
   /** Draws what is new, in the next frame. */
@@ -77,44 +53,22 @@ export class Chart {
    */
   smooth(weight) {
     this.weight = weight;
-    this.#showLines();
+    this.showLines();
     this.update();
-  }
-
-  /** Shows all steps again. */
-  resetZoom() {
-    this.isZoomed = false;
-    this.reset.hidden = true;
-    this.#paint();
-  }
-
-  /** Ends what the chart has running. */
-  stop() {
-    this.frame.stop();
-    this.resizing.disconnect();
-    this.stopTheme();
-    this.plot?.destroy();
   }
 
   #toggleLog() {
     this.isLog = !this.isLog;
     this.log.setAttribute("aria-pressed", String(this.isLog));
-    this.#paint();
+    this.paint();
   }
 
-  #resize() {
-    const width = this.box.clientWidth;
-    if (!width) return;
-    if (!this.plot) return this.#paint();
-    this.plot.setSize({ width, height: HEIGHT_PX });
-    if (this.isBehind) this.#paint();
-    this.#showLines();
-    this.#describe();
+  resized() {
+    this.showLines();
+    this.describe();
   }
 
-  #paint() {
-    this.isBehind = !this.box.clientWidth; // out of sight, as a cell that was scrolled away: drawn when it comes back
-    if (this.isBehind) return;
+  draw() {
     const { table, values } = this.subject;
     table.settle();
     const hasData = values.hasValues;
@@ -124,7 +78,7 @@ export class Chart {
     if (!hasData) {
       this.plot?.destroy();
       this.plot = null;
-      this.#describe();
+      this.describe();
       return;
     }
     const lines = values.ranks.length > 1 ? values.ranks : [];
@@ -134,7 +88,7 @@ export class Chart {
     const plot = /** @type {uPlot} */ (this.plot);
     plot.setData(/** @type {uPlot.AlignedData} */ (this.#data(lines)), !this.isZoomed);
     if (this.isZoomed) plot.redraw();
-    this.#describe();
+    this.describe();
   }
 
   /** The smoother line, where one is drawn. */
@@ -180,24 +134,12 @@ export class Chart {
       series: style.series ?? [],
       width: this.box.clientWidth,
       height: HEIGHT_PX,
-      cursor: {
-        sync: { key: this.syncKey },
-        y: false,
-        drag: { x: true, y: false, dist: 5 },
-        points: CURSOR_POINTS,
-        bind: { dblclick: () => () => (this.onReset(), null) },
-      },
-      hooks: { ...style.hooks, setCursor: [() => this.#describe()], setSelect: [(plot) => this.#onSelect(plot)] },
+      cursor: this.cursor(true),
+      hooks: { ...style.hooks, ...this.hooks() },
     };
     this.plot = new uPlot(options, /** @type {uPlot.AlignedData} */ (this.#data(ranks)), this.box);
     if (zoom) this.plot.setScale("x", { min: zoom.min ?? 0, max: zoom.max ?? 1 });
-    this.#showLines();
-  }
-
-  /** @param {uPlot} plot */
-  #onSelect(plot) {
-    if (plot.select.width > 0) this.isZoomed = true;
-    this.reset.hidden = !this.isZoomed;
+    this.showLines();
   }
 
   /** Gives the legend a line of its own where that makes room for each rank, or for the words alone. */
@@ -212,7 +154,7 @@ export class Chart {
   }
 
   /** Shows the lines that the legend has not hidden. */
-  #showLines() {
+  showLines() {
     const plot = this.plot;
     if (!plot) return;
     this.#makeRoom();
@@ -228,7 +170,7 @@ export class Chart {
   }
 
   /** Says in words what is under the cursor, or the latest values. */
-  #describe() {
+  describe() {
     const { values, table, title, over, band } = this.subject;
     const index = this.plot?.cursor.idx ?? lastIndex(values.all) ?? (values.hasValues ? table.steps.length - 1 : null);
     const value = index === null ? null : values.all[index];
@@ -243,7 +185,7 @@ export class Chart {
   }
 
   /** @param {KeyboardEvent} event */
-  #onKey(event) {
+  onKey(event) {
     const plot = this.plot;
     if (!plot) return;
     if (event.key === "Escape") this.onReset();
@@ -258,13 +200,4 @@ export class Chart {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-/**
- * @param {string} text
- * @param {() => void} click
- * @param {Record<string, string | boolean>} attributes
- */
-function smallButton(text, click, attributes) {
-  return el("button", { type: "button", class: "ba-button ba-small", click, ...attributes }, text);
 }

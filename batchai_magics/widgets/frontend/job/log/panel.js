@@ -1,13 +1,12 @@
 // The output: tabs, the rows of a log with their search, and the files.
 
-import { copyText } from "../../core/clipboard.js";
 import { el, setText } from "../../core/dom.js";
-import { counted, size } from "../../core/format.js";
+import { counted } from "../../core/format.js";
 import { FailurePanel } from "../failure.js";
 import { Files } from "../files.js";
 import { MAIN_LOG } from "../session.js";
-import { plain } from "./ansi.js";
 import { isGap } from "./document.js";
+import { LogFoot } from "./foot.js";
 import { MERGED } from "./ranks.js";
 import { LogReader } from "./reader.js";
 import { LogSearch } from "./search_box.js";
@@ -17,7 +16,6 @@ import { LogView } from "./window.js";
 /** @typedef {import("../session.js").Session} Session */
 
 const REFRESH_MS = 1500; // of what is not streamed
-const NOTE_MS = 4000;
 
 export class LogPanel {
   /** @param {Session} session */
@@ -43,15 +41,15 @@ export class LogPanel {
       reveal: (offset, file) => this.reveal(offset, file),
     });
     this.tabs = new LogTabs((tab, rank) => this.#open(tab, rank));
-    this.position = el("span", { class: "ba-position", "aria-live": "off" });
-    this.note = el("span", { class: "ba-position", "aria-live": "polite" });
     this.newest = el("button", { type: "button", class: "ba-newest", hidden: true, click: () => this.view.follow() });
     this.empty = el("div", { class: "ba-empty" });
-    this.wrap = this.#link("Wrap", "Break long lines", () => this.#toggleWrap());
-    this.wrap.setAttribute("aria-pressed", "false");
     this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
     this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
-    this.foot = el("div", { class: "ba-foot" }, this.#links(), this.position);
+    this.foot = new LogFoot(session, this.view, {
+      log: () => this.log,
+      file: () => this.file,
+      reveal: (offset, file) => this.reveal(offset, file),
+    });
     this.element = this.#output();
     this.tabs.current = MAIN_LOG;
     this.refreshing = setInterval(() => this.#refresh(), REFRESH_MS);
@@ -72,18 +70,6 @@ export class LogPanel {
     this.search.grown();
   }
 
-  #links() {
-    return el(
-      "span",
-      { class: "ba-links" },
-      this.#link("First line", "Go to the first line (Home)", () => this.view.toStart()),
-      this.#link("First error", "Go to the first line that tells of an error", () => this.#toFirstError()),
-      this.wrap,
-      this.#link("Copy", "Copy the lines that are loaded", () => this.#copy()),
-      this.note,
-    );
-  }
-
   #output() {
     const keydown = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
     return el(
@@ -94,7 +80,7 @@ export class LogPanel {
       this.logFrame,
       this.failure.element,
       this.files.element,
-      this.foot,
+      this.foot.element,
     );
   }
 
@@ -169,7 +155,7 @@ export class LogPanel {
     const isLog = tab !== FILES && tab !== FAILURE;
     this.logFrame.hidden = !isLog;
     this.filters.hidden = !isLog;
-    this.foot.classList.toggle("ba-quiet", !isLog);
+    this.foot.element.classList.toggle("ba-quiet", !isLog);
     this.files.show(tab === FILES);
     this.failure.show(tab === FAILURE);
     if (!isLog) return;
@@ -188,41 +174,6 @@ export class LogPanel {
     if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
   }
 
-  #toggleWrap() {
-    this.view.wrap(!this.view.boxLayout.isWrapped);
-    this.wrap.setAttribute("aria-pressed", String(this.view.boxLayout.isWrapped));
-  }
-
-  async #toFirstError() {
-    for (const file of [...new Set([this.file, "stderr.txt", MAIN_LOG])]) {
-      const rank = file === this.file ? this.log.rank : null;
-      const { content } = await this.session.request({ kind: "first_error", file, rank });
-      if (typeof content.offset === "number") return this.reveal(content.offset, file);
-    }
-    this.#say("no error found");
-  }
-
-  async #copy() {
-    const lines = this.log.rows.filter((row) => !isGap(row)).map((row) => plain(/** @type {any} */ (row).text));
-    const isDone = await copyText(lines.join("\n"));
-    this.#say(isDone ? `${counted(lines.length, "line")} copied` : "the browser did not let us copy");
-  }
-
-  /** @param {string} text */
-  #say(text) {
-    setText(this.note, text);
-    setTimeout(() => this.note.textContent === text && setText(this.note, ""), NOTE_MS);
-  }
-
-  /**
-   * @param {string} text
-   * @param {string} title
-   * @param {() => void} click
-   */
-  #link(text, title, click) {
-    return el("button", { type: "button", class: "ba-link", title, click }, text);
-  }
-
   /** What an empty log waits for. */
   #awaited() {
     return this.session.standing.activity || "Waiting for the first line …";
@@ -237,8 +188,7 @@ export class LogPanel {
     const { isFollowing, unread } = this.view;
     this.newest.hidden = isFollowing;
     setText(this.newest, unread ? `↓ ${counted(unread, "new line")}` : "↓ Newest line");
-    const state = this.session.isComplete ? "" : isFollowing ? "following · " : "scrolled back · ";
-    setText(this.position, log.size ? `${state}${size(log.size)}` : "");
+    this.foot.showPosition();
   }
 
   /** @param {KeyboardEvent} event */

@@ -1,7 +1,7 @@
 // How uPlot draws one of our charts.
 
 import uPlot from "uplot"; // for its types
-import { colour } from "./theme.js";
+import { colour } from "../theme.js";
 
 /** @typedef {{label: string, colour: string, width: number}} Line */
 

@@ -1,6 +1,6 @@
 // What is under the cursor, in words; each value is a button that hides its line.
 
-import { el, setText } from "./dom.js";
+import { el, setText } from "../dom.js";
 
 /** @typedef {{key: string, text: string, colour: string, isDashed?: boolean}} Entry */
 
