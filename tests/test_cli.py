@@ -11,24 +11,13 @@ import termios
 
 import pytest
 
-from batchai_magics import __version__, cell
-from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics import __version__
 from batchai_magics.cli import main
-from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import submit
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
 from tests.world import below, until
 
 COMMAND = [sys.executable, "-m", "batchai_magics.cli"]
-LOG = b"""Step\tImg/sec\ttotal_loss
-1\timages/sec: 10.1 +/- 0.0 (jitter = 0.0)\t7.972
-10\timages/sec: 11.1 +/- 0.1 (jitter = 0.2)\t7.856
-----------------------------------------------------------------
-total images/sec: 11.14
-----------------------------------------------------------------
-"""
 
 
 @pytest.fixture
@@ -100,33 +89,6 @@ def test_jsonc_has_colours_for_people_only(capsys, monkeypatch, is_terminal):
 def test_a_resource_that_is_not_there_has_exit_code_3(capsys):
     assert main(["workspace", "show", "-n", "nowhere"]) == 3
     assert "WorkspaceNotFound" in capsys.readouterr().err
-
-
-def test_metrics_are_read_from_a_file(capsys, tmp_path):
-    (tmp_path / "stdout.txt").write_bytes(LOG)
-    assert main(["metrics", "read", str(tmp_path / "stdout.txt"), "-o", "json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert list(data) == ["records", "total_images_per_sec", "summary"]
-    assert data["total_images_per_sec"] == 11.14
-    names = ["step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5"]
-    assert [list(record) for record in data["records"]] == [names, names]
-    assert data["records"][1]["loss"] == 7.856
-
-
-def test_metrics_are_a_table_or_csv(capsys, tmp_path):
-    (tmp_path / "a.txt").write_bytes(LOG)
-    main(["metrics", "read", str(tmp_path / "a.txt"), "-o", "csv"])
-    assert capsys.readouterr().out.splitlines()[1] == "1,,10.1,0.0,0.0,7.972,,,step"
-    main(["metrics", "read", str(tmp_path / "a.txt"), "-o", "table"])
-    assert capsys.readouterr().out.splitlines()[0].split()[:2] == ["step", "rank"]
-
-
-def test_several_logs_are_told_apart(capsys, tmp_path):
-    names = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
-    for name in names:
-        (tmp_path / name).write_bytes(LOG)
-    main(["metrics", "read", *names])
-    assert [log["file"] for log in json.loads(capsys.readouterr().out)] == names
 
 
 def test_a_choice_of_the_session_has_no_place_in_the_shell(capsys):
@@ -275,55 +237,3 @@ def test_folders_go_up_and_down(capsys, tmp_path):
     assert main(["storage", "file", "download-batch", "-s", "data", "-d", str(tmp_path / "down")]) == 0
     assert (tmp_path / "down/a.txt").read_text() == "one"
     assert capsys.readouterr().err == ""
-
-
-HEAVY = {"azure", "cryptography", "IPython", "matplotlib", "numpy", "pandas", "psutil", "yaml", "asyncio"}
-
-
-def loaded_by(words, home):
-    """The modules that a process of the command loads."""
-    code = f"import sys; from batchai_magics.cli import main; main({words}); print(*sys.modules)"
-    env = {**os.environ, "BATCHAI_HOME": str(home)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
-MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire"}
-FACETS = {f"batchai_magics.backends.local.{name}" for name in ("facets", "share_use", "cleaning")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [[], ["--top", "1"]])
-def test_jobs_are_listed_as_json_without_any_model_or_facet(tmp_path, words):
-    settings, backend = Settings(cluster_nodes=0), LocalBackend(LocalSettings(home=tmp_path))
-    for name in ("waits", "ended"):
-        job = submit(backend, cell.parse(name, "1", settings=settings), settings).job
-    backend.terminate(job.id)
-    backend.close()
-    loaded = loaded_by(["job", "list", *words, "-o", "json"], tmp_path)
-    assert '"ended",' in loaded
-    assert not loaded & {*HEAVY, *MODELS, *FACETS}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("output", ["json", "table"])
-def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, output):
-    loaded = loaded_by(["job", "list", "-o", output], tmp_path)
-    packages = {f"batchai_magics.{name}" for name in ("metrics", "follow", "cell")}
-    makers = {"batchai_magics.backends.local.creation", "batchai_magics.launch.planning"}
-    assert not loaded & {*HEAVY, *packages, *makers}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("output", ["json", "table"])
-def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
-    log = tmp_path / "train.log"
-    log.write_text("10\timages/sec: 400.1 +/- 1.0 (jitter = 2.0)\t7.900\n")
-    loaded = loaded_by(["metrics", "read", str(log), "-o", output], tmp_path)
-    assert "batchai_magics.metrics" in loaded
-    assert not loaded & {
-        *HEAVY,
-        "pydantic",
-        "batchai_magics.models.job",
-        "batchai_magics.backends.local.backend",
-    }

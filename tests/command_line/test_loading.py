@@ -1,0 +1,64 @@
+"""What a process of `batchai` loads, and what it does without."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from batchai_magics import cell
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import submit
+
+HEAVY = {"azure", "cryptography", "IPython", "matplotlib", "numpy", "pandas", "psutil", "yaml", "asyncio"}
+
+
+def loaded_by(words, home):
+    """The modules that a process of the command loads."""
+    code = f"import sys; from batchai_magics.cli import main; main({words}); print(*sys.modules)"
+    env = {**os.environ, "BATCHAI_HOME": str(home)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+MODELS = {"pydantic", "pydantic_core", "typing_extensions", "batchai_magics.models.wire"}
+FACETS = {f"batchai_magics.backends.local.{name}" for name in ("facets", "share_use", "cleaning")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["--top", "1"]])
+def test_jobs_are_listed_as_json_without_any_model_or_facet(tmp_path, words):
+    settings, backend = Settings(cluster_nodes=0), LocalBackend(LocalSettings(home=tmp_path))
+    for name in ("waits", "ended"):
+        job = submit(backend, cell.parse(name, "1", settings=settings), settings).job
+    backend.terminate(job.id)
+    backend.close()
+    loaded = loaded_by(["job", "list", *words, "-o", "json"], tmp_path)
+    assert '"ended",' in loaded
+    assert not loaded & {*HEAVY, *MODELS, *FACETS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, output):
+    loaded = loaded_by(["job", "list", "-o", output], tmp_path)
+    packages = {f"batchai_magics.{name}" for name in ("metrics", "follow", "cell")}
+    makers = {"batchai_magics.backends.local.creation", "batchai_magics.launch.planning"}
+    assert not loaded & {*HEAVY, *packages, *makers}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
+    log = tmp_path / "train.log"
+    log.write_text("10\timages/sec: 400.1 +/- 1.0 (jitter = 2.0)\t7.900\n")
+    loaded = loaded_by(["metrics", "read", str(log), "-o", output], tmp_path)
+    assert "batchai_magics.metrics" in loaded
+    assert not loaded & {
+        *HEAVY,
+        "pydantic",
+        "batchai_magics.models.job",
+        "batchai_magics.backends.local.backend",
+    }

@@ -1,0 +1,40 @@
+"""What a look at a job tells, taken apart for tests."""
+
+from __future__ import annotations
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.errors import StorageError
+from batchai_magics.follow import LogBytes, LogFault, MetricsSeen, StateChanged
+from batchai_magics.metrics import StepRecord
+from tests.widgets.scripted import JOB, step_line
+
+STDOUT = FileRef(JOB, "stdout.txt")
+
+
+def steps(news):
+    seen = [record for event in news if isinstance(event, MetricsSeen) for record in event.records]
+    return [(record.step, record.rank) for record in seen if isinstance(record, StepRecord)]
+
+
+def plain_step(step):
+    return step_line(step).partition(":")[2]
+
+
+def log(news):
+    return [(e.file.path, e.chunk.data, e.restarted) for e in news if isinstance(e, LogBytes)]
+
+
+def states(news):
+    return [event.job.state.value for event in news if isinstance(event, StateChanged)]
+
+
+def cut(backend, text, file="stdout.txt"):
+    (backend.folder / file).write_text(text)
+
+
+def failing(*_, **__):
+    raise StorageError("not now")
+
+
+def faults(news):
+    return [event.fault for event in news if isinstance(event, LogFault)]

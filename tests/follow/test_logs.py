@@ -1,0 +1,188 @@
+"""What each look at a job tells of its logs: every byte once, also where they are cut or replaced."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.base import FileKind, FileRef, OutputFile, Seal
+from batchai_magics.follow import Follower, MetricsSeen, StateChanged
+from batchai_magics.follow import follower as follower_module
+from tests.follow.news import STDOUT, cut, faults, log, plain_step, states, steps
+from tests.widgets.scripted import JOB, step_line
+
+
+def test_new_bytes_are_told_once(backend, follower):
+    backend.write("one\n")
+    assert log(follower.poll()) == [("stdout.txt", b"one\n", False)]
+    backend.write("two\n")
+    assert log(follower.poll()) == [("stdout.txt", b"two\n", False)]
+    assert follower.poll() == []
+
+
+def test_the_last_bytes_come_before_the_final_state(backend, follower):
+    backend.write("last\n")
+    backend.finish()
+    *_, before, last = follower.poll()
+    assert log([before]) == [("stdout.txt", b"last\n", False)]
+    assert states([last]) == ["succeeded"]
+
+
+def test_the_numbers_of_an_unended_last_line_come_before_the_final_state(backend, follower):
+    backend.write(step_line(10) + step_line(20, rank=1).removesuffix("\n"))
+    assert steps(follower.poll()) == [(10, 0)]
+    backend.finish()
+    *_, before, last = follower.poll()
+    assert steps([before]) == [(20, 1)]
+    assert states([last]) == ["succeeded"]
+
+
+def test_a_cut_log_is_read_anew_with_nothing_kept_of_its_last_line(backend, follower):
+    backend.write(plain_step(10) + "1")
+    follower.poll()
+    cut(backend, plain_step(3))
+    news = follower.poll()
+    assert log(news) == [("stdout.txt", plain_step(3).encode(), True)]
+    assert steps(news) == [(3, None)]
+
+
+def test_a_parser_that_begins_anew_knows_the_users_patterns(backend):
+    follower = Follower(backend, JOB, patterns={"score": r"score=(\d+)"})
+    backend.write("score=10\n" * 20)
+    follower.poll()
+    cut(backend, "score=7\n")
+    (seen,) = [event for event in follower.poll() if isinstance(event, MetricsSeen)]
+    assert [record.value for record in seen.records] == [7]
+
+
+def test_a_log_that_was_emptied_is_told_although_it_has_no_bytes(backend, follower):
+    backend.write("one\n")
+    follower.poll()
+    cut(backend, "")
+    assert log(follower.poll()) == [("stdout.txt", b"", True)]
+    assert follower.poll() == []
+
+
+def test_a_log_that_was_cut_and_has_grown_beyond_what_is_known_starts_again(backend, follower):
+    backend.write("".join(map(plain_step, range(1, 4))))
+    follower.poll()
+    anew = "".join(map(plain_step, range(11, 19)))
+    cut(backend, anew)
+    news = follower.poll()
+    assert log(news) == [("stdout.txt", anew.encode(), True)]
+    assert steps(news) == [(step, None) for step in range(11, 19)]
+
+
+def test_a_log_that_was_rotated_starts_again(backend, follower):
+    backend.write("same\n" * 100)
+    follower.poll()
+    (backend.folder / "stdout.txt").rename(backend.folder / "kept")
+    backend.write("same\n" * 200)
+    assert ("stdout.txt", b"same\n" * 200, True) in log(follower.poll())
+    assert follower.poll() == []
+
+
+def test_a_growing_log_does_not_start_again(backend, follower):
+    for _ in range(200):  # its first bytes become known meanwhile
+        backend.write("ab\n")
+        assert log(follower.poll()) == [("stdout.txt", b"ab\n", False)]
+
+
+def test_a_log_that_became_another_one_of_its_length_is_told_at_the_end(backend, follower):
+    backend.write("one\n")
+    follower.poll()
+    cut(backend, "two\n")
+    backend.finish()
+    assert log(follower.poll()) == [("stdout.txt", b"two\n", True)]
+    assert follower.is_over
+
+
+def test_a_log_that_is_gone_at_the_end_keeps_what_is_known(backend, follower):
+    backend.write("one\n")
+    follower.poll()
+    (backend.folder / "stdout.txt").unlink()
+    backend.finish()
+    assert log(follower.poll()) == []
+    assert follower.is_over
+
+
+@pytest.mark.parametrize(("text", "fault"), [("one\ntwo\n", ""), ("one\nt", "3 of its 8 bytes are missing")])
+def test_a_finished_log_is_held_against_what_was_written(backend, text, fault):
+    digest = hashlib.sha256(b"one\ntwo\n").hexdigest()
+    read = backend.read
+    backend.read = lambda *asked: replace(read(*asked), seal=Seal(8, digest))
+    follower = Follower(backend, JOB)
+    backend.write(text[:4])
+    follower.poll()
+    backend.write(text[4:])
+    backend.finish()
+    news = follower.poll()
+    assert faults(news) == ([fault] if fault else [])
+    assert isinstance(news[-1], StateChanged)
+
+
+def test_only_stdout_of_the_log_directory_has_metrics(backend, follower):
+    backend.write(step_line(1), "stderr.txt")
+    news = follower.poll()
+    assert [path for path, *_ in log(news)] == ["stderr.txt"]
+    assert steps(news) == []
+    other = Follower(backend, JOB, [FileRef(JOB, "stdout.txt", "MODEL")])
+    backend.write(step_line(1))
+    assert steps(other.poll()) == []
+
+
+def test_folders_are_not_read(backend, monkeypatch):
+    listed = [OutputFile("models", FileKind.DIRECTORY, 4096), OutputFile("stdout.txt", FileKind.FILE, 3)]
+    monkeypatch.setattr(backend, "files", lambda job: listed)
+    (backend.folder / "models").mkdir()
+    backend.write("abc")
+    assert [path for path, *_ in log(Follower(backend, JOB).poll())] == ["stdout.txt"]
+
+
+def test_named_files_are_followed_and_no_others(backend):
+    follower = Follower(backend, JOB, [FileRef(JOB, "late.txt")])
+    backend.write("not asked for\n")
+    assert log(follower.poll()) == []
+    backend.write("here", "late.txt")
+    assert log(follower.poll()) == [("late.txt", b"here", False)]
+    cut(backend, "a", "late.txt")
+    assert log(follower.poll()) == [("late.txt", b"a", True)]
+
+
+def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backend, monkeypatch):
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 3)
+    backend.write("0123456789")
+    backend.finish()
+    follower = Follower(backend, JOB)
+    first = follower.poll()
+    assert [data for _, data, _ in log(first)] == [b"01", b"23", b"45"]
+    assert (states(first), follower.is_behind, follower.is_over) == ([], True, False)
+    second = follower.poll()
+    assert [data for _, data, _ in log(second)] == [b"67", b"89"]
+    assert (states(second), follower.is_behind, follower.is_over) == (["succeeded"], False, True)
+
+
+def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monkeypatch):
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 3)
+    backend.write("0123456789")
+    backend.finish()
+    follower = Follower(backend, JOB, files=[STDOUT])
+    first = follower.poll()
+    assert [data for _, data, _ in log(first)] == [b"01", b"23", b"45"]
+    assert (states(first), follower.is_behind, follower.is_over) == ([], True, False)
+    assert states(follower.poll()) == ["succeeded"]
+
+
+def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):
+    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
+    backend.write("0123", "a.txt")
+    backend.finish()
+    follower = Follower(backend, JOB)
+    backend.write("x", "b.txt")
+    follower.poll()
+    assert (follower.is_behind, follower.is_over) == (True, False)
