@@ -22,7 +22,7 @@ from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node.outcome import not_run
+from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
 from batchai_magics.backends.node.runner.bell import Bell
 
 HEIR_S = 60.0  # so long after its start a process takes over jobs
@@ -63,7 +63,7 @@ class Supervisor:
         if not verdicts.claim():
             return None
         while self._waits_for_nodes(verdicts, job):
-            is_again = verdicts.begin() and self._run(job, verdicts, secrets)
+            is_again = self._run(job, verdicts, secrets) if verdicts.begin() else self._leave(job, verdicts)
             successor = self._settle(verdicts.successor)
             if not (is_again and secrets):  # a job that is queued again keeps who knows its secrets
                 return successor
@@ -94,14 +94,17 @@ class Supervisor:
             may_leave_memory = run.may_leave_memory
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
             outcome = not_run(error)
-        if outcome.is_requeued:
-            job.plan.unlink(missing_ok=True)  # other nodes, another plan
         is_heir = not (outcome.is_requeued or secrets) and time.monotonic() < self._heir_until
-        verdicts.finish(outcome, is_heir=is_heir)
+        is_again = _finish(job, verdicts, outcome, is_heir=is_heir)
         process.reap()
         if may_leave_memory:
             mpi_segments.sweep()
-        return outcome.is_requeued
+        return is_again
+
+    def _leave(self, job: JobLayout, verdicts: Verdicts) -> bool:
+        """Records the end of a job that was told to stop before it began; whether it is queued again."""
+        reason = verdicts.stop_reason()
+        return verdicts.is_open() and _finish(job, verdicts, stopped(reason))
 
     def _settle(self, successor: JobRow | None) -> JobRow | None:
         """Starts what can start now; gives the successor if it is ready, and this process free to run it."""
@@ -126,3 +129,11 @@ class Supervisor:
         from batchai_magics.backends.local.watch import upkeep
 
         return upkeep.settle(self._store, self._layout)
+
+
+def _finish(job: JobLayout, verdicts: Verdicts, outcome: Outcome, *, is_heir: bool = False) -> bool:
+    """Records how a job has ended; whether it is queued again."""
+    if outcome.is_requeued:
+        job.plan.unlink(missing_ok=True)  # other nodes, another plan
+    verdicts.finish(outcome, is_heir=is_heir)
+    return outcome.is_requeued

@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.local.state import jobs
 from batchai_magics.backends.local.watch import assignment, detached, process, verdict
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome
 from batchai_magics.errors import StorageError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import ResourceId
@@ -98,6 +98,31 @@ def test_no_process_that_knows_secrets_has_another_job(world: World, monkeypatch
     names = supervisors(world)
     assert names[0] == names[1]
     assert len(set(names[1:])) == 3
+
+
+def tell_to_stop(world: World, job: Job, reason: str) -> None:
+    """Tells a job to stop as if it had its nodes and had not begun."""
+    with world.backend.store.write() as db:
+        jobs.ask_run_to_stop(db, world.guid(job), reason, again="its nodes left the cluster")
+
+
+def test_a_job_that_is_ended_before_it_begins_holds_nobody_up(world: World, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    _, ended, _ = queue(world, STAYS, f"open({str(ran)!r}, 'w')")
+    tell_to_stop(world, ended, TERMINATE)
+    let_go(world)
+    until(ran.exists)  # although nobody looks
+    assert ended.show().execution.errors[0].code == "JobTerminated"
+
+
+def test_a_job_whose_nodes_leave_before_it_begins_keeps_its_secrets(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    queue(world)
+    script = "import os; print(len(os.environ['TOKEN']))"
+    hidden = world.submit("hidden --nodes 2 --toolkit custom --secret TOKEN", script)
+    tell_to_stop(world, hidden, REQUEUE)
+    let_go(world)
+    assert hidden.wait(PATIENCE_S).log() == "9\n"
 
 
 def test_what_a_job_leaves_behind_is_gone_before_the_next_one_starts(world: World) -> None:
