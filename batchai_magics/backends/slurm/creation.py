@@ -139,7 +139,9 @@ def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> Record:
     home.clusters.check(cluster, spec)
     run = _run(home, record, cluster, spec, engine)
     record = _changed(record, record.spec, _of_job(home, run, cluster))
-    return _submitted(home, record, cluster, run)
+    made = _submitted(home, record, cluster, run)
+    _move_with_cluster(home, made, cluster)
+    return made
 
 
 def _submitted(home: Home, record: Record, cluster: Record, run: orders.Run) -> Record:
@@ -164,6 +166,13 @@ def _submitted(home: Home, record: Record, cluster: Record, run: orders.Run) -> 
         if not is_ours:
             home.clusters.leave(cluster.guid, record)
             home.runs.forget(record)
+
+
+def _move_with_cluster(home: Home, job: Record, before: Record) -> None:
+    """Tells Slurm where a new job may run now, if its cluster was resized while it was submitted."""
+    cluster = home.records.find(before.resource_id)
+    if cluster and cluster.more != before.more:
+        home.runs.place(job, home.clusters.placement(cluster))
 
 
 def _move_jobs(home: Home, cluster: Record, option: DeallocationOption) -> None:

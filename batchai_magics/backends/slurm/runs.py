@@ -117,7 +117,7 @@ class Runs:
         files = self.files(job.guid)
         with self.together([job]):
             standing = self._settled(job)
-            attempt = files.attempt
+            attempt = files.attempt or 1  # of one that is being submitted just now, the first
             submission = files.submission(attempt)
         if standing.end:
             return False
