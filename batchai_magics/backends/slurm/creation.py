@@ -140,7 +140,9 @@ def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> Record:
     run = _run(home, record, cluster, spec, engine)
     record = _changed(record, record.spec, _of_job(home, run, cluster))
     made = _submitted(home, record, cluster, run)
-    _move_with_cluster(home, made, cluster)
+    now = home.records.find(cluster.resource_id)
+    if now and now.more != cluster.more:  # it was resized meanwhile
+        home.runs.place(made, home.clusters.placement(now))
     return made
 
 
@@ -166,13 +168,6 @@ def _submitted(home: Home, record: Record, cluster: Record, run: orders.Run) -> 
         if not is_ours:
             home.clusters.leave(cluster.guid, record)
             home.runs.forget(record)
-
-
-def _move_with_cluster(home: Home, job: Record, before: Record) -> None:
-    """Tells Slurm where a new job may run now, if its cluster was resized while it was submitted."""
-    cluster = home.records.find(before.resource_id)
-    if cluster and cluster.more != before.more:
-        home.runs.place(job, home.clusters.placement(cluster))
 
 
 def _move_jobs(home: Home, cluster: Record, option: DeallocationOption) -> None:

@@ -35,6 +35,11 @@ def own_fields() -> dict[str, str]:
     return fields_of(answer)
 
 
+def is_taken() -> bool:
+    """Whether Slurm says that this allocation is over, or about to be; no when it does not answer."""
+    return own_fields().get("JobState", "RUNNING") != "RUNNING"
+
+
 def fields_of(answer: str) -> dict[str, str]:
     """The fields in a line of scontrol's, each as far as its first blank."""
     return dict(re.findall(r"(?<!\S)(\w+)=(\S*)", answer))

@@ -26,7 +26,7 @@ from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_of, seal
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
 from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
-from batchai_magics.backends.slurm.node.crews import Crew, crew
+from batchai_magics.backends.slurm.node.crews import Crew, crew, is_cut_off, let_end
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
@@ -35,9 +35,6 @@ from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
-TOLD_TO_END = 128 + signal.SIGTERM
-HEARING_S = 1.0  # by which a signal comes to this program behind processes that it runs: Slurm signals all
-ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
 PATIENCE_S = 2.0  # what a disk gets to take the last output of a job that was told to end
 LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
 
@@ -185,8 +182,10 @@ class JobRun:
             interrupted = self._interruption(started.turn(min(LOOK_S, self._left_s)))
             if interrupted:
                 return interrupted
-        heard = _let_end(started)
-        return self._interruption(heard) if signal.SIGTERM in heard else None
+        is_told = signal.SIGTERM in let_end(started)
+        if is_told or (is_cut_off(started) and allocation.is_taken()):
+            return self._interruption({signal.SIGTERM})
+        return None
 
     @property
     def _left_s(self) -> float:
@@ -229,21 +228,6 @@ class JobRun:
         folder = Path(self._plan.output.stdout.path).parent
         logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
         return {file.name: seal_of(file) for file in logs}
-
-
-def _let_end(started: Crew) -> set[int]:
-    """Lets the other processes end by themselves, for a moment; gives the signals that came."""
-    heard = _turn(started, ENDING_S, lambda: started.is_running)
-    is_told = any(end.exit_code == TOLD_TO_END for end in started.ends)
-    return heard | _turn(started, HEARING_S, lambda: is_told)
-
-
-def _turn(started: Crew, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:
-    """Lets processes go on for so long, or until it is told to end; gives the signals that came."""
-    deadline, heard = time.monotonic() + span_s, set[int]()
-    while is_wanted() and signal.SIGTERM not in heard and (left_s := deadline - time.monotonic()) > 0:
-        heard |= started.turn(left_s)
-    return heard
 
 
 if __name__ == "__main__":

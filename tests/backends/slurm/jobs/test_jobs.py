@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -213,6 +214,29 @@ def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: 
     job = place.wait(id)
     assert (job.is_cancelled, "scancel" in first_error(job).message) == (True, True)
     assert place.log(id).count(b"last") == 2
+
+
+def test_a_job_that_slurm_takes_is_cancelled_though_its_ranks_hear_of_it_late(
+    place: Place, slurm: RealSlurm, tmp_path: Path
+) -> None:
+    """srun is over by then, and the program that runs the job knows nothing yet."""
+    id = place.start_ranks("echo up; exec sleep 1000", count=2)
+    until(lambda: place.log(id) == b"up\nup\n")
+    late = [each for each in psutil.process_iter() if f"[{number(place, id)}.0]" in " ".join(words_of(each))]
+    assert len(late) == 2
+    for process in late:
+        process.suspend()
+    with subprocess.Popen(["scancel", number(place, id)], env=slurm.env):
+        until(lambda: not any("srun" in words_of(each)[:1] for each in below(tmp_path)))
+        for process in late:
+            process.resume()
+    assert place.wait(id).is_cancelled
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.Error):
+        return process.cmdline()
+    return []
 
 
 def test_a_waiting_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: RealSlurm) -> None:
