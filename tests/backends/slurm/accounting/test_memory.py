@@ -15,7 +15,7 @@ from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.models.resources import JobResource
 from tests.backends.slurm.accounting import real_accounting
 from tests.backends.slurm.accounting.real_accounting import AccountedSlurm
-from tests.backends.slurm.jobs.test_jobs import first_error, number
+from tests.backends.slurm.kept import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.contract.place import HOLD, Place, Wishes
 from tests.contract.places import place_on

@@ -15,7 +15,7 @@ from batchai_magics.commands.output.stream import Said
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.jobs.test_jobs import first_error, number
+from tests.backends.slurm.kept import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.contract.place import MOUNTED, Place, Wishes
 from tests.contract.places import place_on

@@ -19,9 +19,9 @@ from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.commands.handlers.waiting import waiting as wait_for
 from batchai_magics.commands.output.stream import Said
 from batchai_magics.errors import ServiceError, SpecError
-from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.kept import files, first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import below, holders, until
@@ -31,22 +31,6 @@ SUM = (
     "from mpi4py import MPI; c = MPI.COMM_WORLD; n = c.Split_type(MPI.COMM_TYPE_SHARED).size;"
     'print(f"rank {c.rank} of {c.size}, {n} here, sum {c.allreduce(c.rank)}", flush=True)'
 )
-
-
-def number(place: Place, id: ResourceId, attempt: int = 1) -> str:
-    """What Slurm calls a job."""
-    return until(lambda: files(place, id).submission(attempt)).slurm_job
-
-
-def files(place: Place, id: ResourceId):
-    backend = place.backend
-    assert isinstance(backend, SlurmBackend)
-    home = backend._home
-    return home.runs.files(home.records.get(id).guid)
-
-
-def first_error(job: JobResource):
-    return job.execution.errors[0]
 
 
 # what runs

@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.jobs.test_jobs import first_error, number
+from tests.backends.slurm.kept import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.contract.place import HOLD, Place, Wishes
 from tests.contract.places import place_on

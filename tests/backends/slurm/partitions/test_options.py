@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import SpecError
-from tests.backends.slurm.jobs.test_jobs import number
+from tests.backends.slurm.kept import number
 from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.contract.place import HOLD, Place, Wishes
 from tests.contract.places import place_on

@@ -1,0 +1,90 @@
+"""Hosts whose clocks are ten minutes apart, on one shared folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.node.run_files import RunFiles, Submission
+from batchai_magics.backends.slurm.records import Record
+from batchai_magics.backends.slurm.runs import Runs
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.standing import Standing
+from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.understand import JobLine
+
+OFF_S = 600.0
+LOST_S = 30.0
+GUID = "guid"
+either_way = pytest.mark.parametrize("off_s", [-OFF_S, OFF_S], ids=["behind", "ahead"])
+
+
+@contextlib.contextmanager
+def clock_off(off_s: float) -> Iterator[None]:
+    """Within it, the clock of this host is wrong by so much."""
+    real = time.time
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: real() + off_s)
+        yield
+
+
+class Told(Slurm):
+    """A Slurm that says what a test has it say, and keeps what it was told."""
+
+    def __init__(self) -> None:
+        super().__init__(Here())
+        self.lines: list[JobLine] = []
+        self.ended: list[str] = []
+        self.asked = 0
+
+    def jobs(self) -> dict[str, JobLine]:
+        self.asked += 1
+        return {line.number: line for line in self.lines}
+
+    def end(self, number: str) -> None:
+        self.ended.append(number)
+
+    def say(self, state: str) -> None:
+        """Job 7 is in this state from now on."""
+        self.lines = [JobLine("7", state, "None", "N/A", "n1", GUID)]
+
+
+class Host:
+    """A host that looks at one job, and notes what becomes of it."""
+
+    def __init__(self, home: Path, slurm: Told) -> None:
+        layout, clock = Layout(home), FileClock(home / "clock")
+        self.answers = Answers(slurm, home / "asked", 10.0, clock)
+        self.runs = Runs(layout, slurm, self.answers, SlurmSettings(home=home, lost_s=LOST_S))
+        self.files = RunFiles(layout.job(GUID).root)
+
+    def made(self) -> Record:
+        """The job, made by this host just now."""
+        self.files.root.mkdir(parents=True)
+        self.files.order.write_text("{}")
+        return Record("/subscriptions/s", GUID, "{}", "", time.time())
+
+    def submitted(self) -> Record:
+        """The job, made by this host just now, and handed to Slurm as number 7."""
+        job = self.made()
+        self.files.note_submission(1, Submission("7", time.time()))
+        return job
+
+    def passes(self, seconds: float) -> None:
+        """All that there is of the job was written so long before."""
+        for file in self.files.root.iterdir():
+            written = file.stat().st_mtime - seconds
+            os.utime(file, (written, written))
+
+
+def error_of(standing: Standing) -> str:
+    return standing.end.outcome.errors[0]["code"] if standing.end else ""

@@ -1,0 +1,111 @@
+"""Where a job stands on hosts whose clocks are ten minutes apart."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from batchai_magics.backends.slurm.node.run_files import Begun, Over, Stop
+from batchai_magics.backends.slurm.records import Record
+from batchai_magics.backends.slurm.runs import OVERDUE_S
+from batchai_magics.backends.slurm.standing import Standing
+from batchai_magics.backends.slurm.talk import PATIENCE_S
+from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.kept import number
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.backends.slurm.share.clocks.hosts import LOST_S, Host, Told, clock_off, either_way, error_of
+from tests.contract.place import HOLD, Place
+
+
+@either_way
+def test_a_job_that_another_host_makes_just_now_is_not_lost(here: Host, other: Host, off_s: float) -> None:
+    with clock_off(off_s):
+        job = other.made()
+    assert here.runs.settle(job).is_open
+
+
+@either_way
+def test_a_job_whose_submitter_died_is_lost_in_time(
+    here: Host, other: Host, told: Told, off_s: float
+) -> None:
+    told.lines = []
+    with clock_off(off_s):
+        job = other.made()
+    here.passes(LOST_S + 1)
+    assert here.runs.settle(job).is_open  # a slow sbatch may be at work
+    here.passes(PATIENCE_S)
+    assert error_of(here.runs.settle(job)) == "JobLaunchFailed"
+
+
+@either_way
+def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
+    here: Host, other: Host, told: Told, off_s: float
+) -> None:
+    job = other.submitted()
+    with clock_off(off_s):
+        other.files.ask_to_stop(1, Stop("terminate", time.time()))
+    here.runs.settle(job)
+    assert told.ended == []
+    here.passes(OVERDUE_S + 1)
+    here.runs.settle(job)
+    assert told.ended == ["7"]
+
+
+@either_way
+def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
+    here: Host, other: Host, told: Told, off_s: float
+) -> None:
+    job = other.submitted()
+    other.files.note_begun(1, Begun("7", ("n1",), time.time()))
+    told.say("NODE_FAIL")
+    with clock_off(off_s):
+        other.files.note_over(1, Over("NODE_FAIL", time.time()))
+    assert here.runs.settle(job).is_open
+    here.passes(LOST_S + 1)
+    assert error_of(here.runs.settle(job)) == "JobNodeLost"
+
+
+@either_way
+def test_a_job_that_slurm_queues_again_is_queued_whatever_its_nodes_clock_says(
+    here: Host, other: Host, told: Told, off_s: float
+) -> None:
+    job = other.submitted()
+    with clock_off(off_s):
+        other.files.note_begun(1, Begun("7", ("n1",), time.time()))
+    here.passes(60)
+    told.say("PENDING")
+    assert here.runs.settle(job).state is ExecutionState.QUEUED
+
+
+@either_way
+def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
+    here: Host, other: Host, told: Told, off_s: float
+) -> None:
+    job = other.submitted()
+    told.say("PENDING")
+    until_heard(here, job)
+    with clock_off(off_s):
+        other.files.note_begun(1, Begun("7", ("n1",), time.time()))
+    assert here.runs.settle(job).state is ExecutionState.RUNNING
+
+
+def until_heard(host: Host, job: Record) -> Standing:
+    """Where a job stands when Slurm has been asked since: times of files are rounded."""
+    host.passes(1)
+    return host.runs.settle(job)
+
+
+@pytest.mark.slow
+@either_way
+def test_jobs_run_and_are_cancelled_from_a_host_whose_clock_is_off(
+    place: Place, slurm: RealSlurm, off_s: float
+) -> None:
+    with clock_off(off_s):
+        assert place.run("echo up").state is ExecutionState.SUCCEEDED
+        held = place.start(HOLD, "held", nodeCount=2)
+        place.is_up(held)
+        waiting = place.start(name="waiting")
+        slurm.ask("scancel", number(place, waiting))
+        assert place.wait(waiting).is_cancelled
+        place.backend.delete(held)

@@ -1,0 +1,132 @@
+"""Cells of `%%batchai_job` in a real IPython."""
+
+import json
+
+import pytest
+
+from batchai_magics.jobs.handle import Job
+from tests.patience import PATIENCE_S
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("%%batchai_job hello", "the cell is empty"),
+        ("%%batchai_job hello\ndef (", "syntax error at line 2 of the cell"),
+        ("%%batchai_job hello --ndoes 2\npass", 'did you mean "--nodes"?'),
+        ("%%batchai_job he.llo\npass", "no valid job name"),
+        ("%%batchai_job hello --upload nowhere.py\npass", "nowhere.py"),
+        ("%%batchai_job hello --file nowhere.json", "nowhere.json"),
+        ("%%batchai_job hello --nodes {count}\npass", "there is no variable count"),
+    ],
+)
+def test_a_wrong_cell_is_refused_before_anything_is_made(run, fail, cell, message):
+    told = fail(cell)
+    assert message in told
+    assert "Traceback" not in told
+    assert len(run("%batchai workspace list")) == 0
+
+
+def test_a_dry_run_writes_nothing(run, tmp_path):
+    text = run("%%batchai_job hello --nodes 2 --processes 4 --dry-run\nprint('hi')")
+    assert "to start: 4 processes on 2 nodes, as the ranks of one MPI job" in text
+    assert "node 1  rank 3  exec" in text
+    assert "scripts/default/hello/" in text
+    assert not (tmp_path / "home").exists()
+
+
+def test_what_means_nothing_in_a_job_file_is_told(run, tmp_path, capsys):
+    body = {
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/afs",
+        "customToolkitSettings": {"commandLine": "true", "processCount": 2},
+    }
+    (tmp_path / "job.json").write_text(json.dumps({"$schema": "x", "properties": body}))
+    run(f"%%batchai_job --file {tmp_path}/job.json --dry-run\n")
+    path = "properties.customToolkitSettings.processCount"
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/job.json: {path} means nothing here")
+
+
+def test_a_dry_run_tells_of_too_many_nodes(run):
+    text = run("%%batchai_job hello --nodes 9 --dry-run\nprint('hi')")
+    assert "problem: the job wants 9 nodes; cluster default is made with 2 nodes" in text
+
+
+@pytest.mark.slow
+def test_a_cell_gives_the_job_and_binds_it(run, shell):
+    job = run("%%batchai_job hello\nprint('hi')")
+    assert isinstance(job, Job)
+    assert shell.user_ns["job"] is job
+    assert job.wait(PATIENCE_S).log() == "hi\n"
+
+
+@pytest.mark.slow
+def test_the_same_cell_again_finds_its_job(run):
+    first = run("%%batchai_job hello\nprint('hi')").wait(PATIENCE_S)
+    assert run("%%batchai_job hello\nprint('hi')").id == first.id
+    assert run("%%batchai_job hello --new\nprint('hi')").wait(PATIENCE_S).name == "hello-2"
+
+
+@pytest.mark.slow
+def test_a_name_that_holds_something_else_is_left_alone(run, shell, capsys):
+    run("job = 'precious'")
+    job = run("%%batchai_job hello\nprint('hi')").wait(PATIENCE_S)
+    assert shell.user_ns["job"] == "precious"
+    assert "Use --var to name the job otherwise" in capsys.readouterr().out
+    assert run("%%batchai_job hello --var run\nprint('hi')").id == shell.user_ns["run"].id == job.id
+
+
+@pytest.mark.slow
+def test_wait_ends_with_the_job(run, fail, shell, capsys):
+    assert run("%%batchai_job good --wait\nprint('hi')") is None
+    assert shell.user_ns["job"].is_done
+    told = capsys.readouterr()
+    assert "\nhi\n" in told.out  # a terminal shows no view: it gets the log
+    assert "Job state: succeeded" in told.out
+    told = fail("%%batchai_job bad --wait\nraise SystemExit(3)")
+    assert 'JobFailedError: the job "bad" failed with exit code 3' in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.slow
+def test_a_job_is_shown_and_read_from_a_line(run, fail, capsys):
+    run("%%batchai_job hello --wait\nprint('hi')")
+    assert run("%batchai job show -n hello").name == "hello"
+    capsys.readouterr()
+    run("%batchai job file stream -j hello -f stdout.txt")
+    assert capsys.readouterr().out.endswith(". Start streaming\nhi\n")
+    run("%batchai job wait -n hello")
+    assert "Job state: succeeded" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_cell_that_ran_before_says_so(run, capsys):
+    run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
+    assert "--new" not in capsys.readouterr().out
+    run("%%batchai_job again\nprint(1)")
+    assert "again was submitted before from this very cell" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_an_edited_cell_is_the_next_run_and_says_so(run, capsys):
+    run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
+    assert run("%%batchai_job again\nprint(2)").wait(PATIENCE_S).log() == "2\n"
+    assert "not that of again, which is kept: this run is again-2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("notebook", "parent", "name"),
+    [
+        ("/home/me/My training.ipynb", {"metadata": {"cellId": "3f2a9c1e-77"}}, "My-training-3f2a9c"),
+        ("/home/me/train.ipynb", {"metadata": {"cellId": "1234567"}}, "train-c123456"),
+        ("/home/me/train.ipynb", {"metadata": {}}, "train"),
+        ("0d9f3a4e-kernel", {}, "job"),
+        ("", {"metadata": {"cellId": "3f2a9c1e"}}, "job-3f2a9c"),
+    ],
+)
+def test_a_job_without_a_name_is_called_after_its_notebook_and_cell(
+    run, shell, monkeypatch, notebook, parent, name
+):
+    monkeypatch.setenv("JPY_SESSION_NAME", notebook)
+    monkeypatch.setattr(shell, "get_parent", lambda: parent, raising=False)
+    assert run("%%batchai_job --dry-run\nprint(1)").startswith(f"job {name} in experiment default")

@@ -1,0 +1,111 @@
+"""Who may: keys and signed addresses of Azure Files, against a real server."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.storage.fileshare import (
+    AccountSasPermissions,
+    FileSasPermissions,
+    ResourceTypes,
+    ShareClient,
+    ShareSasPermissions,
+    generate_account_sas,
+    generate_file_sas,
+    generate_share_sas,
+)
+
+from tests.server.running import Running
+from tests.server.storage.files.clients import SOON, client, later, names
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_key_that_is_not_the_accounts_opens_nothing(server: Running, account: tuple[str, str]) -> None:
+    forged = AzureNamedKeyCredential(account[0], "AAAA" + account[1][4:])
+    with pytest.raises(ClientAuthenticationError) as caught:
+        list(client(server, account[0], forged).list_shares())
+    assert caught.value.error_code == "AuthenticationFailed"
+
+
+def test_a_key_of_another_account_opens_nothing(server: Running, account: tuple[str, str]) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        list(client(server, "local", AzureNamedKeyCredential("local", account[1])).list_shares())
+    assert caught.value.status_code == 403
+
+
+def test_an_address_opens_its_file_and_nothing_else(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    for name in ("mine.txt", "other.txt"):
+        share.get_file_client(name).upload_file(b"text")
+    may = FileSasPermissions(read=True)
+    sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, later())
+    url = f"{server.url}/{account[0]}/{share.share_name}"
+    assert requests.get(f"{url}/mine.txt?{sas}").content == b"text"
+    assert requests.get(f"{url}/other.txt?{sas}").status_code == 403
+    assert requests.delete(f"{url}/mine.txt?{sas}").status_code == 403
+
+
+def test_an_address_is_worth_nothing_before_its_time_and_after_it(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    share.get_file_client("mine.txt").upload_file(b"text")
+    url = f"{server.url}/{account[0]}/{share.share_name}/mine.txt"
+    may = FileSasPermissions(read=True)
+    for start, end in ((None, later(-SOON)), (later(SOON), later(SOON * 2))):
+        sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, end, start=start)
+        answer = requests.get(f"{url}?{sas}")
+        assert (answer.status_code, answer.headers["x-ms-error-code"]) == (403, "AuthenticationFailed")
+
+
+def test_a_signature_for_a_share_lists_and_writes_on_it(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    may = ShareSasPermissions(read=True, write=True, create=True, list=True)
+    sas = generate_share_sas(account[0], share.share_name, account[1], may, later())
+    other = ShareClient(
+        f"{server.url}/{account[0]}", share.share_name, credential=AzureSasCredential(sas), retry_total=0
+    )
+    other.get_file_client("a.txt").upload_file(b"text")
+    assert names(other) == ["a.txt"]
+    with pytest.raises(HttpResponseError):
+        other.get_file_client("a.txt").delete_file()
+
+
+def test_a_signature_for_an_account_opens_the_kinds_that_it_names(
+    server: Running, share: ShareClient, account: tuple[str, str]
+) -> None:
+    may, objects = AccountSasPermissions(read=True, list=True), ResourceTypes(object=True)
+    sas = generate_account_sas(*account, resource_types=objects, permission=may, expiry=later())
+    share.get_file_client("a.txt").upload_file(b"text")
+    url = f"{server.url}/{account[0]}"
+    assert requests.get(f"{url}/{share.share_name}/a.txt?{sas}").content == b"text"
+    assert requests.get(f"{url}/?comp=list&{sas}").status_code == 403
+
+
+def test_no_path_leads_out_of_a_share(server: Running, share: ShareClient, account: tuple[str, str]) -> None:
+    may = ShareSasPermissions(read=True, write=True, create=True, list=True)
+    sas = generate_share_sas(account[0], share.share_name, account[1], may, later())
+    for path in ("%2e%2e/%2e%2e/state.db", "a/..%2f..%2fx", "..%5cx", "%00"):
+        url = f"{server.url}/{account[0]}/{share.share_name}/{path}?{sas}"
+        prepared = requests.Request("GET", url).prepare()
+        prepared.url = url
+        with requests.Session() as session:
+            answer = session.send(prepared)
+        assert answer.status_code in (400, 403, 404), path
+
+
+def test_a_new_key_makes_what_the_old_one_signed_worthless(server: Running) -> None:
+    path = "/subscriptions/{}/resourceGroups/files/providers/Microsoft.Storage/storageAccounts/renewed"
+    path = path.format(server.service.subscription)
+    server.json("PUT", path, json={"location": "eastus"})
+    old = server.json("POST", f"{path}/listKeys")["keys"][0]["value"]
+    service = client(server, "renewed", AzureNamedKeyCredential("renewed", old))
+    assert list(service.list_shares()) == []
+    keys = server.json("POST", f"{path}/regenerateKey", json={"keyName": "key1"})["keys"]
+    assert keys[0]["value"] != old
+    with pytest.raises(ClientAuthenticationError):
+        list(service.list_shares())
