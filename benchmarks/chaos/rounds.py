@@ -10,7 +10,6 @@ Disks are only filled where this may mount one of its own (unshare).
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import os
 import random
@@ -22,137 +21,20 @@ import tempfile
 import time
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from traceback import extract_tb
 
-import psutil
-
-from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import process
-from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import ensure_defaults
-from batchai_magics.models.ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from benchmarks.chaos.kills import code_of, experiment, shown, wait_until_gone
+from benchmarks.chaos.harms import HONEST, Harm, Place, fill
+from benchmarks.chaos.kills import code_of, shown, wait_until_gone
 
-ROUNDS, SEED, JOBS, NODES = 1000, 20180501, 3, 2
-WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran && sleep 0.3"
-SHARE = "batchaishare"
+ROUNDS, SEED, JOBS = 1000, 20180501, 3
 SMALL_DISK, SIZE = "CHAOS_SMALL_DISK", "64m"
 PATIENCE_S = 300.0  # in which a round ends, or the stacks are printed and all is over
 WORDS = 5  # messages shown of each end
-LOST = ("JobSupervisorLost", "JobLaunchFailed")
-
-
-class Place:
-    """A backend of its own, and the round that is going on."""
-
-    def __init__(self, folder: Path, dice: random.Random) -> None:
-        self.folder, self.dice = folder, dice
-        self.home = folder / "home"
-        self.settings = Settings(cluster_nodes=NODES)
-        self.backend = LocalBackend(LocalSettings(home=self.home, disk_grace_s=1.0))
-        self.gone: set[str] = set()  # deleted by the harm itself
-        ensure_defaults(self.backend, self.settings)
-
-    def id(self, name: str) -> ResourceId:
-        """A job's."""
-        return experiment(self.settings).child(Kind.JOB, name)
-
-    def submit(self, name: str) -> None:
-        """One job that notes that it ran."""
-        cluster = workspace_id(self.settings).child(Kind.CLUSTER, self.settings.cluster)
-        properties = {
-            "cluster": {"id": str(cluster)},
-            "nodeCount": 1,
-            "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-            "customToolkitSettings": {"commandLine": WORK.format(name=name)},
-        }
-        self.backend.create(self.id(name), JobSpec.from_wire({"properties": properties}))
-
-    def watched(self) -> tuple[str, str] | None:
-        """The key of a job that has a living supervisor, and that supervisor."""
-        with self.backend.store.read() as db:
-            query = "SELECT key, supervisor FROM job WHERE supervisor != '' AND ended IS NULL"
-            alive = [(key, name) for key, name in db.execute(query) if process.is_alive(name)]
-        return self.dice.choice(alive) if alive else None
-
-    def ran(self) -> Counter[str]:
-        """How often each job noted that it ran."""
-        file = self.home / "shares" / "local" / SHARE / "ran"
-        return Counter(file.read_text().split() if file.exists() else ())
-
-
-def kill(place: Place, names: list[str]) -> None:
-    """A supervisor is killed."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        if found := place.watched():
-            psutil.Process(process.pid_of(found[1])).kill()
-
-
-def stop(place: Place, names: list[str]) -> None:
-    """A supervisor is stopped, then its job is to end."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        if found := place.watched():
-            psutil.Process(process.pid_of(found[1])).suspend()
-            place.backend.terminate(place.id(found[0].rpartition("/")[2]))
-
-
-def lose(place: Place, names: list[str]) -> None:
-    """The database goes while nobody looks."""
-    place.backend.close()
-    for file in place.home.glob("state.db*"):
-        file.unlink(missing_ok=True)
-
-
-def pipe(place: Place, names: list[str]) -> None:
-    """A pipe that nobody writes to lies among a job's output, which is looked at."""
-    job = place.id(names[0])
-    shown = place.backend.show(job)
-    assert isinstance(shown, JobResource)
-    folder = place.home / "shares" / "local" / SHARE / shown.output_path_segment / "stdouterr"
-    if folder.exists():
-        os.mkfifo(folder / "pipe.txt")
-        assert "pipe.txt" in [file.path for file in place.backend.files(job)]
-        place.backend.tail(job, {})
-        with contextlib.suppress(Exception):  # said to be no file; what counts is that it does not hang
-            place.backend.read(FileRef(job, "pipe.txt"))
-
-
-def fill(place: Place, names: list[str]) -> None:
-    """Not a byte is left, half the time without the reserve; one job is cancelled and one deleted."""
-    ballast = place.folder / "ballast"
-    take_all(ballast)
-    if place.dice.random() < 0.5:
-        place.backend.store.reserve.drop()
-        take_all(ballast)
-    place.backend.terminate(place.id(names[0]))
-    place.backend.delete(place.id(names[1]))
-    place.gone.add(names[1])
-    ballast.unlink(missing_ok=True)
-
-
-def take_all(ballast: Path) -> None:
-    """Fills the disk."""
-    with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(1 << 14))
-
-
-Harm = Callable[[Place, list[str]], None]
-HONEST: Mapping[Harm, tuple[str, ...]] = {
-    kill: LOST,
-    stop: ("JobTerminated",),
-    lose: (*LOST, "JobStateLost"),
-    pipe: (),
-    fill: (*LOST, "JobTerminated", "DiskFull", "JobFailed", "JobPreparationFailed"),
-}
 
 
 @dataclass(frozen=True)

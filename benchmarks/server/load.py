@@ -5,69 +5,26 @@ The server is a process of its own, the clients are threads of this one.
 
 from __future__ import annotations
 
-import contextlib
-import http.client
 import json
 import math
-import os
-import re
-import shutil
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-from azure.storage.fileshare import ShareServiceClient
-
-from batchai_magics.backends.arm.settings import ArmSettings
-from batchai_magics.backends.base import Backend, Copy
-from batchai_magics.backends.base.registry import open_backend
-from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.cell import parse
-from batchai_magics.config import Settings
-from batchai_magics.follow import LogBytes
-from batchai_magics.jobs.submit import submit
-from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.server.home import Home
-from batchai_magics.server.storage.keys import Keys
+from batchai_magics.models.ids import Kind
 from benchmarks.row import Row, table
+from benchmarks.server.running import Server, running
+from benchmarks.server.transfers import ours, transfers
 
 REQUESTS, CLIENTS = 2000, 4
 WATCHERS, WATCH_S = 100, 10.0
 JOBS = 10_000
-LARGE, SMALL, SMALL_BYTES = 1 << 30, 5000, 4 << 10
 VERSION = "api-version=2018-05-01"
-
-
-@dataclass
-class Server:
-    """A server that runs, and the one job that there is."""
-
-    port: int
-    process: psutil.Process
-    token: str
-    home: Path
-    job: ResourceId
-
-    def connection(self) -> http.client.HTTPConnection:
-        """A connection that is kept."""
-        return http.client.HTTPConnection("127.0.0.1", self.port)
-
-    def ask(self, connection: http.client.HTTPConnection, method: str, path: str) -> bytes:
-        """One answer."""
-        connection.request(method, path, headers={"Authorization": f"Bearer {self.token}"})
-        answer = connection.getresponse()
-        body = answer.read()
-        assert answer.status < 300, body
-        return body
 
 
 def rows() -> Iterator[Row]:
@@ -89,25 +46,6 @@ def rows() -> Iterator[Row]:
         yield Row(f"serve: memory with {JOBS:,} jobs listed", after, "before", before, "MB")
         yield from transfers(server, Path(folder))
         yield from ours(server, Path(folder))
-
-
-@contextlib.contextmanager
-def running(home: Path) -> Iterator[Server]:
-    """A server in front of a home with one job that has ended."""
-    settings = Settings(sections={"local": LocalSettings(home=home)})
-    backend = open_backend(settings)
-    job = submit(backend, parse("first", "print('x' * 100_000)", settings=settings), settings).job.wait()
-    backend.close()
-    words = [sys.executable, "-m", "batchai_magics.cli", "serve", "--port", "0"]
-    env = {**os.environ, "BATCHAI_HOME": str(home)}
-    process = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True)
-    try:
-        port = int(re.search(r":(\d+)\.", process.stdout.readline())[1])
-        token = (home / "server" / "token").read_text().strip()
-        yield Server(port, psutil.Process(process.pid), token, home, job.id)
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def shows_per_s(server: Server) -> float:
@@ -189,75 +127,6 @@ def list_all(server: Server) -> None:
     assert count == JOBS + 1
 
 
-def transfers(server: Server, folder: Path) -> Iterator[Row]:
-    """One large file and many small ones, up and down by Azure's own library, against cp."""
-    large, small = folder / "large.bin", folder / "small"
-    with large.open("wb") as file:
-        for _ in range(LARGE >> 20):
-            file.write(os.urandom(1 << 20))
-    small.mkdir()
-    for number in range(SMALL):
-        (small / f"{number}.bin").write_bytes(os.urandom(SMALL_BYTES))
-    key = Keys(Home(server.home / "server").keys, open_backend(Settings())).of("local")[0]
-    account = {"account_name": "local", "account_key": key}
-    service = ShareServiceClient(f"http://127.0.0.1:{server.port}/local", credential=account)
-    share = service.create_share("measured")
-    copied = seconds(lambda: shutil.copy(large, folder / "copy.bin"))
-    yield Row("serve: upload 1 GiB", seconds(lambda: upload(share, large)), "cp", copied, "s")
-    yield Row("serve: download 1 GiB", seconds(lambda: download(share, large.name)), "cp", copied, "s")
-    copied = seconds(lambda: shutil.copytree(small, folder / "copies"))
-    files = sorted(small.iterdir())
-    up = seconds(lambda: [upload(share, file) for file in files])
-    yield Row(f"serve: upload {SMALL:,} small files", up, "cp -r", copied, "s")
-    down = seconds(lambda: [download(share, file.name) for file in files])
-    yield Row(f"serve: download {SMALL:,} small files", down, "cp -r", copied, "s")
-
-
-def ours(server: Server, folder: Path) -> Iterator[Row]:
-    """The backend `arm`: the same files, and how soon a line is with who follows a job."""
-    own = ArmSettings(endpoint=f"http://127.0.0.1:{server.port}", token=server.token)
-    there = open_backend(Settings(backend="arm", sections={"arm": own}))
-    here = open_backend(Settings(sections={"local": LocalSettings(home=server.home)}))
-    files = sorted((folder / "small").iterdir())
-    there.storage.make("ours")
-    here.storage.make("theirs")
-    for name, paths in (("1 GiB", [folder / "large.bin"]), (f"{SMALL:,} small files", files)):
-        copies = [Copy(path, path.name, path.stat().st_size) for path in paths]
-        sent, moved = (
-            seconds(lambda share=share, to=to, copies=copies: sum(to.storage.send(share, copies)))
-            for share, to in (("ours", there), ("theirs", here))
-        )
-        yield Row(f"arm: upload {name}", sent, "local", moved, "s")
-    yield Row("arm: from a line's writing to who follows", lag_ms(there), "local", lag_ms(here), "ms")
-    there.close()
-    here.close()
-
-
-def lag_ms(backend: Backend) -> float:
-    """The median time from the writing of a line to its arrival in the events of its job."""
-    settings = Settings()
-    script = "import time\nfor _ in range(100): print(time.time(), flush=True); time.sleep(0.05)"
-    request = parse(f"lag-{backend.capabilities.name}", script, settings=settings)
-    lags: list[float] = []
-    for event in submit(backend, request, settings).job.events():
-        if isinstance(event, LogBytes) and event.file.path == "stdout.txt":
-            now = time.time()
-            lags += [(now - float(line)) * 1000 for line in event.chunk.data.decode().split()]
-    return statistics.median(lags)
-
-
-def upload(share: object, file: Path) -> None:
-    """Sends a file."""
-    with file.open("rb") as stream:
-        share.get_file_client(file.name).upload_file(stream)
-
-
-def download(share: object, name: str) -> None:
-    """Fetches a file, and lets it fall."""
-    for _ in share.get_file_client(name).download_file().chunks():
-        pass
-
-
 def at_once(work: list[Callable[[], None]]) -> None:
     """Runs all in threads, and waits for them."""
     threads = [threading.Thread(target=each) for each in work]
@@ -265,13 +134,6 @@ def at_once(work: list[Callable[[], None]]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """How long something takes."""
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def p95(values: list[float]) -> float:

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser
 from benchmarks.browser.seen import SLOW, seen
 from benchmarks.browser.ways import OURS
 from benchmarks.row import Row, table
-from benchmarks.server.load import running
+from benchmarks.server.running import running
 from tests.widgets import lab as jupyter
 
 
