@@ -142,6 +142,12 @@ def supervisor_of(db: sqlite3.Connection, guid: str) -> str:
     return str(row[0]) if row else ""
 
 
+def has_begun(db: sqlite3.Connection, guid: str) -> bool:
+    """Whether a run has begun on its nodes."""
+    query = "SELECT 1 FROM job WHERE guid = ? AND started IS NOT NULL"
+    return db.execute(query, (guid,)).fetchone() is not None
+
+
 def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bool:
     """Makes a process the supervisor of an open run; False when that has another one."""
     return _change(

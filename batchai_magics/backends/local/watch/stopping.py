@@ -37,11 +37,15 @@ def _ask(db: Database, key: str) -> list[str]:
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:
-    """Has the supervisors of these jobs look at the store now."""
+    """Has the supervisors of these jobs look at the store now.
+
+    One that has not begun its job looks by itself; while it still loads, a signal would end it.
+    """
     with store.read() as db:
-        supervisors = [jobs.supervisor_of(db, guid) for guid in guids]
-    for supervisor in supervisors:
-        process.ask_to_end(supervisor)
+        watched = [(jobs.supervisor_of(db, guid), jobs.has_begun(db, guid)) for guid in guids]
+    for supervisor, has_begun in watched:
+        call = process.ask_to_end if has_begun else process.go_on
+        call(supervisor)
 
 
 def wait_for_end(store: Store, ids: Sequence[ResourceId], *, settle: Callable[[], None]) -> None:
