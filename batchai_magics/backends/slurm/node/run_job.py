@@ -220,7 +220,8 @@ class JobRun:
         if is_queued or (not told and said(self._files.batch_log) == "JOB REQUEUE"):
             self._beginning.leave()  # now: Slurm gives no long notice
             return stopped(REQUEUE)
-        how = said_ending(self._files.batch_log) or ending_of(told.get("JobState", ""))
+        state = "NODE_FAIL" if told.get("Reason") == "NodeDown" else told.get("JobState", "")
+        how = said_ending(self._files.batch_log) or ending_of(state)
         return outcome_of(how or Ending.CANCELLED)
 
     def _seals(self) -> dict[str, LogSeal]:

@@ -149,10 +149,12 @@ def test_a_job_that_did_not_ask_for_it_is_never_begun_again(
     assert b"A node of the job was lost" in place.log(id, "execution.log")
 
 
+@pytest.mark.parametrize("lost_s", [1.0, 1000.0], ids=["told by who looks", "told by its program"])
 def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path, lost_s: float
 ) -> None:
-    place = again_place
+    settings = replace(again_place.backend._home.settings, lost_s=lost_s)
+    place = replace(again_place, backend=SlurmBackend(settings))
     command = {"commandLine": "bash -c 'echo up; exec sleep 1000'", "processCount": 2}
     id = place.start(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
     until(lambda: place.log(id).count(b"up") == 2)
