@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from batchai_magics.metrics.formats.row import GluedFormat
-from batchai_magics.metrics.reading.leads import NO_LEAD, Lead, read_lead
+from batchai_magics.metrics.reading.leads import NO_LEAD, Lead, reader_like
 from batchai_magics.metrics.reading.memory import MAX_DIGITS
 from batchai_magics.metrics.reading.times import wall_time
 from batchai_magics.metrics.reading.view import View
@@ -61,10 +61,12 @@ def _lines_alike(view: View, text: bytes) -> list[_StepLine]:
     matches = _line_pattern(edge).finditer(text)
     if edge == b"\n":
         return [] if view.is_tagged else [(match, NO_LEAD) for match in matches]
-    lines = []
+    lines, read = [], None
     for match in matches:
         step = match.start(1)
-        lead = read_lead(text[text.rfind(b"\n", 0, step) + 1 : step])
+        before = text[text.rfind(b"\n", 0, step) + 1 : step]
+        read = read or reader_like(before)
+        lead = read(before)
         if lead is not None and (lead.key is not None) == view.is_tagged:
             lines.append((match, lead))
     return lines

@@ -16,7 +16,7 @@ import re
 
 from batchai_magics.metrics.formats.row import Field, GluedFormat
 from batchai_magics.metrics.formats.step_lines import APPENDED_TIME, NUMBERS, RATE, edge_of
-from batchai_magics.metrics.reading.leads import Lead, read_lead
+from batchai_magics.metrics.reading.leads import Lead, recent_lead
 from batchai_magics.metrics.reading.memory import MAX_DIGITS
 from batchai_magics.metrics.reading.times import wall_time
 from batchai_magics.metrics.reading.view import View
@@ -60,7 +60,7 @@ def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
     if (view.done and not line) or data[begin - 1] not in _BLANKS:
         return None
     before, digits = _parted(data[line : begin - 1])
-    lead = read_lead(before) if 0 < len(digits) <= MAX_DIGITS else None
+    lead = recent_lead(before) if 0 < len(digits) <= MAX_DIGITS else None
     if lead is None or (lead.key is not None) != view.is_tagged:
         return None
     view.begun, view.pace.edge = line, edge_of(before)

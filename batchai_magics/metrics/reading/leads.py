@@ -8,9 +8,10 @@ all leads of a shape have their rank and their time at the same places.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import NamedTuple, cast
 
 from batchai_magics.metrics.reading.prefixes import LABEL, PREFIX, StreamKey, first_tag
 from batchai_magics.metrics.reading.times import Stamp, find_stamp, stamp_in
@@ -38,6 +39,10 @@ class Lead(NamedTuple):
         return self.label if stream_rank is None else stream_rank
 
 
+# As `Lead._make` and `Stamp._make`, which are Python and take twice as long.
+_lead_of = cast("Callable[[Iterable[object]], Lead]", partial(tuple.__new__, Lead))
+_stamp_of = cast("Callable[[Iterable[object]], Stamp]", partial(tuple.__new__, Stamp))
+
 NO_LEAD = Lead(None, None, None)
 """What stands before a message at the start of its line."""
 
@@ -58,8 +63,11 @@ class StampPlace:
         if self.fraction is None:
             return recent_stamp_in(lead[self.stamp])
         begin, end = self.fraction.start, self.fraction.stop
-        stamp = recent_stamp_in(lead[self.stamp.start : begin] + lead[end : self.stamp.stop])
-        return stamp and Stamp(stamp.seconds + _fraction(lead[begin + 1 : end]), stamp.is_exact)
+        whole = recent_stamp_in(lead[self.stamp.start : begin] + lead[end : self.stamp.stop])
+        if whole is None or end - begin == 1:
+            return whole
+        seconds, is_exact = whole
+        return _stamp_of((seconds + int(lead[begin + 1 : end]) / 10 ** (end - begin - 1), is_exact))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +81,36 @@ class Shape:
     tag_rank: slice | None
     label: slice | None
     stamps: tuple[StampPlace, ...]
+    has_fraction: bool  # of a second
 
     def read(self, lead: bytes) -> Lead:
         """What a lead of this shape says."""
-        stamp = None
+        key = label = stamp = None
+        if self.name is not None:
+            key = _stream_key(lead[self.tag_rank] if self.tag_rank else b"", self.name)
+        if self.label is not None:
+            label = int(lead[self.label])
         for place in self.stamps:
-            stamp = stamp or place.read(lead)
-        return Lead(self.key(lead), _number(lead, self.label), stamp)
-
-    def key(self, lead: bytes) -> StreamKey | None:
-        """The stream of the tag."""
-        return None if self.name is None else _stream_key(_number(lead, self.tag_rank), self.name)
+            stamp = place.read(lead)
+            if stamp is not None:
+                break
+        return _lead_of((key, label, stamp))
 
 
-@lru_cache(_MOST_REMEMBERED)
 def read_lead(lead: bytes) -> Lead | None:
     """What the text before a message says, None if it is more than tags, prefixes and labels."""
     shape = shape_of(lead.translate(TO_ZERO))
     return shape.read(lead) if shape else None
+
+
+recent_lead = lru_cache(_MOST_REMEMBERED)(read_lead)
+"""`read_lead`, quick where a lead comes again."""
+
+
+def reader_like(lead: bytes) -> Callable[[bytes], Lead | None]:
+    """What reads leads like this one best: those with thousandths of a second come once, so none is kept."""
+    shape = shape_of(lead.translate(TO_ZERO))
+    return read_lead if shape and shape.has_fraction else recent_lead
 
 
 @lru_cache(_MOST_REMEMBERED)
@@ -109,7 +129,9 @@ def shape_of(zeroed: bytes) -> Shape | None:
     label = LABEL.search(message)
     prefix = PREFIX.match(message)
     stamps.insert(0, _stamp_place(zeroed, begin, begin + prefix.end() if prefix else begin))
-    return Shape(name, tag_rank, _label_place(label, begin), tuple(filter(None, stamps)))
+    places = tuple(filter(None, stamps))
+    has_fraction = any(place.fraction for place in places)
+    return Shape(name, tag_rank, _label_place(label, begin), places, has_fraction)
 
 
 def _stamp_place(zeroed: bytes, begin: int, end: int) -> StampPlace | None:
@@ -129,17 +151,13 @@ def _label_place(label: re.Match[bytes] | None, begin: int) -> slice | None:
     return slice(begin + first, begin + last)
 
 
-def _number(lead: bytes, place: slice | None) -> int | None:
-    return None if place is None else int(lead[place])
-
-
-def _fraction(digits: bytes) -> float:
-    return int(digits) / 10 ** len(digits) if digits else 0.0
-
-
 recent_stamp_in = lru_cache(_MOST_REMEMBERED)(stamp_in)
 """`stamp_in`, quick where a stamp comes again."""
-_stream_key = lru_cache(_MOST_REMEMBERED)(StreamKey)
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _stream_key(digits: bytes, name: bytes) -> StreamKey:
+    return StreamKey(int(digits) if digits else None, name)
 
 
 class TagShapes:
@@ -179,5 +197,5 @@ def tag_lead(line: bytes, start: int = 0) -> bytes:
 
 def last_key(lines: bytes) -> StreamKey | None:
     """The stream of the last of some lines that each begin with a tag."""
-    lead = read_lead(tag_lead(lines, lines.rfind(b"\n", 0, -1) + 1))
+    lead = recent_lead(tag_lead(lines, lines.rfind(b"\n", 0, -1) + 1))
     return lead and lead.key

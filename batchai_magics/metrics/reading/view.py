@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.reading.leads import read_lead, tag_lead
+from batchai_magics.metrics.reading.leads import recent_lead, tag_lead
 from batchai_magics.metrics.reading.memory import Memories, Pace
 from batchai_magics.metrics.reading.prefixes import LABEL, PREFIX, rank_of
 from batchai_magics.metrics.reading.times import SHORTEST_BYTES, HasTimes, Stamp, stamp_in, wall_time
@@ -52,7 +52,7 @@ class View:
     def pass_tag(self, start: int) -> int:
         """Take the line's rank and time from its tag; the text begins where the tag ends."""
         text = tag_lead(self.data, start)
-        lead = read_lead(text)
+        lead = recent_lead(text)
         if lead is None:
             return start
         self.rank, self.tag_stamp = lead.rank(self.stream_rank), lead.stamp

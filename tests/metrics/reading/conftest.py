@@ -9,5 +9,5 @@ from batchai_magics.metrics.reading import leads
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
-    for remembered in (leads.read_lead, leads.shape_of, leads.recent_stamp_in):
+    for remembered in (leads.recent_lead, leads.shape_of, leads.recent_stamp_in):
         remembered.cache_clear()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.metrics.reading.leads import TagShapes, last_key, tag_lead
+from batchai_magics.metrics.reading.leads import (
+    TagShapes,
+    last_key,
+    read_lead,
+    reader_like,
+    recent_lead,
+    tag_lead,
+)
 from batchai_magics.metrics.reading.prefixes import StreamKey
 
 EVEN = b"[1,0]<stdout>:one\n[1,11]<stderr>:two\n"
@@ -37,3 +44,25 @@ def test_the_lead_of_a_tag_ends_with_the_tag() -> None:
 
 def test_the_stream_of_the_last_line_is_the_current_one() -> None:
     assert last_key(EVEN) == StreamKey(11, b"stderr")
+
+
+AIRFLOW = b"[2019-03-02T10:00:01,%03d] {bash.py:173} INFO - [1,3]<stdout>:"
+
+
+def test_a_lead_whose_fraction_of_a_second_is_new_each_time_is_not_remembered() -> None:
+    assert reader_like(AIRFLOW % 250) is read_lead
+    assert reader_like(b"[1,3]<stdout>:") is recent_lead
+    assert reader_like(b"Sat Nov 21 00:19:42 2026[1,6]<stdout>:") is recent_lead
+    assert reader_like(b"no lead: ") is recent_lead
+
+
+def test_what_is_remembered_is_what_is_read() -> None:
+    for lead in (AIRFLOW % 250, AIRFLOW % 999, b"[1,3]<stdout>:", b"[pod/a/main] ", b"no lead: "):
+        assert read_lead(lead) == recent_lead(lead)
+    first, second = read_lead(AIRFLOW % 250), read_lead(AIRFLOW % 500)
+    assert first is not None
+    assert first.key == StreamKey(3)
+    assert second is not None
+    assert first.stamp is not None
+    assert second.stamp is not None
+    assert second.stamp.seconds - first.stamp.seconds == 0.25

@@ -16,7 +16,7 @@ from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
 from batchai_magics.metrics.reading.cleaning import has_controls
-from batchai_magics.metrics.reading.leads import TagShapes, read_lead
+from batchai_magics.metrics.reading.leads import TagShapes, recent_lead
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.memory import Pace
 from batchai_magics.metrics.reading.patterns import Patterns
@@ -182,7 +182,9 @@ class BulkLines:
         lines = self._buffer.count(b"\n", start, stop) if self._file.is_in_header else 0
         lead = None
         if end_tag > first_tag:
-            lead = read_lead(bytes(self._buffer[block.tags.begin[end_tag - 1] : block.tags.end[end_tag - 1]]))
+            lead = recent_lead(
+                bytes(self._buffer[block.tags.begin[end_tag - 1] : block.tags.end[end_tag - 1]])
+            )
         self._file.skip(stop - start, lines=lines, last_key=lead and lead.key)
 
     def _keep(self, steps: StepColumns) -> None:
