@@ -25,7 +25,7 @@ _MARK = re.compile(f'"{_SIGN}(\\d+){_SIGN}"')
 _QUOTE = re.compile(r'(?<!\\)"')
 _WRITTEN_OTHERWISE = ("\\u", "\\\\")  # JSON has more than one way to write these
 
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring  # what an encoder calls for a text, after some questions
 _SUCCEEDED = _quoted(ProvisioningState.SUCCEEDED.value)
 
 Pick = Callable[[Sequence[str]], tuple[str, ...]]
