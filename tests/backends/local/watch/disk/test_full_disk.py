@@ -23,7 +23,7 @@ TALKS = """
 import os, time
 print('up', flush=True)
 while not os.path.exists('{go}'): time.sleep(0.05)
-os.write(1, b'0123456789\\n' * 3000)
+os.write(1, b'0123456789\\n' * 500)
 open('{said}', 'w').close()
 time.sleep(1000)
 """
