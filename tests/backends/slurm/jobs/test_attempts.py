@@ -74,7 +74,8 @@ def test_a_job_that_somebody_requeues_waits_and_goes_on_in_the_same_log(
     assert queued.attempts[0].reason == "somebody had Slurm queue it again"
     until(lambda: "has not come" in place.backend.show(id).waiting)
     assert place.backend.nodes(id) == []
-    again_slurm.ask("scontrol", "update", f"jobid={number(place, id)}", "starttime=now")
+    # Not at once: to slurmd, credentials of the same second are those of the attempt that was stopped.
+    again_slurm.ask("scontrol", "update", f"jobid={number(place, id)}", "starttime=now+3seconds")
     job = place.wait(id)
     assert (job.state, job.execution.exit_code) == (ExecutionState.SUCCEEDED, 0)
     first, second = job.attempts
