@@ -10,7 +10,6 @@ import secrets
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple
 
@@ -97,10 +96,10 @@ class Link:
     def _shake_hands(self, ready: str) -> Frames:
         """Waits until our program is there, and tells it what to be."""
         mark = secrets.token_bytes(MARK_BYTES)
-        timer = threading.Timer(START_S, self._ssh.kill)
+        overdue = threading.Event()
+        timer = threading.Timer(START_S, self._give_up, [overdue])
         timer.daemon = True
         timer.start()
-        started = time.monotonic()
         try:
             reading, writing = _pipe(self._ssh.stdout), _pipe(self._ssh.stdin)
             while (line := reading.readline()).strip() != ready.encode():
@@ -109,18 +108,22 @@ class Link:
             writing.write(ssh_line.program(mark))
             writing.flush()
         except OSError as error:
-            raise self._start_failure(started) from error
+            raise self._start_failure(is_overdue=overdue.is_set()) from error
         finally:
             timer.cancel()
         return Frames(reading, writing, mark)
 
-    def _start_failure(self, started: float) -> ServiceError:
+    def _give_up(self, overdue: threading.Event) -> None:
+        overdue.set()
+        self._ssh.kill()
+
+    def _start_failure(self, *, is_overdue: bool) -> ServiceError:
         self._ssh.wait()
         self._said.seek(0)
         said = self._said.read().decode(errors="replace")
         self.close()
         _pipe(self._ssh.stdout).close()
-        if time.monotonic() - started >= START_S:
+        if is_overdue:
             said += f"\nits login shell is not done after {START_S:g} s: does its profile wait for something?"
         return self._failed(said)
 

@@ -49,7 +49,7 @@ def supervised(still: Still, holder: subprocess.Popen[str], supervisor: str) -> 
     still.prepare()
     job = still.job()
     still.schedule()
-    still.change("UPDATE job SET state = 'running', spawner = '', supervisor = ?", supervisor)
+    still.change("UPDATE job SET state = 'running', started = 1, spawner = '', supervisor = ?", supervisor)
     stop_in_transaction(holder)
     return job
 
