@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from batchai_magics.backends.local.watch import detached, process, scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.errors import ServiceError
-from tests.backends.local.still import Still, dead
+from tests.backends.local.still import Stand, Still, dead
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +130,7 @@ def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still
     assert "JobLaunchFailed" in still.state(bad)["errors"]
     assert still.assigned() == [good.name]
     assert list(still.nodes(cluster).values()) == ["idle", "running"]
+    assert len(still.children) == 1
 
 
 def test_a_job_that_has_no_room_for_its_plan_says_that_the_disk_is_full(still: Still, monkeypatch) -> None:
@@ -157,6 +159,44 @@ def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, mon
     monkeypatch.setattr(detached, "start", and_another)
     still.schedule()
     assert still.state(job)["supervisor"] == "another"
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[detached.Program, Mapping[str, Any]]]:
+    """The programs that would have been started, each with its secrets."""
+    noted: list[tuple[detached.Program, Mapping[str, Any]]] = []
+
+    def start(program: detached.Program, *, secrets: Mapping[str, Any]) -> Stand:
+        noted.append((program, secrets))
+        return Stand()
+
+    monkeypatch.setattr(detached, "start", start)
+    return noted
+
+
+def test_a_supervisor_is_told_its_job_and_runs_in_the_jobs_interpreter(still: Still, starts) -> None:
+    still.cluster()
+    still.prepare()
+    job = still.job()
+    still.change("UPDATE job SET python = '/other/python'")
+    still.schedule()
+    ((program, secrets),) = starts
+    guid = still.state(job)["guid"]
+    assert (program.module, program.python) == ("supervisor", "/other/python")
+    assert program.arguments == (str(still.layout.home), job.key, guid)
+    assert program.log == still.layout.job(guid).supervisor_log
+    assert secrets == JobSecrets().to_message()
+
+
+def test_each_new_job_gets_its_own_secrets_and_a_supervisor_that_is_noted(still: Still, starts) -> None:
+    still.cluster()
+    secrets = {still.state(still.job(name))["guid"]: JobSecrets({"NAME": name}) for name in ("a", "b")}
+    assert len(scheduler.step(still.store, still.layout, secrets=secrets)) == 2
+    assert {program.arguments[2]: told["variables"] for program, told in starts} == {
+        guid: of_job.variables for guid, of_job in secrets.items()
+    }
+    noted = {name for (name,) in still.rows("SELECT supervisor FROM job")}
+    assert noted == {process.identity(Stand.pid)}
 
 
 @pytest.fixture
