@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import StorageError
-from batchai_magics.follow import LogBytes, LogFault, MetricsSeen, StateChanged
+from batchai_magics.follow import LogBytes, MetricsSeen, StateChanged
 from batchai_magics.metrics import StepRecord
 from tests.widgets.scripted import JOB, step_line
 
@@ -34,7 +34,3 @@ def cut(backend, text, file="stdout.txt"):
 
 def failing(*_, **__):
     raise StorageError("not now")
-
-
-def faults(news):
-    return [event.fault for event in news if isinstance(event, LogFault)]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import FileKind, FileRef, OutputFile, Seal
-from batchai_magics.follow import Follower, MetricsSeen, StateChanged
+from batchai_magics.follow import Follower, LogFault, MetricsSeen, StateChanged
 from batchai_magics.follow import follower as follower_module
-from tests.follow.news import STDOUT, cut, faults, log, plain_step, states, steps
+from tests.follow.news import STDOUT, cut, log, plain_step, states, steps
 from tests.widgets.scripted import JOB, step_line
 
 
@@ -119,7 +119,8 @@ def test_a_finished_log_is_held_against_what_was_written(backend, text, fault):
     backend.write(text[4:])
     backend.finish()
     news = follower.poll()
-    assert faults(news) == ([fault] if fault else [])
+    told = [event for event in news if isinstance(event, LogFault)]
+    assert told == ([LogFault(STDOUT, fault)] if fault else [])
     assert isinstance(news[-1], StateChanged)
 
 

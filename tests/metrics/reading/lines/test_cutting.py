@@ -1,0 +1,15 @@
+"""A stream of bytes in whole lines: what is left at its end."""
+
+from __future__ import annotations
+
+from batchai_magics.metrics.reading.lines import Block, LineCutter
+
+
+def test_the_last_line_is_given_once_and_what_comes_then_stands_behind_it() -> None:
+    cutter = LineCutter()
+    assert list(cutter.feed(b"one\ntw")) == [Block(b"one\n", 0)]
+    assert cutter.is_within_line
+    assert cutter.finish() == Block(b"tw", 4)
+    assert not cutter.is_within_line
+    assert cutter.finish() is None
+    assert list(cutter.feed(b"o\n")) == [Block(b"o\n", 6)]
