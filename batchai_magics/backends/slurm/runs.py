@@ -128,16 +128,19 @@ class Runs:
         if submission is None:
             return is_first
         number = submission.slurm_job
-        if standing.is_waiting:
-            self._slurm.end_if_waiting(number)
-            line = self._slurm.jobs().get(number)
-            if line is None or ending_of(line.state):
-                if reason != REQUEUE:
-                    with left_for_later():
-                        files.note_end(RunEnd(stopped(reason), self._clock.now()))
-                return is_first
-        self._slurm.tell_to_stop(number)
+        if not (standing.is_waiting and self._has_ended_waiting(files, number, reason)):
+            self._slurm.tell_to_stop(number)
         return is_first
+
+    def _has_ended_waiting(self, files: RunFiles, number: str, reason: str) -> bool:
+        """Ends a run that Slurm has not begun; False when it has begun meanwhile."""
+        self._slurm.end_if_waiting(number)
+        if (line := self._slurm.jobs().get(number)) and not ending_of(line.state):
+            return False
+        if reason != REQUEUE:
+            with left_for_later():
+                files.note_end(RunEnd(stopped(reason), self._clock.now()))
+        return True
 
     def requeue(self, job: Record, placement: Placement) -> None:
         """Ends a run's attempt and hands the next one to Slurm, to begin when that one is over."""
