@@ -66,7 +66,7 @@ def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
     view.begun, view.pace.edge = line, edge_of(before)
     newline = end if data[end] == _NEWLINE else data.find(b"\n", end)
     rank, time = lead.rank(view.stream_rank), _time(view, lead, end, newline)
-    return int(digits), rank, view.offset + newline + 1, time
+    return int(digits), rank, view.offset_of(newline + 1), time
 
 
 def _parted(text: bytes) -> tuple[bytes, bytes]:
@@ -84,7 +84,7 @@ def _time(view: View, lead: Lead, end: int, newline: int) -> float | None:
     if appended:
         return float(appended[1])
     if view.clock:
-        return wall_time(lead.stamp, view.clock.at(view.offset + newline + 1))
+        return wall_time(lead.stamp, view.clock.at(view.offset_of(newline + 1)))
     return lead.stamp and lead.stamp.seconds
 
 

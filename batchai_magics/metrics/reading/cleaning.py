@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import accumulate
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import accumulate, islice
 
 from batchai_magics.metrics.reading.leads import TagShapes
-from batchai_magics.metrics.reading.lines import without_escapes
-from batchai_magics.metrics.reading.times import HasTimes
+from batchai_magics.metrics.reading.lines import Block, without_escapes
 
 _TAG = re.compile(rb"\[(?:\d{1,18},)?\d{1,6}\]<std(?:out|err|diag)>:")
 _CONTROLS = (b"\x1b", b"\0", b"\b")
 
 
-class LineEnds(NamedTuple):
-    """Where the lines end out of which something was taken, and where the raw ones do, from their offset."""
-
-    offset: int
-    clean: Sequence[int]
-    raw: Sequence[int]
-
-    @classmethod
-    def of(cls, offset: int, clean: bytes, raw: bytes) -> LineEnds:
-        """Those of lines at an offset."""
-        return cls(offset, _ends(clean), _ends(raw))
-
-    def raw_offset(self, offset: int) -> int:
-        """The offset of the end of the raw line, of that of the clean one."""
-        return self.offset + self.raw[bisect_left(self.clean, offset - self.offset)]
-
-
-class CleanClock(NamedTuple):
-    """A clock that is asked for offsets of clean lines."""
-
-    clock: HasTimes
-    ends: LineEnds
-
-    def at(self, end: int) -> float | None:
-        """When the line was written that ends here."""
-        return self.clock.at(self.ends.raw_offset(end))
+def clean_block(lines: bytes, raw: Block) -> Block:
+    """The lines of a block, out of which something was taken; it tells where the raw ones end."""
+    return Block(
+        lines, raw.offset, dict(zip(_ends(lines, raw.offset), _ends(raw.data, raw.offset), strict=True))
+    )
 
 
 def has_controls(data: bytes | bytearray, start: int = 0, end: int | None = None) -> bool:
@@ -52,8 +28,11 @@ def has_controls(data: bytes | bytearray, start: int = 0, end: int | None = None
 def clean_lines(lines: bytes, tags: TagShapes, *, is_tagged: bool) -> bytes | None:
     """Whole lines that can be read all at once, as they are read; None if they must be read singly."""
     if is_tagged:
-        lines = _without_repeated_tags(lines)
-        if not tags.fit(lines):
+        count, tag_count = lines.count(b"\n"), lines.count(b"<std")
+        if tag_count > count:
+            lines = _without_repeated_tags(lines)
+            tag_count = lines.count(b"<std")
+        if tag_count != count or not tags.fit(lines, count):
             return None
     if has_controls(lines):
         clean = without_escapes(lines)
@@ -63,13 +42,13 @@ def clean_lines(lines: bytes, tags: TagShapes, *, is_tagged: bool) -> bytes | No
 
 def _without_repeated_tags(lines: bytes) -> bytes:
     """The lines, of which those that end with the tag at their start come without that end."""
-    if lines.count(b"<std") <= lines.count(b"\n"):
-        return lines
     each = lines.split(b"\n")
     tags = [line[: line.find(b">:") + 2] for line in each]
     repeated = {tag: tag if _TAG.fullmatch(tag) else b"" for tag in set(tags)}
     return b"\n".join(map(bytes.removesuffix, each, map(repeated.__getitem__, tags)))
 
 
-def _ends(data: bytes) -> list[int]:
-    return [*accumulate(map(len, data.splitlines(keepends=True)))]
+def _ends(lines: bytes, offset: int) -> Iterator[int]:
+    """The offsets at which lines end, the first of which begins at this one."""
+    ends = accumulate(map(len, lines.splitlines(keepends=True)), initial=offset)
+    return islice(ends, 1, None)

@@ -49,25 +49,25 @@ NO_LEAD = Lead(None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class StampPlace:
-    """Where in a lead a stamp stands, and within it the point and the digits of its fraction of a second.
+    """Where a stamp stands in a lead: the digits of its second's fraction, what is before and what behind.
 
-    `is_exact` says that it tells the zone too.
+    `unit` tells how many of the fraction's last digit make a second, 1 without a fraction; `is_exact` that
+    the stamp tells the zone too.
     """
 
-    stamp: slice
-    fraction: slice | None
+    before: slice
+    fraction: slice
+    behind: slice
+    unit: int
     is_exact: bool
 
     def read(self, lead: bytes) -> Stamp | None:
         """The time that the stamp tells, None for no day of any calendar."""
-        if self.fraction is None:
-            return recent_stamp_in(lead[self.stamp])
-        begin, end = self.fraction.start, self.fraction.stop
-        whole = recent_stamp_in(lead[self.stamp.start : begin] + lead[end : self.stamp.stop])
-        if whole is None or end - begin == 1:
+        whole = recent_stamp_in(lead[self.before] + lead[self.behind])
+        if whole is None or self.unit == 1:
             return whole
         seconds, is_exact = whole
-        return _stamp_of((seconds + int(lead[begin + 1 : end]) / 10 ** (end - begin - 1), is_exact))
+        return _stamp_of((seconds + int(lead[self.fraction]) / self.unit, is_exact))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def shape_of(zeroed: bytes) -> Shape | None:
     prefix = PREFIX.match(message)
     stamps.insert(0, _stamp_place(zeroed, begin, begin + prefix.end() if prefix else begin))
     places = tuple(filter(None, stamps))
-    has_fraction = any(place.fraction for place in places)
+    has_fraction = any(place.unit > 1 for place in places)
     return Shape(name, tag_rank, _label_place(label, begin), places, has_fraction)
 
 
@@ -139,9 +139,16 @@ def _stamp_place(zeroed: bytes, begin: int, end: int) -> StampPlace | None:
     if match is None:
         return None
     first, last = match.span("fraction")
-    fraction = slice(begin + first - 1, begin + last) if first >= 0 else None
+    if first < 0:
+        first = last = match.end() + 1
     is_exact = match.groupdict().get("zone") is not None
-    return StampPlace(slice(begin + match.start(), begin + match.end()), fraction, is_exact)
+    return StampPlace(
+        before=slice(begin + match.start(), begin + first - 1),
+        fraction=slice(begin + first, begin + last),
+        behind=slice(begin + last, begin + match.end()),
+        unit=10 ** (last - first),
+        is_exact=is_exact,
+    )
 
 
 def _label_place(label: re.Match[bytes] | None, begin: int) -> slice | None:
@@ -167,11 +174,8 @@ class TagShapes:
         self._shapes: tuple[bytes, ...] = ()
         self._behind_newline = re.compile(rb"(?!)")
 
-    def fit(self, lines: bytes) -> bool:
-        """Whether each of these whole lines begins with a tag and has no other one."""
-        count = lines.count(b"\n")
-        if lines.count(b"<std") != count:
-            return False
+    def fit(self, lines: bytes, count: int) -> bool:
+        """Whether each of so many whole lines, in which there are as many tags, begins with one."""
         zeroed = lines.translate(TO_ZERO)
         is_known = len(self._behind_newline.findall(zeroed)) + zeroed.startswith(self._shapes) == count
         return is_known or self._learn(zeroed)

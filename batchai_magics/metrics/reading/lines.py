@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024
@@ -23,20 +23,23 @@ _CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f]")
 class Block(NamedTuple):
     """Whole lines, each ended by a newline, at a byte offset of their stream.
 
-    Only the piece of an overlong line, and a stream's last line, may lack the newline.
+    Only the piece of an overlong line, and a stream's last line, may lack the newline. If something was taken
+    out of the lines, `raw_ends` tells of the end of each where the raw line ends.
     """
 
     data: bytes
     offset: int
+    raw_ends: Mapping[int, int] | None = None
 
     @property
     def end(self) -> int:
-        """The byte offset behind the block."""
-        return self.offset + len(self.data)
+        """The byte offset behind the block's last line."""
+        end = self.offset + len(self.data)
+        return end if self.raw_ends is None else self.raw_ends[end]
 
     def part(self, begin: int, end: int) -> Block:
         """The lines between two of its places."""
-        return Block(self.data[begin:end], self.offset + begin)
+        return Block(self.data[begin:end], self.offset + begin, self.raw_ends)
 
 
 class LineCutter:
@@ -76,7 +79,7 @@ def lines_of(block: Block) -> Iterator[Block]:
     """Each line of a block; the last one may lack its newline."""
     offset = block.offset
     for line in block.data.splitlines(keepends=True):
-        yield Block(line, offset)
+        yield Block(line, offset, block.raw_ends)
         offset += len(line)
 
 

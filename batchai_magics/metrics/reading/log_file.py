@@ -10,7 +10,7 @@ from batchai_magics.metrics.formats.header import HeaderWindow
 from batchai_magics.metrics.formats.line import line_at, lines_with
 from batchai_magics.metrics.formats.prints import step_of
 from batchai_magics.metrics.formats.table import Contents, look, read_records
-from batchai_magics.metrics.reading.cleaning import CleanClock, LineEnds, clean_lines
+from batchai_magics.metrics.reading.cleaning import clean_block, clean_lines
 from batchai_magics.metrics.reading.leads import TagShapes, last_key
 from batchai_magics.metrics.reading.lines import Block, LineCutter, without_escapes
 from batchai_magics.metrics.reading.memory import Memories, Pace
@@ -19,7 +19,7 @@ from batchai_magics.metrics.reading.prefixes import PREFIX, StreamKey, has_tag, 
 from batchai_magics.metrics.reading.streams import StreamLine, Streams
 from batchai_magics.metrics.reading.times import HasTimes
 from batchai_magics.metrics.reading.view import View
-from batchai_magics.metrics.record import HeaderRecord, Record, StepRecord, ValueRecord, at_offset
+from batchai_magics.metrics.record import HeaderRecord, Record, StepRecord, ValueRecord
 
 
 class LogFile:
@@ -93,16 +93,8 @@ class LogFile:
         if lines is None:
             return self._untangle(block)
         if len(lines) < len(block.data):
-            return self._read_clean(lines, block, is_tagged=is_tagged)
+            block = clean_block(lines, block)
         return self._read_whole_lines(block, is_tagged=is_tagged)
-
-    def _read_clean(self, lines: bytes, raw: Block, *, is_tagged: bool) -> Iterator[Record]:
-        """Read lines out of which something was taken; where they end is told of the raw ones."""
-        ends, clock = LineEnds.of(raw.offset, lines, raw.data), self._clock
-        self._clock = clock and CleanClock(clock, ends)
-        for record in self._read_whole_lines(Block(lines, raw.offset), is_tagged=is_tagged):
-            yield at_offset(record, ends.raw_offset(record.offset))
-        self._clock = clock
 
     def _read_whole_lines(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
         contents = look(block.data, is_in_header=self._header.is_open)
@@ -166,6 +158,7 @@ class LogFile:
             self._memories,
             is_tagged=is_tagged,
             clock=self._clock,
+            raw_ends=block.raw_ends,
         )
         return read_records(view, contents)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from batchai_magics.metrics.reading.leads import recent_lead, tag_lead
@@ -25,6 +26,7 @@ class View:
     first: int | None = None  # … and the first one
     is_tagged: bool = False  # each line begins with a tag, which may tell its rank
     is_continued: bool = False  # the first line begins in the middle of one that was too long
+    raw_ends: Mapping[int, int] | None = None  # of the lines, if something was taken out of them
     clock: HasTimes | None = None  # for lines that do not tell a better time
     tag_stamp: Stamp | None = None  # of the line's tag
     rank: int | None = field(init=False)  # of the line
@@ -38,7 +40,12 @@ class View:
         if self.line_end is not None:
             return self.line_end
         newline = self.data.find(b"\n", position)
-        return self.offset + (newline + 1 if newline >= 0 else len(self.data))
+        return self.offset_of(newline + 1 if newline >= 0 else len(self.data))
+
+    def offset_of(self, end: int) -> int:
+        """The byte offset of the place in the data where a line ends."""
+        offset = self.offset + end
+        return offset if self.raw_ends is None else self.raw_ends[offset]
 
     def before(self, position: int) -> bytes:
         """What stands left of a position on its line, back to the last record; `rank` is then the line's."""

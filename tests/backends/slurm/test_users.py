@@ -53,7 +53,7 @@ def test_variables_for_slurms_commands_hide_no_job_and_no_node(place: Place, mon
     until(lambda: "expects it to start" in place.backend.show(second).waiting)
     place.backend.terminate(first)
     until(lambda: place.backend.show(second).is_running)
-    assert place.backend.show(first).is_cancelled
+    until(lambda: place.backend.show(first).is_cancelled)
 
 
 def test_the_quickstart_runs_unchanged(slurm: RealSlurm, tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from itertools import accumulate
 
 import pytest
 
-from batchai_magics.metrics.reading.cleaning import CleanClock, LineEnds, clean_lines, has_controls
+from batchai_magics.metrics.reading.cleaning import clean_block, clean_lines, has_controls
 from batchai_magics.metrics.reading.leads import TagShapes
+from batchai_magics.metrics.reading.lines import Block, lines_of
 
 RED, PLAIN = b"\x1b[31m", b"\x1b[0m"
 TAG, OTHER = b"[1,0]<stdout>:", b"[1,1]<stderr>:"
@@ -95,28 +96,16 @@ def test_a_tag_is_repeated_on_some_lines_alone():
     assert cleaned(TAG + b"a" + TAG + b"\n" + OTHER + b"b\n") == TAG + b"a\n" + OTHER + b"b\n"
 
 
+RAW = Block(b"".join([RED + b"a" + PLAIN + b"\n", b"bc\n", b"\0\n"]), 1000)
+
+
 def test_an_end_in_clean_lines_is_the_raw_one_of_the_same_line():
-    raw = [RED + b"a" + PLAIN + b"\n", b"bc\n", b"\0\n"]
-    ends = LineEnds.of(1000, b"a\nbc\n\n", b"".join(raw))
-    assert (ends.clean, ends.raw) == ([2, 5, 6], list(accumulate(map(len, raw))))
-    assert [ends.raw_offset(1000 + clean) for clean in (2, 5, 6)] == [1000 + end for end in ends.raw]
+    block = clean_block(b"a\nbc\n\n", RAW)
+    raw_ends = [1000 + end for end in accumulate(map(len, RAW.data.splitlines(keepends=True)))]
+    assert [line.end for line in lines_of(block)] == raw_ends
+    assert (block.data, block.offset, block.end) == (b"a\nbc\n\n", 1000, RAW.end)
 
 
-def test_an_offset_within_a_clean_line_means_its_end():
-    ends = LineEnds.of(10, b"abc\nd\n", b"a\0bc\nd\0\n")
-    assert [ends.raw_offset(10 + clean) for clean in (1, 4, 5)] == [15, 15, 18]
-
-
-class Times:
-    """A clock that was asked."""
-
-    def __init__(self, times):
-        self.times = times
-
-    def at(self, end):
-        return self.times[end]
-
-
-def test_a_clock_of_raw_lines_tells_the_time_of_clean_ones():
-    clock = CleanClock(Times({105: 1.5, 107: None}), LineEnds.of(100, b"a\nb\n", b"\0a\0\0\nb\n"))
-    assert (clock.at(102), clock.at(104)) == (1.5, None)
+def test_a_part_of_clean_lines_ends_where_its_raw_lines_do():
+    block = clean_block(b"a\nbc\n\n", RAW)
+    assert block.part(0, 5).end == block.part(2, 5).end == RAW.end - len(b"\0\n")

@@ -26,6 +26,13 @@ def test_a_place_has_the_offset_of_its_lines_end():
     assert view(b"a\nbc", line_end=7).end_offset(0) == 7
 
 
+def test_a_place_in_lines_that_were_longer_has_the_offset_of_the_raw_lines_end():
+    lines = view(b"a\nbc\n", raw_ends={102: 110, 105: 120}, clock=Clock())
+    assert [lines.end_offset(position) for position in (0, 1, 2, 4)] == [110, 110, 120, 120]
+    assert [lines.offset_of(end) for end in (2, 5)] == [110, 120]
+    assert lines.wall_time(2) == T + 120
+
+
 @pytest.mark.parametrize(
     ("done", "position", "before"),
     [

@@ -142,6 +142,16 @@ def test_every_block_of_what_came_at_once_has_the_callers_times():
     assert set(times(log, clock=Clock([0], [T]))) == {T}
 
 
+@pytest.mark.parametrize("last", [LINE, "10\t123.4 examples/sec", "48/48 - 1s - loss: 0.7414", "version 3"])
+def test_the_caller_is_asked_for_the_time_of_a_line_as_it_stands_in_the_file(last):
+    first, second = f"\x1b[33m{LINE}\x1b[0m\n", f"\x1b[33m{last}\x1b[0m\n"
+    found = read(first + second, clock=Clock([0, len(first)], [T, T + 5]))
+    assert {record.offset: record.wall_time for record in found} == {
+        len(first): T,
+        len(first + second): T + 5,
+    }
+
+
 def test_the_tidy_table_has_the_times():
     found = tidy(read(f"{STAMPED['kubectl']}\n{LINE}\n"))
     assert found["wall_time"].iloc[0].isoformat() == "2019-03-02T10:25:35.250000+00:00"

@@ -125,12 +125,8 @@ def _first_seconds(chars: Array, stamps: tuple[StampPlace, ...]) -> tuple[Array,
 
 
 def _seconds(chars: Array, place: StampPlace) -> Array:
-    stamp, fraction = place.stamp, place.fraction
-    if fraction is None:
-        return _whole_seconds(chars[:, stamp])
-    before, behind = chars[:, stamp.start : fraction.start], chars[:, fraction.stop : stamp.stop]
-    digits = chars[:, fraction.start + 1 : fraction.stop]
-    fractions: Array = _numbers(digits) / 10 ** digits.shape[1]
+    before, behind, digits = chars[:, place.before], chars[:, place.behind], chars[:, place.fraction]
+    fractions: Array = _numbers(digits) / place.unit
     return fractions + _whole_seconds(np.concatenate((before, behind), axis=1))
 
 
