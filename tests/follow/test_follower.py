@@ -136,6 +136,13 @@ def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkey
     assert seen == [QueueSeen(JOB, ("theirs/long",))]
 
 
+def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeypatch):
+    waiting = [JOB.parent.child(Kind.JOB, name) for name in ("first", "second", "first")]
+    monkeypatch.setattr(backend, "ahead", lambda job: waiting if job.id == JOB else [])
+    seen = Queue(backend, JOB, clock=lambda: 0.0).news(resource(ExecutionState.QUEUED))
+    assert seen == [QueueSeen(JOB, ("resnet",), ("first", "second"))]
+
+
 def test_endings_come_once_in_the_look_that_finds_them(tmp_path):
     place = Place(tmp_path)
     for name, state in (("a", ExecutionState.SUCCEEDED), ("b", ExecutionState.RUNNING)):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from batchai_magics.backends.base import Chunk, Span, Written
 from batchai_magics.follow import records_in
 from batchai_magics.follow.numbers import MANY_BYTES, numbers_in
@@ -21,8 +23,10 @@ def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
     assert [r.offset for r in records] == [100 + number * size for number in (1, 2, 3, 4)]
 
 
-def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself():
-    pieces = [(rank, "".join(plain_step(10 * number) for number in range(1, 200))) for rank in (3, 0, 3, 0)]
+@pytest.mark.parametrize("count", [200, 500], ids=["few lines of each at a time", "many of each"])
+def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself(count):
+    pieces = [(rank, "".join(plain_step(10 * number) for number in range(1, count))) for rank in (3, 0, 3, 0)]
+    assert (len(pieces[0][1]) >= MANY_BYTES) == (count > 200)
     spans, times, end = [], [], 100
     for rank, text in pieces:
         spans.append(Span(end, end + len(text), rank))

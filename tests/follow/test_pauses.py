@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
+from batchai_magics.backends.base import FileRef, Pace
 from batchai_magics.follow import Follower, events
 from batchai_magics.follow import follower as follower_module
 from tests.follow.news import log, states
@@ -24,6 +26,18 @@ class Waits:
         self.then.get(len(self.told), lambda: None)()
         if len(self.told) == self.most:
             self.stop.set()
+
+
+def noted(backend, monkeypatch):
+    """How long each tail was asked to wait."""
+    plain, patience = backend.tail, []
+
+    def tail(job, positions, limit, *, wait_s=0.0):
+        patience.append(wait_s)
+        return plain(job, positions, limit)
+
+    monkeypatch.setattr(backend, "tail", tail)
+    return patience
 
 
 def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(backend):
@@ -45,16 +59,10 @@ def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch
 
 def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
     monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
-    plain, patience = backend.tail, []
-
-    def tail(job, positions, limit, *, wait_s=0.0):
-        patience.append(wait_s)
-        return plain(job, positions, limit)
-
     follower = Follower(backend, JOB)
     follower.poll()
     backend.write("012345")
-    monkeypatch.setattr(backend, "tail", tail)
+    patience = noted(backend, monkeypatch)
     assert [data for _, data, _ in log(follower.poll(wait_s=10))] == [b"01", b"23", b"45"]
     assert patience == [10, 0.0, 0.0]
 
@@ -63,3 +71,34 @@ def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
     stop = threading.Event()
     stop.set()
     assert list(events(Place(tmp_path), JOB, stop=stop)) == []
+
+
+def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend, monkeypatch):
+    backend.capabilities = replace(backend.capabilities, pace=Pace(longest_wait_s=7.0))
+    patience = noted(backend, monkeypatch)
+    waits = Waits(2)
+    list(events(backend, JOB, stop=waits.stop, wait=waits))
+    assert patience == [0.0, 7.0]  # the first look has news at once: the state
+
+
+def test_a_backend_is_asked_no_sooner_than_its_pace_allows(backend):
+    backend.capabilities = replace(backend.capabilities, pace=Pace(look_s=10.0))
+    now = [1000.0]
+    follower = Follower(backend, JOB, clock=lambda: now[0])
+    follower.poll()
+    backend.write("news\n")
+    backend.finish()
+    now[0] += 9.9
+    assert follower.poll() == []
+    now[0] += 0.2
+    news = follower.poll()
+    assert log(news) == [("stdout.txt", b"news\n", False)]
+    assert states(news) == ["succeeded"]
+
+
+def test_only_the_files_that_are_named_are_read(backend):
+    backend.write("out\n")
+    backend.write("err\n", "stderr.txt")
+    backend.finish()
+    seen = list(events(backend, JOB, files=[FileRef(JOB, "stderr.txt")]))
+    assert log(seen) == [("stderr.txt", b"err\n", False)]

@@ -18,7 +18,7 @@ TITLES = ["\x1b]0;title\x07", "\x1b]8;;https://example.org\x1b\\"]
 
 @pytest.mark.parametrize("command", [*COMMANDS, *TITLES])
 def test_a_command_is_taken_out_and_nothing_else(command):
-    assert without_escapes(f"lo{command}ss\té".encode()) == "loss\té".encode()
+    assert without_escapes(f"X lo{command}ss\té".encode()) == "X loss\té".encode()
     assert without_controls(f"lo{command}ss\té\n") == "loss\té\n"
 
 

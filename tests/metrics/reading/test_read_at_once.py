@@ -43,6 +43,13 @@ def test_untagged_text_belongs_to_the_last_tag_of_the_block_before(block):
     assert step_ranks(read(tagged("hello", 5) + tagged(block, 4), f"{LINE}\n"))[-1] == (4, 10)
 
 
+def test_a_tag_without_a_rank_means_the_rank_of_the_file_and_not_of_the_tag_before():
+    parser = Parser()
+    parser.feed(tagged("hello", 3).encode(), rank=7)
+    lines = "".join(f"Sat Mar  2 10:25:35 2019<stdout>:{line}\n" for line in STEPS.splitlines())
+    assert {rank for rank, _ in step_ranks(parser.feed(lines.encode(), rank=7))} == {7}
+
+
 def test_a_line_of_another_stream_than_the_current_one_goes_on_in_an_even_block():
     first = f"[1,0]<stdout>:{LINE[:CUT]}[1,1]<stdout>:hello\n"
     assert step_ranks(read(first, f"[1,0]<stdout>:{LINE[CUT:]}\n[1,1]<stdout>:more\n")) == [(0, 10)]

@@ -79,6 +79,22 @@ STAMPED = (
 )
 
 
+def test_what_stands_before_a_place_begins_behind_the_last_newline():
+    assert view(b"one\ntwo\nthree 3").before(14) == b"three "
+    assert view(b"\none 1").before(5) == b"one "
+    assert view(b"\none 1", done=1).before(5) == b"one "
+
+
+@pytest.mark.parametrize("is_tagged", [True, False])
+def test_the_time_of_a_line_stands_behind_its_tag_if_it_has_one(is_tagged):
+    stamp = b"2019-03-02T10:25:35+00:00 "
+    tag = b"[1,3]<stdout>:" if is_tagged else b""
+    data = b"first\n" + tag + stamp + b"step=1\n"
+    assert view(data, is_tagged=is_tagged).wall_time(data.index(b"=1")) == T
+    unknown = b"[1,3]<stdout>:" + stamp + b"step=1\n"  # to lines without tags, text
+    assert view(unknown).wall_time(unknown.index(b"=1")) is None
+
+
 @pytest.mark.parametrize(("word", "seconds"), [(b"=1", 0), (b"=2", 0), (b"=3", None), (b"=4", 5)])
 def test_a_line_tells_itself_when_it_was_printed(word, seconds):
     assert view(STAMPED).wall_time(STAMPED.index(word)) == (None if seconds is None else T + seconds)
