@@ -121,16 +121,18 @@ class Runs:
             submission = files.submission(attempt)
         if standing.end:
             return False
-        is_first = True
+        asked = attempt
         # Without room for a word of it Slurm's own signal ends the run; it could not be begun again by that.
         with contextlib.nullcontext() if reason == REQUEUE else left_for_later():
-            is_first = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
+            asked = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
         if submission is None:
-            return is_first
+            return bool(asked)
+        if asked > attempt:
+            self._end_again(files, asked)
         number = submission.slurm_job
         if not (standing.is_waiting and self._has_ended_waiting(files, number, reason)):
             self._slurm.tell_to_stop(number)
-        return is_first
+        return bool(asked)
 
     def _has_ended_waiting(self, files: RunFiles, number: str, reason: str) -> bool:
         """Ends a run that Slurm has not begun; False when it has begun meanwhile."""
@@ -147,8 +149,17 @@ class Runs:
         files = self.files(job.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
-        if self.ask_to_stop(job, REQUEUE) and submission:
-            self.submit(job, placement, attempt=attempt + 1, after=submission.slurm_job)
+        if not (self.ask_to_stop(job, REQUEUE) and submission):
+            return
+        self.submit(job, placement, attempt=attempt + 1, after=submission.slurm_job)
+        if files.stop(attempt + 1) or files.end:  # somebody has ended it meanwhile
+            self._end_again(files, attempt + 1)
+
+    def _end_again(self, files: RunFiles, attempt: int) -> None:
+        """Ends an attempt that Slurm may have been given, and has not begun."""
+        submission = files.submission(attempt)
+        if submission:
+            self._slurm.end_if_waiting(submission.slurm_job)
 
     def place(self, job: Record, placement: Placement) -> None:
         """Tells Slurm where a run that waits may run now."""
@@ -224,7 +235,7 @@ class Runs:
         over_s = self._clock.age_s(files.written("over", attempt))
         if is_cancelled or over_s >= self._settings.lost_s:
             known, ended, words = self._remembered(job, submission, ending)
-            stop = files.stop(attempt)
+            stop = files.last_stop(attempt)
             outcome = outcome_of(known, reason=stop.reason if stop else "")
             outcome = with_words(with_last_words(outcome, files), words)
             self.conclude(job, outcome, ended=ended or over.time)

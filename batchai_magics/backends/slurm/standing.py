@@ -73,7 +73,7 @@ def _open_state(
     files: RunFiles, attempt: int, begun: Begun | None, left: Left | None
 ) -> tuple[ExecutionState, float]:
     """The state of a run that has not ended, and since when."""
-    stop, submission = files.stop(attempt or 1), files.submission(attempt)
+    stop, submission = files.last_stop(attempt or 1), files.submission(attempt)
     if stop and stop.reason != REQUEUE:
         return ExecutionState.TERMINATING, stop.time
     if left:

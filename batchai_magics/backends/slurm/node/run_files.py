@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.written_once import (
     link_once,
@@ -158,9 +159,22 @@ class RunFiles:
         latest = self.begun(attempt)
         return bool(latest and latest.restarts > restarts) or self._file("begun", attempt + 1).exists()
 
-    def ask_to_stop(self, attempt: int, stop: Stop) -> bool:
-        """Asks an attempt to end; False when it was asked before."""
-        return write_once(self._file("stop", attempt), stop._asdict())
+    def last_stop(self, attempt: int) -> Stop | None:
+        """Why the latest attempt has to end; if it is to be begun again, what was said of that one since."""
+        stop = self.stop(attempt)
+        return self.stop(attempt + 1) or stop if stop and stop.reason == REQUEUE else stop
+
+    def ask_to_stop(self, attempt: int, stop: Stop) -> int:
+        """Asks an attempt to end; 0 when it was asked before, else the attempt that is to end.
+
+        That is the next one, which may be on its way to Slurm, if this one was only to be begun again.
+        """
+        if write_once(self._file("stop", attempt), stop._asdict()):
+            return attempt
+        noted = self.stop(attempt)
+        is_for_good = stop.reason != REQUEUE and noted is not None and noted.reason == REQUEUE
+        is_first = is_for_good and write_once(self._file("stop", attempt + 1), stop._asdict())
+        return attempt + 1 if is_first else 0
 
     def over(self, attempt: int) -> Over | None:
         """When Slurm said for the first time that an attempt is over; None while it has not."""

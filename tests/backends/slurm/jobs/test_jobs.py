@@ -6,16 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.commands.handlers.waiting import waiting as wait_for
 from batchai_magics.commands.output.stream import Said
 from batchai_magics.errors import ServiceError, SpecError
@@ -115,37 +112,6 @@ def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -
     assert number(place, waiting) == known
     place.backend.terminate(place.job("first"))
     assert place.wait(waiting).state is ExecutionState.SUCCEEDED
-
-
-@pytest.fixture
-def meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[Place], object]]]:
-    """What another process does while a job is on its way to Slurm."""
-    acts: list[Callable[[Place], object]] = []
-    submit = Slurm.submit
-    with place.again() as other:
-
-        def late(slurm: Slurm, *words: Any, **more: Any) -> str:
-            for act in acts:
-                act(replace(place, backend=other))
-            return submit(slurm, *words, **more)
-
-        monkeypatch.setattr(Slurm, "submit", late)
-        yield acts
-
-
-def test_a_job_that_is_cancelled_while_it_is_submitted_is_cancelled(
-    place: Place, meanwhile: list[Callable[[Place], object]]
-) -> None:
-    meanwhile.append(lambda other: other.backend.terminate(place.job()))
-    assert place.wait(place.start(HOLD)).is_cancelled
-
-
-def test_a_job_that_is_submitted_while_its_cluster_grows_is_started(
-    place: Place, meanwhile: list[Callable[[Place], object]]
-) -> None:
-    place.scale(place.cluster, manual(0))
-    meanwhile.append(lambda other: other.scale(place.cluster, manual(1)))
-    assert place.run().state is ExecutionState.SUCCEEDED
 
 
 def test_a_job_that_waits_says_why(place: Place) -> None:

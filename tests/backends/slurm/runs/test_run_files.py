@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.outcome import Outcome, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.slurm.node import beginning, run_files
 from batchai_magics.backends.slurm.node.endings import Ending
 from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
@@ -32,8 +32,19 @@ def test_the_latest_attempt_is_the_one_submitted_last(files: RunFiles) -> None:
 def test_the_first_reason_to_stop_stands(files: RunFiles) -> None:
     assert files.ask_to_stop(1, Stop("terminate", 1.0))
     assert not files.ask_to_stop(1, Stop("another", 2.0))
-    assert files.stop(1) == Stop("terminate", 1.0)
+    assert files.stop(1) == files.last_stop(1) == Stop("terminate", 1.0)
     assert files.stop(2) is None
+
+
+def test_an_attempt_that_is_to_be_begun_again_can_be_ended_for_good(files: RunFiles) -> None:
+    again, end = Stop(REQUEUE, 1.0), Stop("terminate", 2.0)
+    assert files.last_stop(1) is None
+    assert files.ask_to_stop(1, again) == 1
+    assert not files.ask_to_stop(1, again)
+    assert files.last_stop(1) == again
+    assert files.ask_to_stop(1, end) == 2
+    assert not files.ask_to_stop(1, end)
+    assert (files.stop(1), files.stop(2), files.last_stop(1)) == (again, end, end)
 
 
 def test_an_attempt_that_slurm_starts_again_has_begun_anew(files: RunFiles) -> None:

@@ -47,6 +47,13 @@ def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_q
     files.note_begun(1, BEGUN)
     files.ask_to_stop(1, Stop(REQUEUE, 3.0))
     assert shown(files) == (QUEUED, 3.0, True, False)
+    files.ask_to_stop(1, Stop(TERMINATE, 3.5))
+    assert shown(files) == (TERMINATING, 3.5, True, False)
+
+
+def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles) -> None:
+    files.note_begun(1, BEGUN)
+    files.ask_to_stop(1, Stop(REQUEUE, 3.0))
     files.note_submission(2, Submission("8", 4.0))
     files.note_begun(2, BEGUN._replace(time=5.0))
     files.ask_to_stop(2, Stop(TERMINATE, 6.0))
