@@ -8,12 +8,21 @@ import subprocess
 from collections.abc import Sequence
 
 ASK_S = 10.0
+SPELL_S = 60.0  # what scontrol gets to spell a list of names out: it asks nobody, but the machine may be busy
 
 
 def nodes() -> list[str]:
-    """The nodes of the allocation, in Slurm's order; the first of them runs this program."""
-    names = _scontrol("show", "hostnames", os.environ["SLURM_JOB_NODELIST"]).split()
-    return names or [os.environ["SLURMD_NODENAME"]]
+    """The nodes of the allocation, in Slurm's order; the first of them runs this program.
+
+    OSError where scontrol does not tell all of them: a job must not run on fewer without a word.
+    """
+    listed = os.environ["SLURM_JOB_NODELIST"]
+    names = _scontrol("show", "hostnames", listed, timeout_s=SPELL_S).split()
+    names = names or [os.environ["SLURMD_NODENAME"]]
+    count = int(os.environ.get("SLURM_JOB_NUM_NODES") or len(names))
+    if len(names) != count:
+        raise OSError(f"scontrol does not tell the names of the job's {count} nodes, {listed}")
+    return names
 
 
 def addresses(names: Sequence[str]) -> list[str]:
@@ -50,10 +59,14 @@ def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
     return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", answer))
 
 
-def _scontrol(*words: str) -> str:
+def _scontrol(*words: str, timeout_s: float | None = None) -> str:
     try:
         done = subprocess.run(
-            ["scontrol", *words], capture_output=True, text=True, timeout=ASK_S, stdin=subprocess.DEVNULL
+            ["scontrol", *words],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s or ASK_S,
+            stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired):  # no such program on nodes, or no controller now
         return ""
