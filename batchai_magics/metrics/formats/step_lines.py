@@ -30,13 +30,15 @@ _MOST_EDGES = 64
 _StepLine = tuple[re.Match[bytes], Lead]
 
 
-def read_step_lines(view: View, row: GluedFormat) -> Iterator[Record]:
+def read_step_lines(view: View, row: GluedFormat) -> Iterable[Record]:
     """The records of a block in which all are of this row, that of RATE."""
     text = b"\n" + view.data  # now each line has a newline before it, and stands a byte further right
     lines = _lines_alike(view, text)
-    if len(lines) == text.count(RATE):
-        yield from _records(view, lines)
-        return
+    return _records(view, lines) if len(lines) == text.count(RATE) else _read_runs(view, row, text, lines)
+
+
+def _read_runs(view: View, row: GluedFormat, text: bytes, lines: Iterable[_StepLine]) -> Iterator[Record]:
+    """The records of lines that look alike, and of those between them, read one by one."""
     done, run = 1, list[_StepLine]()
     for line in lines:
         begin, end = line[0].span()

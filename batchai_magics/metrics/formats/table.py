@@ -108,14 +108,16 @@ def _chosen(rows: Sequence[_Row], numbers: Sequence[int], *, begin: int) -> list
     return [rows[number - begin] for number in numbers if begin <= number < end]
 
 
-def read_records(view: View, contents: Contents) -> Iterator[Record]:
+def read_records(view: View, contents: Contents) -> Iterable[Record]:
     """The records in whole lines, from left to right."""
     if contents.stems:
-        yield from _read_mixed(view, contents)
-        return
+        return _read_mixed(view, contents)
     if contents is _ONLY_RATE and view.line_end is None:
-        yield from read_step_lines(view, _RATE)
-        return
+        return read_step_lines(view, _RATE)
+    return _read_glued(view, contents)
+
+
+def _read_glued(view: View, contents: Contents) -> Iterator[Record]:
     for read, match in _matches(contents.glued, view.data):
         record = read(view, match)
         view.done = match.end()
