@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,9 @@ PARSED = ("dense", "noisy", "Open MPI tag", "Open MPI tag+time", "tags at both e
 
 
 def main() -> None:
-    """Prints the machine and the table."""
-    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    """Prints the machine and the table, and each row before as soon as it is known: all take their time."""
+    machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
+    print(machine, flush=True)
     sources = (
         load_ext.rows,
         commands.rows,
@@ -50,7 +52,13 @@ def main() -> None:
         parse_rows,
         seen.rows,
     )
-    print(table(row for rows in sources for row in rows()))
+    print(table(told(row) for rows in sources for row in rows()))
+
+
+def told(row: Row) -> Row:
+    """The row, which is told on standard error: a run that is stopped has not measured for nothing."""
+    print(*row.cells, sep="  ", file=sys.stderr, flush=True)
+    return row
 
 
 def parse_rows() -> Iterator[Row]:
