@@ -82,19 +82,12 @@ def _line_pattern(edge: bytes) -> re.Pattern[bytes]:
 def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
     """The records of such lines: in one loop, for a log has so many of them."""
     records = []
-    time: float | None
     rank, offset, raw_ends, clock = view.stream_rank, view.offset, view.raw_ends, view.clock
     for match, lead in lines:
         step, rate, uncertainty, jitter, loss, top_1, top_5, appended = match.groups()
         end = offset + match.end()
         if raw_ends is not None:
             end = raw_ends[end]
-        if appended:
-            time = float(appended)
-        elif clock is None:
-            time = lead.stamp and lead.stamp.seconds
-        else:
-            time = wall_time(lead.stamp, clock.at(end))
         record = (
             int(step),
             rank if lead is NO_LEAD else lead.rank(rank),
@@ -105,7 +98,7 @@ def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
             None if top_1 is None else float(top_1),
             None if top_5 is None else float(top_5),
             end,
-            time,
+            float(appended) if appended else wall_time(lead.stamp, clock.at(end) if clock else None),
         )
         records.append(step_record(record))
     view.pace.see_all(records)
