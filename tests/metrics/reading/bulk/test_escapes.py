@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.bulk import escapes
 from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.reader import read_columns
 from batchai_magics.metrics.reading.leads import TagShapes
@@ -24,6 +25,13 @@ any_lines = st.lists(
 def test_usual_commands_are_taken_out_and_nothing_else(lines):
     lines += b"\n"
     assert cleaned(lines, TagShapes()) == without_escapes(lines)
+
+
+def test_the_colours_of_many_lines_are_taken_out_at_once(monkeypatch):
+    monkeypatch.setattr(escapes, "clean_lines", None)  # what goes piece by piece
+    for command in USUAL:
+        lines = (command + STEP + b"\x1b[0m\n") * 100
+        assert cleaned(lines, TagShapes()) == (STEP + b"\n") * 100
 
 
 @given(any_lines)

@@ -83,11 +83,16 @@ def test_a_clock_and_the_stamps_of_lines_give_way_to_each_other_as_in_the_parser
         same(log, cuts, rank, clock)
 
 
-def test_a_jump_in_the_file_is_that_of_its_offsets():
+@pytest.mark.parametrize("many_bytes", [1, 1 << 20], ids=["as columns", "by the parser"])
+def test_a_jump_in_the_file_is_that_of_its_offsets(many_bytes):
     log = "".join(f"{step(10 * number)}\n" for number in range(1, 60)).encode()
     cut = len(log) // 2
     parts = [(log[:cut], 1000), (log[cut:], 90_000)]
-    assert repr(grown(parts, 2, None)) == repr(parsed(parts, 2, None))
+    assert repr(grown(parts, 2, None, many_bytes=many_bytes)) == repr(parsed(parts, 2, None))
+
+
+def test_a_carriage_return_ends_a_line():
+    same(f"{step(10)}\r{step(20)}\r\nhello\r{step(30)}\n".encode())
 
 
 def test_parts_of_several_files_are_in_the_order_of_reading():
