@@ -12,6 +12,7 @@ from tests.metrics.log_text import step
 from tests.metrics.shapes import SHAPES, dressed
 
 MARGIN = b"\n" * MARGIN_BYTES
+FAR = ["noise" * 40] * 40  # places so far from each other are looked at one by one
 OTHERS = ["", "noise", "x" * 300, "tab\tand 12 images per second", "1587077440"]
 
 
@@ -54,9 +55,12 @@ CLEANED = {"ANSI", "ANSI in a tag", "ANSI before a tag", "drawn again"}  # befor
 RARE = {"exact time behind", "another's end", "glued"}
 
 
+@pytest.mark.parametrize("between", [[], FAR], ids=["near", "far"])
 @pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape not in CLEANED | RARE])
-def test_a_step_line_as_launchers_pass_it_on_is_read_at_once(shape: str) -> None:
-    lines = [dressed(shape, text, rank) for rank in (0, 7, 9) for text in (*OTHERS, step(10), step(20))]
+def test_a_step_line_as_launchers_pass_it_on_is_read_at_once(shape: str, between: list[str]) -> None:
+    lines = [*between, *between] + [
+        dressed(shape, text, rank) for rank in (0, 7, 9) for text in (*OTHERS, step(10), step(20))
+    ]
     block = taken_apart(lines)
     assert block.hard == []
     assert block.steps.step.tolist() == [10, 20] * 3
@@ -67,6 +71,13 @@ LEFT = {
     "a loss below zero": step(10, loss="-0.125"),
     "a time with a fraction behind it": f"{step(10)} 1587077440.25",
     "a rate without its fraction": step(10).replace("61.9", "619"),
+    "no uncertainty": step(10).replace(" +/- ", " -/+ "),
+    "an uncertainty without its fraction": step(10).replace("1.8", "180"),
+    "no jitter": step(10).replace(" (jitter = ", " (jotter = "),
+    "a jitter without its fraction": step(10).replace("8.0", "800"),
+    "a jitter without its bracket": step(10).replace("8.0)", "8.0]"),
+    "no loss": step(10, loss="none"),
+    "no step": f"x{step(10)[2:]}",
     "a number that is too long": step(10, rate=123456789.5),
     "accuracies cut off": step(10, accuracies="\t0.125"),
     "eight blanks": step(10).replace("\t", " " * 8),
@@ -79,8 +90,7 @@ LEFT = {
 
 @pytest.mark.parametrize("line", LEFT.values(), ids=LEFT)
 def test_what_only_the_parser_understands_is_left_to_it_and_nothing_else(line: str) -> None:
-    far = ["noise" * 40] * 40  # near lines are left with it
-    lines = [step(1), *far, line, *far, step(30)]
+    lines = [step(1), *FAR, line, *FAR, step(30)]  # near lines are left with it
     block = taken_apart(lines)
     text = "".join(f"{each}\n" for each in lines)
     begin = MARGIN_BYTES + text.index(line)
