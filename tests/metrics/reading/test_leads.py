@@ -28,6 +28,13 @@ def test_a_block_whose_lines_each_begin_with_a_tag_is_even_the_first_time_and_ag
     assert is_even(EVEN.replace(b"1", b"7"), shapes)
 
 
+def test_shapes_of_tags_that_are_known_are_not_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = TagShapes()
+    assert is_even(EVEN, shapes)
+    monkeypatch.setattr(TagShapes, "_learn", None)
+    assert is_even(EVEN.replace(b"1", b"7") * 3, shapes)
+
+
 @pytest.mark.parametrize(
     "lines",
     [b"one\n" + EVEN, EVEN + b"one\n", b"[1,0]<stdout>:a[1,1]<stdout>:b\n", b"a[1,0]<stdout>:b\n"],
