@@ -26,7 +26,7 @@ PARSED = ("dense", "noisy", "Open MPI tag", "Open MPI tag+time", "tags at both e
 
 
 def main() -> None:
-    """Prints the machine and the table, and each row before as soon as it is known: all take their time."""
+    """Prints the machine, each row as soon as it is measured, and in the end the table."""
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
     print(machine, flush=True)
     sources = (

@@ -91,10 +91,6 @@ def test_a_jump_in_the_file_is_that_of_its_offsets(many_bytes):
     assert repr(grown(parts, 2, None, many_bytes=many_bytes)) == repr(parsed(parts, 2, None))
 
 
-def test_a_carriage_return_ends_a_line():
-    same(f"{step(10)}\r{step(20)}\r\nhello\r{step(30)}\n".encode())
-
-
 def test_parts_of_several_files_are_in_the_order_of_reading():
     lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), Growing(40)
     for place, (rank, data) in enumerate([(0, lines), (1, lines[:30]), (0, lines), (1, lines[30:])]):
