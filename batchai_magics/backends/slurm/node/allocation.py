@@ -21,7 +21,10 @@ def nodes() -> list[str]:
     names = names or [os.environ["SLURMD_NODENAME"]]
     count = int(os.environ.get("SLURM_JOB_NUM_NODES") or len(names))
     if len(names) != count:
-        raise OSError(f"scontrol does not tell the names of the job's {count} nodes, {listed}")
+        text = (
+            f"scontrol does not tell the names of the job's {count} nodes, {listed}: is it on the PATH there?"
+        )
+        raise OSError(text)
     return names
 
 
