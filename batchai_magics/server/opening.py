@@ -34,7 +34,7 @@ def open_service(backend: Backend, settings: Settings, home: Home) -> Service:
         location=settings.location,
         group=settings.resource_group,
         operations=operations,
-        owners=Owners(home.owners),
+        owners=Owners(home.owners, backend.ownership),
         keys=Keys(home.keys, backend),
         metadata=Metadata(home.metadata),
     )

@@ -21,6 +21,7 @@ from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import JobResource
 from benchmarks.chaos.kills import experiment
+from benchmarks.chaos.owners import own
 
 NODES = 2
 WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran && sleep 0.3"
@@ -130,4 +131,5 @@ HONEST: Mapping[Harm, tuple[str, ...]] = {
     lose: (*LOST, "JobStateLost"),
     pipe: (),
     fill: (*LOST, "JobTerminated", "DiskFull", "JobFailed", "JobPreparationFailed"),
+    own: (),
 }

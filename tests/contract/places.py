@@ -147,7 +147,7 @@ def place_on(
 
 PLACES = {
     "local": Offer(_local, LOCAL),
-    "arm": Offer(_arm, replace(LOCAL, name="arm", pace=PACE)),
+    "arm": Offer(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
     "slurm": Offer(_slurm, SLURM, NOT_SLURMS, real_slurm.why_not),
     "slurm over ssh": Offer(
         _over_ssh,

@@ -136,3 +136,28 @@ def test_an_account_whose_shares_a_job_uses_is_not_deleted_under_it(place: Place
     place.backend.terminate(job)
     place.wait(job)
     place.backend.accounts.delete("used")
+
+
+# owners
+
+
+@pytest.mark.needs("ownership")
+def test_an_owner_is_recorded_with_the_resource_and_the_same_again_does_not_change_it(place: Place) -> None:
+    job, spec = place.experiment.child(Kind.JOB, "owned"), place.spec("true")
+    place.backend.create(job, spec, owner="alice")
+    place.backend.create(job, spec, owner="bob")
+    for holder in (job, place.experiment, place.workspace):
+        assert place.backend.ownership.within(holder.key)[job.key] == "alice"
+    group = job.key.partition("/providers/")[0]
+    assert place.backend.ownership.within(group)[job.key] == "alice"
+    assert job.key not in place.backend.ownership.within(job.key[:-1])
+
+
+@pytest.mark.needs("ownership")
+def test_an_owner_is_forgotten_with_the_resource(place: Place) -> None:
+    id = ResourceId(place.workspace.subscription, "owned", "w", Kind.WORKSPACE, "w")
+    place.backend.create(id, WorkspaceSpec(location="eastus"), owner="alice")
+    assert place.backend.ownership.within(id.key) == {id.key: "alice"}
+    place.backend.delete(id)
+    place.backend.create(id, WorkspaceSpec(location="eastus"))
+    assert not place.backend.ownership.within(id.key)

@@ -14,6 +14,7 @@ from batchai_magics.backends.base import (
     Cleaning,
     Groups,
     NodeCommands,
+    Ownership,
     Preemption,
     SetupLogs,
     Storage,
@@ -33,7 +34,7 @@ def verbs(protocol: type) -> set[str]:
     "protocol",
     [
         *(Backend, Storage, Accounts, Groups, NodeCommands, Preemption, SetupLogs, Telemetry, Usages),
-        Cleaning,
+        *(Cleaning, Ownership),
     ],
 )
 def test_every_verb_is_tested(protocol: type) -> None:

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import requests
 from tests.patience import PATIENCE_S
 from tests.server.running import VERSION
 
-COMMAND = [sys.executable, "-m", "batchai_magics.cli", "serve", "--port"]
+COMMAND = (sys.executable, "-m", "batchai_magics.cli", "serve", "--port")
 
 
 @dataclass
@@ -39,13 +39,15 @@ class Process:
 
 
 @contextlib.contextmanager
-def started(home: Path, *words: str, port: int = 0, **settings: str) -> Iterator[Process]:
+def started(
+    home: Path, *words: str, port: int = 0, command: Sequence[str] = COMMAND, **settings: str
+) -> Iterator[Process]:
     """A server that runs as long as the context; on a port that is free, unless one is said.
 
-    `settings` are variables of its environment.
+    `settings` are variables of its environment; `command` starts it, up to the value of `--port`.
     """
     env = {**os.environ, "BATCHAI_HOME": str(home), **settings}
-    process = subprocess.Popen([*COMMAND, str(port), *words], env=env, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, str(port), *words], env=env, stdout=subprocess.PIPE, text=True)
     said = [process.stdout.readline()]
     url = re.search(r"https?://[\w.:]+\d", said[0])[0]
     try:

@@ -92,7 +92,7 @@ class ArmBackend(BackendBase):
         """What the processes of jobs use, where our own server tells it."""
         return facets.Telemetry(self._connection) if self._far.has(TELEMETRY.attribute) else None
 
-    def _create(self, id: ResourceId, spec: Spec) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
         return resources.resource(
             self._connection.make(Question("PUT", paths.of(id), body=paths.body_of(spec))), id.kind

@@ -28,6 +28,8 @@ Promises, each with a contract test in tests/contract:
 20. A finished log has a seal: how many bytes were written, their digest, and how many no disk has taken.
 21. Samples of what ranks use are told once and in the order of their times; asking for them again, after
     the last, gives those that came since.
+22. The owner that `create` is given is recorded with the resource, in one step, and is forgotten with it;
+    creating the very same thing again does not change it.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
         FACETS,
         GROUPS,
         NODE_COMMANDS,
+        OWNERSHIP,
         PREEMPTION,
         SETUP_LOGS,
         STORAGE,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
         Cleaning,
         Facet,
         NodeCommands,
+        Ownership,
         Preemption,
         SetupLogs,
         Telemetry,
@@ -95,6 +99,7 @@ _HOMES = {
     "FACETS": "backends.base.facets",
     "GROUPS": "backends.base.facets",
     "NODE_COMMANDS": "backends.base.facets",
+    "OWNERSHIP": "backends.base.facets",
     "PREEMPTION": "backends.base.facets",
     "SETUP_LOGS": "backends.base.facets",
     "STORAGE": "backends.base.facets",
@@ -122,6 +127,7 @@ _HOMES = {
     "Look": "backends.base.values",
     "NodeCommands": "backends.base.facets",
     "OutputFile": "models.execution",
+    "Ownership": "backends.base.facets",
     "Pace": "backends.base.capabilities",
     "Page": "backends.base.values",
     "Patch": "backends.base.values",
@@ -154,6 +160,7 @@ __all__ = [
     "FACETS",
     "GROUPS",
     "NODE_COMMANDS",
+    "OWNERSHIP",
     "PREEMPTION",
     "SETUP_LOGS",
     "STORAGE",
@@ -181,6 +188,7 @@ __all__ = [
     "Look",
     "NodeCommands",
     "OutputFile",
+    "Ownership",
     "Pace",
     "Page",
     "Patch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
@@ -50,6 +50,16 @@ class Telemetry(Protocol):
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples that were taken later than `after`, in seconds since 1970; none before it has run."""
+
+
+class Ownership(Protocol):
+    """Who created which resource."""
+
+    def within(self, key: str) -> Mapping[str, str]:
+        """The owner of the resource or resource group of a key and of each resource inside it, by key.
+
+        Resources that were created without an owner are left out.
+        """
 
 
 class Usages(Protocol):
@@ -114,6 +124,7 @@ PREEMPTION: Facet[Preemption] = Facet("preemption", "nodes that can be taken awa
 SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
 USAGES: Facet[Usages] = Facet("usages", "quotas")
 TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
+OWNERSHIP: Facet[Ownership] = Facet("ownership", "record of who created what")
 CLEANING: Facet[Cleaning] = Facet("cleaning", "data on this machine to remove")
 FACETS = (
     STORAGE,
@@ -125,5 +136,6 @@ FACETS = (
     SETUP_LOGS,
     TELEMETRY,
     USAGES,
+    OWNERSHIP,
     CLEANING,
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base.facets import (
         Cleaning,
         NodeCommands,
+        Ownership,
         Preemption,
         SetupLogs,
         Telemetry,
@@ -37,6 +38,7 @@ class PlainAnswers:
     preemption: Preemption | None = None
     setup_logs: SetupLogs | None = None
     telemetry: Telemetry | None = None
+    ownership: Ownership | None = None
     usages: Usages | None = None
     cleaning: Cleaning | None = None
 
@@ -80,10 +82,10 @@ class BackendBase(PlainAnswers, ABC):
     def capabilities(self) -> Capabilities:
         """What this backend can and cannot do."""
 
-    def create(self, id: ResourceId, spec: Spec) -> Resource:
+    def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
         """Makes a resource; CapabilityError for what this backend cannot do, before anything is sent."""
         refuse_beyond(self.capabilities, spec)
-        return self._create(id, spec)
+        return self._create(id, spec, owner)
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
         """Changes a resource; CapabilityError as for `create`."""
@@ -91,7 +93,7 @@ class BackendBase(PlainAnswers, ABC):
         return self._update(id, patch)
 
     @abstractmethod
-    def _create(self, id: ResourceId, spec: Spec) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Makes a resource that this backend can make."""
 
     @abstractmethod

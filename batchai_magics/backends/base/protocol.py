@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base.facets import (
         Cleaning,
         NodeCommands,
+        Ownership,
         Preemption,
         SetupLogs,
         Telemetry,
@@ -71,11 +72,18 @@ class Backend(Protocol):
         """What it keeps on this machine, and the removal of that."""
 
     @property
+    def ownership(self) -> Ownership | None:
+        """Who created which of its resources."""
+
+    @property
     def usages(self) -> Usages | None:
         """What is used of its quotas."""
 
-    def create(self, id: ResourceId, spec: Spec) -> Resource:
-        """Makes a resource; the kind of `id` and the type of `spec` belong together."""
+    def create(self, id: ResourceId, spec: Spec, *, owner: str = "") -> Resource:
+        """Makes a resource; the kind of `id` and the type of `spec` belong together.
+
+        A backend with the facet `ownership` records the owner in the transaction that creates the resource.
+        """
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands; NotFoundError when there is none."""

@@ -42,13 +42,14 @@ class LocalBackend(LateFacets):
         self.store = SharedStore(self.layout.database)
         self.upkeep = Upkeep(self.store, self.layout)
 
-    def _create(self, id: ResourceId, spec: Spec) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
         from batchai_magics.backends.local import creation, devices  # who only looks never needs them
         from batchai_magics.backends.local.watch import scheduler
         from batchai_magics.models.resources import Cluster
 
         draft = creation.check(self.layout, id, spec, container_command=self.settings.container_command)
+        draft = replace(draft, owner=owner)
         is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
         written = self._written(id) if is_new else None
         if is_new:

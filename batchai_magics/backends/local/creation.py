@@ -48,6 +48,7 @@ class Draft:
     guid: str  # the name of its folder
     engine: tuple[str, ...] = ()  # the command that runs its containers, none for the host
     secrets: Secrets = field(default_factory=Secrets)
+    owner: str = ""  # the user who creates it; empty where nobody said
 
 
 def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str) -> Draft:
@@ -151,7 +152,8 @@ def _insert_resource(db: Database, draft: Draft) -> bool:
         resources.get(db, id.parent)
     if isinstance(draft.spec, WorkspaceSpec):
         accounts.ensure_group(db, id.group, draft.spec.location)
-    resources.insert(db, id, spec=descriptions.kept_text(draft.spec), fingerprint=digest)
+    spec = descriptions.kept_text(draft.spec)
+    resources.insert(db, id, spec=spec, fingerprint=digest, owner=draft.owner)
     return True
 
 

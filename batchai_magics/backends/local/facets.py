@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import Accounts, CommandOutput, OutputFile, Usage
 from batchai_magics.backends.folders import mounts, outputs, telemetry
@@ -87,6 +87,18 @@ class Telemetry:
             resources.get(db, job)
             run = jobs.get(db, job.key)
         return telemetry.read(self._upkeep.layout.job(run.guid).telemetry, after)
+
+
+class Ownership:
+    """The owners in the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def within(self, key: str) -> Mapping[str, str]:
+        """The known owners of what is of that key or inside it, by key."""
+        with self._store.read() as db:
+            return resources.owners(db, key)
 
 
 class Usages:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.local.cleaning import Cleaning
     from batchai_magics.backends.local.facets import (
         NodeCommands,
+        Ownership,
         Preemption,
         SetupLogs,
         Telemetry,
@@ -41,6 +42,7 @@ class LateFacets(BackendBase):
     preemption: Preemption
     setup_logs: SetupLogs
     telemetry: Telemetry
+    ownership: Ownership
     usages: Usages
     cleaning: Cleaning
 
@@ -98,6 +100,12 @@ def _telemetry(backend: LateFacets) -> Telemetry:
     return Telemetry(backend.upkeep)
 
 
+def _ownership(backend: LateFacets) -> Ownership:
+    from batchai_magics.backends.local.facets import Ownership
+
+    return Ownership(backend.store)
+
+
 def _usages(backend: LateFacets) -> Usages:
     from batchai_magics.backends.local.facets import Usages
 
@@ -119,6 +127,7 @@ _MADE_BY: Mapping[str, Callable[[LateFacets], object]] = {
     "preemption": _preemption,
     "setup_logs": _setup_logs,
     "telemetry": _telemetry,
+    "ownership": _ownership,
     "usages": _usages,
     "cleaning": _cleaning,
 }

@@ -31,7 +31,7 @@ from batchai_magics.backends.slurm.accounts import SlurmGroups
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.creation import Home
-from batchai_magics.backends.slurm.facets import NodeCommands, Telemetry, Usages, groups
+from batchai_magics.backends.slurm.facets import NodeCommands, Ownership, Telemetry, Usages, groups
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.preparing.setups import SetupLogs
 from batchai_magics.backends.slurm.records import Record, Records
@@ -91,12 +91,13 @@ class SlurmBackend(BackendBase):
         self.node_commands = NodeCommands(self._home)
         self.telemetry = Telemetry(self._home)
         self.usages = Usages(self._home)
+        self.ownership = Ownership(found)
         self.setup_logs = SetupLogs(layout, found)
 
-    def _create(self, id: ResourceId, spec: Spec) -> Resource:
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
         with full_disk.refused(self._home.layout.home, setting="slurm.home"):
-            record = creation.create(self._home, id, spec)
+            record = creation.create(self._home, id, spec, owner)
         return self._all_shown([record])[0]
 
     def show(self, id: ResourceId) -> Resource:

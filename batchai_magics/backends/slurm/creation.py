@@ -18,7 +18,7 @@ from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.clusters import Clusters
 from batchai_magics.backends.slurm.partitions import scaling
 from batchai_magics.backends.slurm.preparing import file_servers, images, setups
-from batchai_magics.backends.slurm.records import Record, Records
+from batchai_magics.backends.slurm.records import OWNER, Record, Records
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, VmPriority
@@ -52,16 +52,16 @@ class Home:
         return self.machine.together([], files, listed=[programs.folder(self.layout.home)])
 
 
-def create(home: Home, id: ResourceId, spec: Spec) -> Record:
+def create(home: Home, id: ResourceId, spec: Spec, owner: str = "") -> Record:
     """Makes a resource, wholly or not at all, or finds that the very same is there; gives the one that is."""
     check_name(id.name, id.kind)
     if isinstance(spec, JobSpec):
         with home.together(id, id.parent, ResourceId.parse(spec.cluster.id)):
-            return _create_job(home, id, spec)
+            return _create_job(home, _record(home, id, spec, owner), spec)
     if isinstance(spec, ClusterSpec):
         with home.together(id, id.parent):
-            return _create_cluster(home, id, spec)
-    record = _inserted(home, id, _record(home, id, spec))
+            return _create_cluster(home, _record(home, id, spec, owner), spec)
+    record = _inserted(home, id, _record(home, id, spec, owner))
     if isinstance(spec, WorkspaceSpec):
         home.groups.ensure(id.group, spec.location)
     return record
@@ -105,9 +105,9 @@ def _nodes_of(clusters: Iterable[Record]) -> Iterator[quotas.Nodes]:
         yield quotas.Nodes(spec.vm_size, record.more["target"], is_low)
 
 
-def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> Record:
+def _create_cluster(home: Home, record: Record, spec: ClusterSpec) -> Record:
+    id = record.resource_id
     lookup(spec.vm_size)
-    record = _record(home, id, spec)
     if existing := _existing(home, id, record):
         return existing
     home.records.get(id.parent)
@@ -126,9 +126,9 @@ def _create_cluster(home: Home, id: ResourceId, spec: ClusterSpec) -> Record:
     return inserted
 
 
-def _create_job(home: Home, id: ResourceId, spec: JobSpec) -> Record:
+def _create_job(home: Home, record: Record, spec: JobSpec) -> Record:
+    id = record.resource_id
     engine = images.engine(home.settings.container_command, spec, has=home.machine.has)
-    record = _record(home, id, spec)
     if existing := _existing(home, id, record):
         return existing
     home.records.get(id.parent)
@@ -220,10 +220,11 @@ def _of_job(home: Home, run: orders.Run, cluster: Record) -> dict[str, object]:
     }
 
 
-def _record(home: Home, id: ResourceId, spec: Spec) -> Record:
+def _record(home: Home, id: ResourceId, spec: Spec, owner: str) -> Record:
     guid = str(uuid.uuid4())
     text, digest = descriptions.kept_text(spec), descriptions.fingerprint(spec)
-    return Record(str(id), guid, text, digest, home.answers.clock.now())
+    more = {OWNER: owner} if owner else {}
+    return Record(str(id), guid, text, digest, home.answers.clock.now(), more)
 
 
 def _changed(record: Record, spec: str, more: dict[str, object]) -> Record:

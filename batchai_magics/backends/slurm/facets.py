@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import Accounts, CommandOutput, Usage
 from batchai_magics.backends.folders import telemetry
@@ -13,6 +13,7 @@ from batchai_magics.backends.service import private_files, quotas, refusals
 from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.backends.slurm import commands, creation, deletion, programs, say, talk
 from batchai_magics.backends.slurm.creation import Home
+from batchai_magics.backends.slurm.records import Records
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.telemetry import TelemetryRecord
 
@@ -64,6 +65,17 @@ class Telemetry:
         """The samples that were taken later than `after`."""
         record = self._home.records.get(job)
         return telemetry.read(self._home.layout.job(record.guid).telemetry, after)
+
+
+class Ownership:
+    """The owners in the records."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def within(self, key: str) -> Mapping[str, str]:
+        """The known owners of what is of that key or inside it, by key."""
+        return self._records.owners(key)
 
 
 class Usages:

@@ -20,9 +20,10 @@ from typing import Any
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.machines.machine import Machine
 from batchai_magics.backends.service import private_files, refusals
-from batchai_magics.errors import StorageError, is_of_a_full_disk
+from batchai_magics.errors import SpecError, StorageError, is_of_a_full_disk
 from batchai_magics.models.ids import Kind, ResourceId
 
+OWNER = "owner"  # in `more`: the user who created the resource
 _OWN = "resource.json"  # of a resource that others are inside of
 LOCK_S = 60.0  # a lock that is older belongs to a process that has died
 _AGAIN_S = 0.02
@@ -124,6 +125,15 @@ class Records:
         }
         inner = [record for kind in kinds.get(id.kind, ()) for record in self.children(id, kind)]
         return [*(each for record in inner for each in self.inside(record.resource_id)), self.get(id)]
+
+    def owners(self, key: str) -> dict[str, str]:
+        """The known owners of what is of that key or inside it, by key."""
+        holders = [record.resource_id for record in self.workspaces()]
+        with contextlib.suppress(SpecError):  # of a resource group, which is no resource
+            holders = [ResourceId.parse(key)]
+        inside = [record for id in holders if self.find(id) for record in self.inside(id)]
+        known = {record.resource_id.key: record.more.get(OWNER) for record in inside}
+        return {each: owner for each, owner in known.items() if owner and f"{each}/".startswith(f"{key}/")}
 
     def clusters(self) -> list[Record]:
         """The clusters of all workspaces."""

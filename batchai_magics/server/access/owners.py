@@ -1,11 +1,14 @@
-"""What belongs to whom: a journal of who made what, one JSON line each."""
+"""What belongs to whom: as the backend recorded it, or a journal of who created what, one JSON line each."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+from batchai_magics.backends.base import Ownership
 from batchai_magics.backends.service.private_files import append, write
 
 NOBODY = "the administrator"
@@ -14,15 +17,32 @@ NOBODY = "the administrator"
 class Owners:
     """Who made which resource, by the resource's key; the administrator, where nobody is known to have.
 
-    Kept in a file that only grows while a server runs, and is written anew when one starts.
+    A backend with `ownership` records the owners of its resources. The journal has those of what it does not
+    record: groups, accounts, and everything in front of other backends. It is a file that only grows while a
+    server runs, and is written anew when one starts.
     """
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._lock = threading.Lock()
+    def __init__(self, file: Path, ownership: Ownership | None = None) -> None:
+        self._file, self._ownership = file, ownership
+        self._lock = threading.RLock()
         self._owners = _read(file)
         if file.exists():
             _write_anew(file, self._owners)
+
+    @contextlib.contextmanager
+    def creating(self, key: str, user: str) -> Iterator[None]:
+        """Writes the owner down before the resource is created within it, so that no kill comes between.
+
+        An owner is forgotten again when the resource could not be created.
+        """
+        with self._lock:
+            before = self._owners.get(key)
+            self.note(key, user)
+            try:
+                yield
+            except BaseException:
+                self.note(key, before) if before else self.forget(key)
+                raise
 
     def note(self, key: str, user: str) -> None:
         """Writes down who has made a resource."""
@@ -41,16 +61,20 @@ class Owners:
 
     def of(self, key: str) -> str:
         """Who made a resource."""
-        return self._owners.get(key, NOBODY)
+        return self._within(key).get(key, NOBODY)
 
     def foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource that is not the user's, with its owner: the one of this key, or one inside it."""
+        owners = self._within(key)
+        if owners.get(key, NOBODY) != user:
+            return key, owners.get(key, NOBODY)
+        return next(((known, owner) for known, owner in owners.items() if owner != user), None)
+
+    def _within(self, key: str) -> dict[str, str]:
+        """The known owners of a resource and of what is inside it."""
         with self._lock:
-            if self.of(key) != user:
-                return key, self.of(key)
-            inside = (known for known in self._owners if _is_inside(known, key))
-            other = next((known for known in inside if self._owners[known] != user), None)
-            return (other, self._owners[other]) if other else None
+            noted = {known: user for known, user in self._owners.items() if _is_inside(known, key)}
+        return {**noted, **(self._ownership.within(key) if self._ownership else {})}
 
     def _append(self, line: dict[str, str]) -> None:
         append(self._file, json.dumps(line) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from batchai_magics.backends.base import ACCOUNTS, Accounts, StorageAccount
@@ -28,10 +29,10 @@ def create(service: Service, call: Call) -> Answer:
             409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken."
         )
     group, location = check_group_name(call.parts["group"]), body.get("location") or service.location
+    wanted = StorageAccount(service.subscription, group, name, str(location), _sku(body))
     is_new = _find(service, name) is None
-    account = _accounts(service).create(name, group, str(location), _sku(body))
-    if is_new:
-        service.owners.note(_key(service, account), call.user.name)
+    with service.owners.creating(_key(service, wanted), call.user.name) if is_new else nullcontext():
+        account = _accounts(service).create(name, group, wanted.location, wanted.sku)
     return Answer(data=_shown(call, account))
 
 

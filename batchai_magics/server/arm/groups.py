@@ -29,9 +29,8 @@ def create(service: Service, call: Call) -> Answer:
     if not isinstance(location, str) or not location:
         message = "The location property is required for this definition."
         raise refusal(400, "LocationRequired", message)
-    made = groups.create(name, location, tags)
-    service.owners.note(_key(service, name), call.user.name)
-    return Answer(201, _shown(made))
+    with service.owners.creating(_key(service, name), call.user.name):
+        return Answer(201, _shown(groups.create(name, location, tags)))
 
 
 def update(service: Service, call: Call) -> Answer:

@@ -37,15 +37,22 @@ def create(kind: Kind) -> Handler:
         service.check_subscription(call)
         id, spec = call.id(kind), _READ[kind](call)
         existing = find(service, id)
-        resource = service.backend.create(id, spec)
+        resource = _made(service, call.user.name, id, spec, is_new=existing is None)
         if existing:
             return one(service, resource)
-        service.owners.note(id.key, call.user.name)
         if kind in _AT_ONCE or call.wants_what_is_made:
             return one(service, resource)
         return accepted(service, call, service.operations.done(id))
 
     return handle
+
+
+def _made(service: Service, owner: str, id: ResourceId, spec: Spec, *, is_new: bool) -> Resource:
+    """The resource, which the backend creates together with its owner if it records owners."""
+    if service.backend.ownership or not is_new:
+        return service.backend.create(id, spec, owner=owner)
+    with service.owners.creating(id.key, owner):
+        return service.backend.create(id, spec)
 
 
 def show(kind: Kind) -> Handler:

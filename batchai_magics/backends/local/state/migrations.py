@@ -103,11 +103,16 @@ _ATTEMPTS = """
 ALTER TABLE job ADD COLUMN again TEXT NOT NULL DEFAULT '';
 ALTER TABLE job ADD COLUMN attempts TEXT NOT NULL DEFAULT '[]';
 """
+# Who created a resource is written down in the transaction that creates it.
+_OWNERS = """
+ALTER TABLE resource ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+"""
 STEPS = (
     _FIRST,  # what 0.1.0 made, which gave its databases no version: version 0 has these tables, or none
     _RUNS,
     _HEADS,
     _ATTEMPTS,
+    _OWNERS,
 )
 NEWEST = len(STEPS)
 

@@ -91,13 +91,19 @@ def names(db: sqlite3.Connection, parent: ResourceId, kind: Kind, prefix: str) -
     return [id.rpartition("/")[2] for (id,) in rows]
 
 
-def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: str) -> None:
+def insert(db: sqlite3.Connection, id: ResourceId, *, spec: str, fingerprint: str, owner: str = "") -> None:
     """Writes a new resource down."""
     db.execute(
-        "INSERT INTO resource (key, id, kind, parent, spec, fingerprint, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (id.key, str(id), id.kind.value, parent_key(id), spec, fingerprint, time.time()),
+        "INSERT INTO resource (key, id, kind, parent, spec, fingerprint, created, owner)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (id.key, str(id), id.kind.value, parent_key(id), spec, fingerprint, time.time(), owner),
     )
+
+
+def owners(db: sqlite3.Connection, key: str) -> dict[str, str]:
+    """The owners of what is of that key or inside it, by key; those that are known."""
+    query = "SELECT key, owner FROM resource WHERE (key = ? OR (key >= ? AND key < ?)) AND owner != ''"
+    return dict(db.execute(query, (key, f"{key}/", f"{key}/{_LAST}")).fetchall())
 
 
 def change_spec(db: sqlite3.Connection, id: ResourceId, spec: str) -> None:

@@ -1,0 +1,78 @@
+"""A server that is killed between creating a resource and answering: whose it is then."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+import requests
+
+from batchai_magics.server.access.users import Users
+from batchai_magics.server.home import Home
+from tests.patience import PATIENCE_S
+from tests.server.process import Process, started
+from tests.server.running import GROUP, WORKSPACE
+
+SCALE = {"manual": {"targetNodeCount": 0}}
+CLUSTER = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}, "scaleSettings": SCALE}
+TOOLKIT = {"customToolkitSettings": {"commandLine": "true"}}
+JOB = {"cluster": {"id": f"{WORKSPACE}/clusters/c"}, "nodeCount": 1, **TOOLKIT}
+JOB["stdOutErrPathPrefix"] = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
+BODIES = {
+    WORKSPACE: {"location": "eastus"},
+    f"{WORKSPACE}/clusters/c": {"properties": CLUSTER},
+    f"{WORKSPACE}/experiments/e": {},
+    f"{WORKSPACE}/experiments/e/jobs/j": {"properties": JOB},
+    f"{GROUP}-of-alice": {"location": "eastus"},
+    f"{GROUP}/providers/Microsoft.Storage/storageAccounts/alices": {"location": "eastus"},
+}
+# Ends the process by SIGKILL as soon as the resource of a name is committed.
+KILLED = """
+import os, signal, sys
+from batchai_magics.backends.local import creation
+from batchai_magics.backends.local.state import accounts
+from batchai_magics.cli import main
+
+def killing(create, name_of):
+    def created(*words, **more):
+        made = create(*words, **more)
+        if name_of(words) == os.environ["KILLED_AT"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return made
+    return created
+
+creation.insert = killing(creation.insert, lambda words: words[2].id.name)
+accounts.LocalGroups.create = killing(accounts.LocalGroups.create, lambda words: words[1])
+accounts.LocalAccounts.create = killing(accounts.LocalAccounts.create, lambda words: words[1])
+sys.exit(main(["serve", "--port", *sys.argv[1:]]))
+"""
+
+
+def put(server: Process, token: str, path: str) -> requests.Response:
+    return server.ask("PUT", path, json=BODIES[path], headers={"Authorization": f"Bearer {token}"})
+
+
+def deleted_by(server: Process, token: str, path: str) -> int:
+    return server.ask("DELETE", path, headers={"Authorization": f"Bearer {token}"}).status_code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", BODIES, ids=lambda path: path.rpartition("/")[2])
+def test_what_was_created_when_the_server_was_killed_belongs_to_its_user(tmp_path: Path, path: str) -> None:
+    home = tmp_path / "home"
+    with started(home) as server:
+        users = Users(Home(home / "server").users)
+        alice, bob = users.add("alice"), users.add("bob")
+        for needed in itertools.takewhile(lambda each: each != path, BODIES):
+            assert put(server, alice, needed).ok
+    killed_at = path.rpartition("/")[2]
+    with started(home, command=(sys.executable, "-c", KILLED), KILLED_AT=killed_at) as server:
+        with pytest.raises(requests.ConnectionError):
+            put(server, alice, path)
+        server.process.wait(PATIENCE_S)
+    with started(home) as server:
+        assert server.ask("GET", path).ok
+        assert deleted_by(server, bob, path) == 403
+        assert deleted_by(server, alice, path) in (200, 202)
