@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.references import joined
 
 _MASTER_PORT = 6000  # where Azure Batch said that the first node is
 
@@ -14,10 +15,10 @@ def batch_variables(node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) 
     hosts = [_host(item) for item in nodes]
     is_first = node.id == nodes[0].id
     return {
-        "AZ_BATCH_HOST_LIST": ",".join(hosts),
-        "AZ_BATCH_NODE_LIST": ";".join(hosts),
-        "CCP_NODES": " ".join([str(len(hosts)), *(f"{host} 1" for host in hosts)]),
-        "AZ_BATCH_MASTER_NODE": f"{hosts[0]}:{_MASTER_PORT}",
+        "AZ_BATCH_HOST_LIST": joined(hosts, ","),
+        "AZ_BATCH_NODE_LIST": joined(hosts, ";"),
+        "CCP_NODES": joined([str(len(hosts)), *(joined([host, " 1"]) for host in hosts)], " "),
+        "AZ_BATCH_MASTER_NODE": joined([hosts[0], f":{_MASTER_PORT}"]),
         "AZ_BATCH_IS_CURRENT_NODE_MASTER": str(is_first).lower(),
         "AZ_BATCH_NODE_ID": node.id,
         "AZ_BATCH_TASK_WORKING_DIR": node.temp,

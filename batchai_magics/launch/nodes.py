@@ -12,7 +12,10 @@ NO_RECORDS = Output(LogFile(""), LogFile(""))
 
 @dataclass(frozen=True)
 class NodeShare:
-    """A node as a job sees it: its name and address, its GPUs and cores, and its own paths."""
+    """A node as a job sees it: its name and address, its GPUs and cores, and its own paths.
+
+    Name, address and paths are references where the node is not known yet, and so are the ports of a site.
+    """
 
     id: str
     gpu_count: int
@@ -39,7 +42,7 @@ class JobSite:
     output_segment: str
     python: str  # runs the job's scripts
     python_wrapper: str = ""  # runs a script so that an error in one rank ends the job
-    ports: tuple[int, ...] = ()
+    ports: tuple[int | str, ...] = ()
     guid: str = ""
     rank_python: str = ""  # runs the ranks' program
     exits: str = ""

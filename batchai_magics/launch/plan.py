@@ -1,8 +1,11 @@
 """The Plan: what a job's nodes start, all that their programs are told. Frozen, typed, with a version.
 
-Only the standard library is imported, and little of it: this file and `typed_json` travel with the programs
-of `backends.node` to wherever nodes are, and every rank reads them before it starts its process. So the
-values are named tuples: `dataclasses` alone would make a rank's start half as long again.
+Only the standard library is imported, and little of it: this file, `typed_json` and `references` travel with
+the programs of `backends.node` to wherever nodes are, and every rank reads them before it starts its process.
+So the values are named tuples: `dataclasses` alone would make a rank's start half as long again.
+
+A plan may be made before its nodes are known. Then its texts have references to them (see `references`), and
+`Plan.resolved` gives the plan that can be carried out.
 """
 
 import enum
@@ -12,9 +15,11 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from batchai_magics.launch import references
+from batchai_magics.launch.references import Bindings
 from batchai_magics.launch.typed_json import FormError, plain, typed
 
-VERSION = 4  # of the file's form: a program reads its own version only
+VERSION = 5  # of the file's form: a program reads its own version only
 
 
 class PlanError(ValueError):
@@ -190,6 +195,11 @@ class Plan(NamedTuple):
         """
         workers = {each.rank for each in self.processes if each.role is not Role.PARAMETER_SERVER}
         return len(workers) < len(self.processes) and workers <= set(ended)
+
+    def resolved(self, bindings: Bindings) -> "Plan":
+        """The plan with the values of all references in its texts."""
+        plan: Plan = references.resolved(self, bindings)
+        return plan
 
     def to_json(self) -> str:
         """The plan as it is written to a file."""

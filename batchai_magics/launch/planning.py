@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from batchai_magics.launch.plan import (
     Plan,
     Process,
 )
+from batchai_magics.launch.references import joined
 from batchai_magics.launch.threads import thread_variables
 from batchai_magics.launch.toolkits import TOPOLOGIES
 from batchai_magics.models.times import duration
@@ -81,10 +83,11 @@ def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: s
 def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
     env = {"AZ_BATCHAI_MOUNT_ROOT": node.mount_root}
     env |= {item.name: expand(item.value, env) for item in task.environment_variables or ()}
+    files = (joined([f"{logs}/{stream}-", node.id, ".txt"]) for stream in ("stdout", "stderr"))
     return plan._replace(
         nodes=tuple(item._replace(env=env) for item in plan.nodes),
         processes=(Process(0, 0, task.command_line),),
-        output=Output(*(LogFile(f"{logs}/{name}-{node.id}.txt") for name in ("stdout", "stderr"))),
+        output=Output(*map(LogFile, files)),
     )
 
 
@@ -105,7 +108,7 @@ def environment(
 def _module_path(variables: Mapping[str, str], site: JobSite) -> dict[str, str]:
     """The job's own `PYTHONPATH`, with what the site has behind it."""
     folders = [variables.get("PYTHONPATH", ""), site.module_path]
-    return {"PYTHONPATH": ":".join(filter(None, folders))} if site.module_path else {}
+    return {"PYTHONPATH": joined(filter(None, folders), ":")} if site.module_path else {}
 
 
 def _mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
@@ -143,19 +146,20 @@ def _with_own_logs(job: Description, process: Process, output: Output, launcher:
 
 
 def _preparation_output(plan: Plan, job: Description, site: JobSite, node: Node) -> Output:
-    suffix = f"-{node.id}" if len(plan.nodes) > 1 else ""
-    return Output(*(_log(f"{name}-job_prep{suffix}.txt", job, site) for name in ("stdout", "stderr")))
+    suffix = ["-", node.id] if len(plan.nodes) > 1 else []
+    names = (joined([f"{stream}-job_prep", *suffix, ".txt"]) for stream in ("stdout", "stderr"))
+    return Output(*(_log(name, job, site) for name in names))
 
 
 def _log(name: str, job: Description, site: JobSite) -> LogFile:
-    hidden = f"{site.hidden}/{name}" if site.hidden and job.secrets else ""
-    return LogFile(f"{site.stdouterr}/{name}", hidden=hidden)
+    hidden = joined([site.hidden, "/", name]) if site.hidden and job.secrets else ""
+    return LogFile(joined([site.stdouterr, "/", name]), hidden=hidden)
 
 
 def _execution_logs(site: JobSite, nodes: Sequence[NodeShare]) -> tuple[str, ...]:
     """`execution.log`, or one of each node when there are several."""
-    suffixes = [f"-{node.id}" for node in nodes] if len(nodes) > 1 else [""]
-    return tuple(f"{site.stdouterr}/execution{suffix}.log" for suffix in suffixes)
+    suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
+    return tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes)
 
 
 def _own(node: NodeShare, site: JobSite) -> dict[str, str]:
@@ -189,7 +193,7 @@ def directories(job: Description, variables: Mapping[str, str], segment: str) ->
 def _absolute(path: str, variables: Mapping[str, str]) -> str:
     """A relative path is one below the folder that the job's processes start in."""
     folder = variables.get("AZ_BATCHAI_JOB_TEMP", "")
-    return f"{folder}/{path}" if folder and not path.startswith(("/", "$")) else path
+    return joined([folder, "/", path]) if folder and not path.startswith(("/", "$")) else path
 
 
 def _inputs(job: Description) -> Iterator[Directory]:
@@ -206,6 +210,10 @@ def _outputs(job: Description, segment: str) -> Iterator[Directory]:
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
     """`$NAME` and `${NAME}` of the variables that are known; anything else stays as it is."""
-    for name in sorted(variables, key=len, reverse=True):
-        text = text.replace("${" + name + "}", variables[name]).replace("$" + name, variables[name])
-    return text
+    if "$" not in text or not variables:
+        return text
+    names = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))
+    pieces = re.split(rf"\$(?:\{{({names})\}}|({names}))", text)
+    found = (variables[braced or bare] for braced, bare in zip(pieces[1::3], pieces[2::3], strict=True))
+    literals, values = pieces[::3], [*found, ""]
+    return joined(piece for pair in zip(literals, values, strict=True) for piece in pair)

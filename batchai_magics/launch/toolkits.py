@@ -5,13 +5,13 @@ The rules are those of the 2018-05-01 specification's descriptions of the toolki
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 
 from batchai_magics.launch.description import Description, ToolkitSettings
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Process, Role
+from batchai_magics.launch.references import joined, json_text
 
 _TORCH_BACKEND = "gloo"  # where the description names none
 
@@ -115,9 +115,9 @@ def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Top
     meeting = {
         # torch's own rendezvous, and the variable the recipes hand to init_process_group.
         "AZ_BATCHAI_PYTORCH_BACKEND": backend or _TORCH_BACKEND,
-        "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"tcp://{nodes[0].address}:{_port(site, 0)}",
+        "AZ_BATCHAI_PYTORCH_INIT_METHOD": joined(["tcp://", nodes[0].address, ":", _port(site, 0)]),
         "MASTER_ADDR": nodes[0].address,
-        "MASTER_PORT": str(_port(site, 0)),
+        "MASTER_PORT": _port(site, 0),
         "WORLD_SIZE": str(len(placement)),
     }
     return Launcher.DIRECT, [
@@ -138,7 +138,7 @@ def _tensorflow(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> 
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
     tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
     hosts = [
-        f"{nodes[index % len(nodes)].address}:{_port(site, position)}"
+        joined([nodes[index % len(nodes)].address, ":", _port(site, position)])
         for position, (_, index) in enumerate(tasks)
     ]
     workers, servers = hosts[:worker_count], hosts[worker_count:]
@@ -167,10 +167,10 @@ def _tensorflow_env(role: Role, index: int, workers: list[str], servers: list[st
     task = {"type": role.value, "index": index - 1 if role is Role.WORKER else index}
     config = {"cluster": {name: hosts for name, hosts in cluster.items() if hosts}, "task": task}
     return {
-        "AZ_BATCHAI_PS_HOSTS": ",".join(servers),
-        "AZ_BATCHAI_WORKER_HOSTS": ",".join(workers),
+        "AZ_BATCHAI_PS_HOSTS": joined(servers, ","),
+        "AZ_BATCHAI_WORKER_HOSTS": joined(workers, ","),
         "AZ_BATCHAI_TASK_INDEX": str(index),
-        "TF_CONFIG": json.dumps({**config, "environment": "cloud"}),
+        "TF_CONFIG": json_text({**config, "environment": "cloud"}),
     }
 
 
@@ -209,5 +209,6 @@ def _quoted(path: str) -> str:
     return f'"{path}"'
 
 
-def _port(site: JobSite, index: int) -> int:
-    return site.ports[index] if index < len(site.ports) else 0
+def _port(site: JobSite, index: int) -> str:
+    port = site.ports[index] if index < len(site.ports) else 0
+    return port if isinstance(port, str) else str(port)

@@ -7,19 +7,23 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+from batchai_magics.launch.references import Reference, Template
+
 
 class FormError(ValueError):
     """A value is not of its type."""
 
 
 def plain(value: Any) -> Any:
-    """JSON's own types for a value: a named tuple becomes an object, an enum's member its value."""
+    """JSON's own types for a value: an object for a named tuple, a list for a template, an enum's value."""
+    if isinstance(value, Template):
+        return [plain(part) for part in value.parts]
     if hasattr(value, "_fields"):
         return {name: plain(getattr(value, name)) for name in value._fields}
     if isinstance(value, tuple):
         return [plain(item) for item in value]
     if isinstance(value, Mapping):
-        return dict(value)
+        return {name: plain(item) for name, item in value.items()}
     return value.value if isinstance(value, enum.Enum) else value
 
 
@@ -31,6 +35,8 @@ def typed(kind: Any, value: Any, where: str) -> Any:
         return _made_of(kind, value, where)
     if issubclass(kind, enum.Enum):
         return _member(kind, value, where)
+    if kind is str and isinstance(value, list):
+        return _template(value, where)
     return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
 
 
@@ -41,7 +47,12 @@ def _made_of(kind: Any, value: Any, where: str) -> Any:
         return None if value is None else typed(inner, value, where)
     if kind.__origin__ is tuple:
         return tuple(typed(inner, item, where) for item in _checked(list, value, where))
-    return {name: _checked(str, text, where) for name, text in _checked(dict, value, where).items()}
+    return {name: typed(str, text, where) for name, text in _checked(dict, value, where).items()}
+
+
+def _template(parts: list[Any], where: str) -> Template:
+    """A text with references: texts and references in their order."""
+    return Template(part if isinstance(part, str) else typed(Reference, part, where) for part in parts)
 
 
 def _record(kind: Any, value: Any, where: str) -> Any:

@@ -73,9 +73,13 @@ class Layout(NamedTuple):
         """`$AZ_BATCHAI_MOUNT_ROOT` of a cluster's nodes: links to shares."""
         return self.cluster(guid) / "mounts"
 
+    def nodes(self, guid: str) -> Path:
+        """The folders of a cluster's nodes."""
+        return self.cluster(guid) / "nodes"
+
     def node(self, guid: str, node: str) -> Path:
         """A node's own folder."""
-        return self.cluster(guid) / "nodes" / node
+        return self.nodes(guid) / node
 
     def setup(self, guid: str, node: str) -> Path:
         """The Plan of what a node mounts and runs before it takes jobs; only there when it does."""

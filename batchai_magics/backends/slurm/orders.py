@@ -17,13 +17,14 @@ from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.backends.slurm import programs, say
-from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
+from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.description import Description
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan
+from batchai_magics.launch.references import Subject, joined, reference
 from batchai_magics.launch.threads import THREADS
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster import ClusterSpec
@@ -80,14 +81,14 @@ def write(layout: Layout, run: Run, programs_folder: Path) -> None:
     setup = setups.plan(
         layout, run.cluster_guid, run.cluster, names, python=run.python, exits=files.setup_exits
     )
-    folders = (layout.home,)
     order = Order(
-        plan=containers.boxed(plan, folders).to_json(),
-        preparation=containers.boxed(prepared, folders).to_json() if prepared else "",
+        plan=plan.to_json(),
+        preparation=prepared.to_json() if prepared else "",
         node_count=run.spec.node_count,
         port_count=port_count(description),
         mpi=run.mpi,
         programs=str(programs_folder),
+        home=str(layout.home),
         setup=setup.to_json() if setup else "",
         setups=str(setups.folder(layout, run.cluster_guid)),
         setup_secrets=str(setups.secrets_file(layout, run.cluster_guid)),
@@ -145,14 +146,14 @@ def _write_script(files: RunFiles, attempt: int, *, python: str, programs_folder
 
 
 def _node_share(layout: Layout, run: Run, index: int) -> NodeShare:
-    name = node_stand_in(run.guid, index)
+    name = reference(Subject.NODE, index)
     return NodeShare(
         id=name,
         gpu_count=lookup(run.cluster.vm_size).gpus,
         mount_root=str(layout.mounts(run.cluster_guid)),
         job_mount_root=str(layout.job(run.guid).mounts),
-        temp=str(layout.node(run.cluster_guid, name) / "jobs" / run.guid),
-        address=address_stand_in(run.guid, index),
+        temp=joined([str(layout.nodes(run.cluster_guid)), "/", name, f"/jobs/{run.guid}"]),
+        address=reference(Subject.ADDRESS, index),
         core_count=run.core_count,
     )
 
@@ -166,7 +167,7 @@ def _site(run: Run, files: RunFiles, programs_folder: Path) -> JobSite:
         output_segment=run.segment,
         python="python" if run.engine else run.python,
         python_wrapper=str(programs_folder / programs.RUN_SCRIPT),
-        ports=port_stand_ins(port_count(Description.of(run.spec))),
+        ports=tuple(reference(Subject.PORT, index) for index in range(port_count(Description.of(run.spec)))),
         guid=run.guid,
         rank_python=run.python,
         exits=str(job.exits),

@@ -15,6 +15,7 @@ _ROOT = _PACKAGE.name
 _FILES = (
     "launch/plan.py",
     "backends/service/elsewhere.py",
+    "launch/references.py",
     "launch/typed_json.py",
     "backends/service/private_files.py",
     "backends/folders/layout.py",

@@ -1,7 +1,7 @@
-"""What a job's first node is told to do, and how it puts its own names for what nobody knew before.
+"""What a job's first node is told to do. It resolves what was not known when the job was submitted.
 
-Which nodes a job gets is Slurm's to say, and which ports are free there. The plans are made before; in them
-stand-ins are for the names of nodes and for ports.
+Which nodes a job gets is Slurm's to say, and which ports are free is known on the first of them alone. The
+plans are made before, with references to nodes, addresses and ports.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node.ports import free_ports
 from batchai_magics.launch.plan import Plan
-
-_FIRST_PORT = 7_700_000_000  # no port has such a number, and no node such a name
+from batchai_magics.launch.references import Bindings
 
 
 class Plans(NamedTuple):
-    """What an order's nodes run, with their names in it."""
+    """What an order's nodes run, with all references resolved."""
 
     processes: Plan
     preparation: Plan | None
@@ -38,6 +37,7 @@ class Order(NamedTuple):
     port_count: int
     mpi: str  # what srun's option of that name is given
     programs: str  # the folder of the programs
+    home: str = ""  # the folder that containers see
     setup: str = ""
     setups: str = ""  # the folder that tells on which nodes the setup task has been run
     setup_secrets: str = ""  # the file of its secrets, which may not be there
@@ -52,34 +52,19 @@ class Order(NamedTuple):
         """The order in a file."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 
-    def filled_in(self, guid: str, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
-        """The plans for these nodes."""
-        names = {node_stand_in(guid, index): name for index, name in enumerate(nodes)}
-        names |= {address_stand_in(guid, index): address for index, address in enumerate(addresses)}
-        ports = zip(port_stand_ins(self.port_count), free_ports(self.port_count), strict=True)
-        names |= {str(stand_in): str(port) for stand_in, port in ports}
-        others = (_plan(text, names) if text else None for text in (self.preparation, self.setup))
-        return Plans(_plan(self.plan, names), *others)
+    def resolved(self, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
+        """The plans for these nodes, with free ports of this one."""
+        bindings = Bindings(nodes, addresses, free_ports(self.port_count))
+        preparation = self._resolved(self.preparation, bindings) if self.preparation else None
+        setup = self._resolved(self.setup, bindings) if self.setup else None
+        return Plans(self._resolved(self.plan, bindings), preparation, setup)
 
+    def _resolved(self, text: str, bindings: Bindings) -> Plan:
+        plan = Plan.from_json(text).resolved(bindings)
+        tmpdir = os.environ.get("TMPDIR", "/tmp")
+        plan = plan._replace(nodes=tuple(node._replace(tmpdir=tmpdir) for node in plan.nodes))
+        if not plan.containers.image:
+            return plan
+        from batchai_magics.backends.node import containers  # few jobs need it
 
-def node_stand_in(guid: str, index: int) -> str:
-    """What stands for the name of a job's node."""
-    return f"node-{index}.of-{guid}"
-
-
-def address_stand_in(guid: str, index: int) -> str:
-    """What stands for where the other nodes reach a node."""
-    return f"address-{index}.of-{guid}"
-
-
-def port_stand_ins(count: int) -> tuple[int, ...]:
-    """What stands for ports."""
-    return tuple(range(_FIRST_PORT, _FIRST_PORT + count))
-
-
-def _plan(text: str, names: dict[str, str]) -> Plan:
-    for stand_in, name in names.items():
-        text = text.replace(stand_in, name)
-    plan = Plan.from_json(text)
-    tmpdir = os.environ.get("TMPDIR", "/tmp")
-    return plan._replace(nodes=tuple(node._replace(tmpdir=tmpdir) for node in plan.nodes))
+        return containers.boxed(plan, [Path(self.home)])

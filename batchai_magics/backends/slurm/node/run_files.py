@@ -77,7 +77,7 @@ class RunFiles:
 
     @property
     def order(self) -> Path:
-        """What the nodes are to do, with stand-ins for what only they know."""
+        """What the nodes are to do, with references to what only they know."""
         return self.root / "order.json"
 
     @property

@@ -64,9 +64,8 @@ class JobRun:
         self._files, self._beginning, self._bell = files, beginning, bell
         self._order = Order.read(files.order)
         self._nodes = allocation.nodes()
-        guid = files.root.name
-        plan, self._preparation, self._setup = self._order.filled_in(
-            guid, self._nodes, allocation.addresses(self._nodes)
+        plan, self._preparation, self._setup = self._order.resolved(
+            self._nodes, allocation.addresses(self._nodes)
         )
         self._plan = beginning.of_its_own(plan)
         self._env = {**os.environ, **read_secrets(files.secrets)}

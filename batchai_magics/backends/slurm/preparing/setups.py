@@ -17,6 +17,7 @@ from batchai_magics.backends.slurm.records import Record, Records
 from batchai_magics.launch.nodes import NodeShare
 from batchai_magics.launch.plan import Plan, Process
 from batchai_magics.launch.planning import setup
+from batchai_magics.launch.references import joined
 from batchai_magics.models.cluster import ClusterSpec, SetupTask
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Node
@@ -26,12 +27,15 @@ from batchai_magics.models.states import NodeState
 def plan(
     layout: Layout, guid: str, spec: ClusterSpec, names: Sequence[str], *, python: str, exits: Path
 ) -> Plan | None:
-    """The setup task of a cluster on nodes of these names, a process each; None where it has none."""
+    """The setup task of a cluster on nodes of these names, a process each; None where it has none.
+
+    The names may be references.
+    """
     task, asked = _task(spec), spec.node_setup
     if not (task and asked):
         return None
     root, logs = str(layout.mounts(guid)), str(mounts.setup_logs(layout, spec))
-    shares = [NodeShare(name, 0, root, root, str(layout.node(guid, name))) for name in names]
+    shares = [NodeShare(name, 0, root, root, joined([str(layout.nodes(guid)), "/", name])) for name in names]
     plans = [setup(asked, share, python=python, exits=str(exits), logs=logs) for share in shares]
     secrets = tuple(item.name for item in task.secrets or ())
     return _as_one(plans, task.command_line)._replace(guid=guid, secrets=secrets)

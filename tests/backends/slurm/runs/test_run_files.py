@@ -11,9 +11,10 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.slurm.node import beginning, run_files
 from batchai_magics.backends.slurm.node.endings import Ending
-from batchai_magics.backends.slurm.node.order import Order, address_stand_in, node_stand_in, port_stand_ins
+from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission, is_followed
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
+from batchai_magics.launch.references import Subject, joined, reference
 
 
 @pytest.fixture
@@ -144,17 +145,15 @@ def test_who_sees_that_a_run_has_ended_finds_no_secret(
     assert left == [False]
 
 
-def test_an_order_is_filled_in_with_the_nodes_and_ports_that_there_are() -> None:
-    guid, port = "g", port_stand_ins(1)[0]
-    nodes = tuple(
-        Node(node_stand_in(guid, index), f"/h/{node_stand_in(guid, index)}", "", {}) for index in (0, 1, 10)
-    )
-    command = f"connect {address_stand_in(guid, 10)}:{port}"
-    plan = Plan(guid, nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
+def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
+    names = [reference(Subject.NODE, number) for number in (0, 1, 10)]
+    nodes = tuple(Node(name, joined(["/h/", name]), "", {}) for name in names)
+    command = joined(["connect ", reference(Subject.ADDRESS, 10), ":", reference(Subject.PORT, 0)])
+    plan = Plan("g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
     order = Order(plan.to_json(), "", 3, 1, "pmi2", "/p")
-    names = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
-    filled, *others = order.filled_in(guid, names, [f"{name}.net" for name in names])
-    assert [node.id for node in filled.nodes] == ["a", "b", "c"]
-    assert [node.folder for node in filled.nodes] == ["/h/a", "/h/b", "/h/c"]
-    host, _, number = filled.processes[0].command.partition(":")
+    given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
+    resolved, *others = order.resolved(given, [f"{name}.net" for name in given])
+    assert [node.id for node in resolved.nodes] == ["a", "b", "c"]
+    assert [node.folder for node in resolved.nodes] == ["/h/a", "/h/b", "/h/c"]
+    host, _, number = resolved.processes[0].command.partition(":")
     assert (host, 1024 <= int(number) < 65536, others) == ("connect c.net", True, [None, None])

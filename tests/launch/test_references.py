@@ -1,0 +1,123 @@
+"""References to nodes, addresses and ports: resolved as values, whatever a user's text looks like."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.planning import expand, plan, preparation
+from batchai_magics.launch.references import Bindings, Subject, joined, json_text, reference, resolved
+from tests.launch import descriptions
+from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, spec
+
+NODES = ["x7", "x8"]
+ADDRESSES = ["10.0.0.7", "10.0.0.8"]
+PORTS = [27170, 27171, 27172, 27173]
+BINDINGS = Bindings(NODES, ADDRESSES, PORTS)
+NODE, PORT = reference(Subject.NODE, 1), reference(Subject.PORT, 0)
+# Text that once stood for something, that does now, or that JSON's own form of a reference looks like.
+LOOKALIKES = (
+    "--seed 7700000000 --n 77000000001",
+    "node-0.of-guid address-1.of-guid",
+    '{"subject": "port", "number": 0}',
+    '["", {"subject": "node", "number": 0}]',
+    "\\u0000port 0\\u0000 <port 0> {port} $PORT ${0}",
+    repr(PORT.parts),
+)
+
+
+def unknown(known: NodeShare, number: int) -> NodeShare:
+    """A node that is not known yet."""
+    name, address = reference(Subject.NODE, number), reference(Subject.ADDRESS, number)
+    return replace(known, id=name, address=address, temp=joined(["/tmp/", name]))
+
+
+def known() -> list[NodeShare]:
+    return [
+        replace(share, id=name, address=address, temp=f"/tmp/{name}")
+        for share, name, address in zip(shares(), NODES, ADDRESSES, strict=True)
+    ]
+
+
+def site(ports: list[int] | list[str]) -> JobSite:
+    return replace(descriptions.site(), guid="guid", ports=tuple(ports))
+
+
+def both(**fields: object) -> tuple[list[Plan], list[Plan]]:
+    """The plans of a job and of its preparation made before its nodes are known, resolved; and made after."""
+    job = spec(2, jobPreparation={"commandLine": "prepare"}, **fields)
+    later = [reference(Subject.PORT, number) for number in range(len(PORTS))]
+    made = []
+    for nodes, where in (
+        ([unknown(share, number) for number, share in enumerate(shares())], site(later)),
+        (known(), site(PORTS)),
+    ):
+        planned = plan(job, nodes, where)
+        plans = [planned, preparation(job, planned, where)]
+        made.append([Plan.from_json(each.to_json()).resolved(BINDINGS) for each in plans])
+    return made[0], made[1]
+
+
+@pytest.mark.parametrize(
+    "toolkit",
+    [
+        {"pyTorchSettings": {**SCRIPT, "processCount": 4}},
+        {"tensorFlowSettings": {**SCRIPT_ALONE, "workerCount": 2, "parameterServerCount": 2}},
+        {"caffe2Settings": SCRIPT},
+        {"horovodSettings": {**SCRIPT, "processCount": 4}},
+    ],
+    ids=lambda toolkit: next(iter(toolkit)),
+)
+def test_a_plan_made_before_its_nodes_are_known_resolves_to_the_one_made_after(toolkit) -> None:
+    variables = [
+        {"name": "HERE", "value": "$AZ_BATCH_NODE_ID at ${AZ_BATCH_HOST_LIST}"},
+        {"name": "PYTHONPATH", "value": "$AZ_BATCHAI_JOB_TEMP/lib"},
+    ]
+    outputs = [{"id": "OWN", "pathPrefix": "relative/$AZ_BATCH_NODE_ID"}]
+    resolved_plans, made_after = both(**toolkit, environmentVariables=variables, outputDirectories=outputs)
+    assert resolved_plans == made_after
+    assert made_after[0].nodes[1].env["HERE"] == "x8 at 10.0.0.7,10.0.0.8"
+
+
+@pytest.mark.parametrize("text", LOOKALIKES)
+def test_a_users_text_that_looks_like_a_reference_stays_as_it_is(text: str) -> None:
+    fields = {**SCRIPT_ALONE, "processCount": 2, "commandLineArgs": text}
+    (made, _), _ = both(pyTorchSettings=fields, environmentVariables=[{"name": "A", "value": text}])
+    assert [process.command for process in made.processes] == [f'exec "/py" "t.py" {text}'] * 2
+    assert [node.env["A"] for node in made.nodes] == [text] * 2
+    assert made.processes[0].env["MASTER_PORT"] == "27170"
+
+
+def test_a_seed_that_begins_like_a_port_is_not_changed_with_one_port() -> None:
+    fields = {**SCRIPT_ALONE, "processCount": 2, "commandLineArgs": "--seed 7700000000 --n 77000000001"}
+    (made, _), _ = both(pyTorchSettings=fields)
+    assert made.processes[0].command.endswith("--seed 7700000000 --n 77000000001")
+
+
+@given(st.lists(st.text() | st.sampled_from([NODE, PORT]), max_size=4), st.text(max_size=2))
+def test_texts_are_joined_as_their_values_are(texts: list[str], separator: str) -> None:
+    values = [resolved(text, BINDINGS) for text in texts]
+    assert resolved(joined(texts, separator), BINDINGS) == separator.join(values)
+
+
+@given(st.dictionaries(st.text(), st.lists(st.text() | st.just(PORT))))
+def test_json_with_references_is_the_json_of_their_values(value: dict[str, list[str]]) -> None:
+    values = {name: [resolved(text, BINDINGS) for text in texts] for name, texts in value.items()}
+    assert json.loads(resolved(json_text(value), BINDINGS)) == values
+
+
+def test_a_reference_that_nobody_resolved_is_never_used() -> None:
+    with pytest.raises(TypeError, match="not resolved"):
+        f"{PORT}"
+    with pytest.raises(ValueError, match="null byte"):
+        open(joined(["/tmp/", NODE]))  # noqa: PTH123, SIM115 nothing is opened
+
+
+def test_a_value_that_a_variable_had_is_not_searched_for_variables_again() -> None:
+    assert expand("$LONG", {"LONG": "$A", "A": "1"}) == "$A"
