@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
     from batchai_magics.jobs.submit import submit
     from batchai_magics.metrics.runs.comparison import compare
-    from batchai_magics.metrics.runs.read import read_metrics
-    from batchai_magics.metrics.runs.scalability import scaling
+    from batchai_magics.metrics.runs.log_metrics import read_metrics
+    from batchai_magics.metrics.runs.scaling import scaling
     from batchai_magics.models.cluster import ClusterSpec
     from batchai_magics.models.job import JobSpec
 
@@ -51,8 +51,8 @@ _HOMES = {
     "UsageError": "errors",
     "compare": "metrics.runs.comparison",
     "log": "backends.node.job_module",
-    "read_metrics": "metrics.runs.read",
-    "scaling": "metrics.runs.scalability",
+    "read_metrics": "metrics.runs.log_metrics",
+    "scaling": "metrics.runs.scaling",
     "submit": "jobs.submit",
 }
 

@@ -13,7 +13,7 @@ from batchai_magics.cards import parts
 from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.logs import script_name, with_cell_lines
 from batchai_magics.jobs.progress import counts, progress_words
-from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.lines import without_controls
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit

@@ -9,7 +9,7 @@ from datetime import datetime
 from batchai_magics.cards import parts
 from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
 from batchai_magics.jobs.progress import progress_words
-from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.resources import JobResource
 
 MOST_JOBS = 50

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.metrics.progress.reader import BAR_BYTES, MOST_LINES, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MOST_LINES, ProgressReader
 
 
 def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float) -> bool:

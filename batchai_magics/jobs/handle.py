@@ -19,9 +19,9 @@ from batchai_magics.jobs.progress import progress_of
 from batchai_magics.jobs.result import read_result
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
-from batchai_magics.metrics.progress.progress import Progress
-from batchai_magics.metrics.runs.telemetry import frame as telemetry_frame
-from batchai_magics.metrics.runs.telemetry import means_of, reason_for
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.usage import frame as telemetry_frame
+from batchai_magics.metrics.runs.usage import means_of, reason_for
 from batchai_magics.models.execution import OUT, STDOUTERR, RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource

@@ -7,8 +7,7 @@ import time
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.follow.progress import read_progress
 from batchai_magics.jobs.logs import shown
-from batchai_magics.metrics.progress.progress import Progress
-from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState

@@ -23,7 +23,7 @@ _RESULT_TYPE = ("batchai_magics.commands.output.result", "Result")
 _BOARD_TYPE = ("batchai_magics.commands.output.result", "LiveResult")
 _CHARTED_TYPES = (
     ("batchai_magics.metrics.runs.comparison", "Comparison"),
-    ("batchai_magics.metrics.runs.scalability", "Scaling"),
+    ("batchai_magics.metrics.runs.scaling", "Scaling"),
 )
 _MAGIC_NAMES = {"line": ("batchai", "az", "batchai_job"), "cell": ("batchai_job",)}
 _CELL = "%%batchai_job"

@@ -11,7 +11,7 @@ from batchai_magics.late_names import late_names
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.charts.figure import figure_png, save_figure
-    from batchai_magics.metrics.charts.run import plot
+    from batchai_magics.metrics.charts.run_chart import plot
     from batchai_magics.metrics.reading.parser import Parser
     from batchai_magics.metrics.record import (
         EvalRecord,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         ValueRecord,
     )
     from batchai_magics.metrics.runs.comparison import Comparison, compare
-    from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
-    from batchai_magics.metrics.runs.scalability import Scaling, scaling
+    from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
+    from batchai_magics.metrics.runs.scaling import Scaling, scaling
     from batchai_magics.metrics.runs.series import by_rank, frame, interval_rates
     from batchai_magics.metrics.runs.speeds import Speed
     from batchai_magics.metrics.runs.summary import LossTrend, Summary, summarize
@@ -35,12 +35,12 @@ _HOMES = {
     "Comparison": "metrics.runs.comparison",
     "EvalRecord": "metrics.record",
     "HeaderRecord": "metrics.record",
-    "LogMetrics": "metrics.runs.read",
+    "LogMetrics": "metrics.runs.log_metrics",
     "LossTrend": "metrics.runs.summary",
     "Parser": "metrics.reading.parser",
     "PatternRecord": "metrics.record",
     "Record": "metrics.record",
-    "Scaling": "metrics.runs.scalability",
+    "Scaling": "metrics.runs.scaling",
     "Speed": "metrics.runs.speeds",
     "StepRecord": "metrics.record",
     "Summary": "metrics.runs.summary",
@@ -51,10 +51,10 @@ _HOMES = {
     "figure_png": "metrics.charts.figure",
     "frame": "metrics.runs.series",
     "interval_rates": "metrics.runs.series",
-    "plot": "metrics.charts.run",
-    "read_metrics": "metrics.runs.read",
+    "plot": "metrics.charts.run_chart",
+    "read_metrics": "metrics.runs.log_metrics",
     "save_figure": "metrics.charts.figure",
-    "scaling": "metrics.runs.scalability",
+    "scaling": "metrics.runs.scaling",
     "summarize": "metrics.runs.summary",
     "tidy": "metrics.runs.tidy",
 }

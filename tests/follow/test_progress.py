@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, Written
 from batchai_magics.follow.progress import read_progress
-from batchai_magics.metrics.progress.reader import BAR_BYTES, MOST_LINES, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MOST_LINES, ProgressReader
 
 NOW = 100.0
 

@@ -20,7 +20,7 @@ from batchai_magics.backends.node.records import WrittenBy
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.launch.plan import LogFile, Plan
 from batchai_magics.metrics.reading.parser import Parser
-from batchai_magics.metrics.runs.stopping import Stopping
+from batchai_magics.metrics.runs.stop_evaluation import Stopping
 from batchai_magics.models.stop_conditions import stop_condition
 
 PIECE_BYTES = 1 << 20

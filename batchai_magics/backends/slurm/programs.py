@@ -29,7 +29,7 @@ _FILES = (
     "metrics/json_values.py",
     "metrics/record.py",
     "metrics/runs/other_programs.py",
-    "metrics/runs/stopping.py",
+    "metrics/runs/stop_evaluation.py",
     "metrics/runs/tidy.py",
     "models/stop_conditions.py",
     "options/expressions.py",

@@ -14,10 +14,10 @@ from batchai_magics.commands.output.table import Table
 from batchai_magics.metrics.charts.figure import picture_path
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.record import StepRecord, TotalRecord
-from batchai_magics.metrics.runs.compared import names_of
+from batchai_magics.metrics.runs.compared_runs import names_of
 from batchai_magics.metrics.runs.comparison import compare
+from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.other_programs import value_rows
-from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.series import COLUMNS
 from batchai_magics.metrics.runs.tidy import TIDY_COLUMNS, numbers
 

@@ -12,10 +12,11 @@ from batchai_magics.commands.output.table import Table
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics.charts.figure import picture_path
 from batchai_magics.metrics.json_values import json_value
-from batchai_magics.metrics.runs import comparison, scalability
-from batchai_magics.metrics.runs.compared import Comparable
+from batchai_magics.metrics.runs import comparison
+from batchai_magics.metrics.runs import scaling as scalability
+from batchai_magics.metrics.runs.compared_runs import Comparable
 from batchai_magics.metrics.runs.comparison import Comparison
-from batchai_magics.metrics.runs.scalability import Scaling
+from batchai_magics.metrics.runs.scaling import Scaling
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.parameters import read_parameters
 from batchai_magics.metrics.formats.row import (
     COUNT,
     NUMBER,
@@ -24,6 +23,7 @@ from batchai_magics.metrics.formats.row import (
     LineFormat,
     line_pattern,
     read_fields,
+    read_parameters,
 )
 from batchai_magics.metrics.record import Record, TotalRecord
 

@@ -17,8 +17,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchai_magics.metrics.formats.parameters import parameters, read_named_parameter
-from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, count, line_pattern
+from batchai_magics.metrics.formats.row import (
+    COUNT,
+    NUMBER,
+    Field,
+    Line,
+    LineFormat,
+    count,
+    line_pattern,
+    parameters,
+    read_named_parameter,
+)
 from batchai_magics.metrics.reading.times import moment, stamp_in
 from batchai_magics.metrics.record import Record
 

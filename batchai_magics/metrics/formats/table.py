@@ -1,4 +1,4 @@
-r"""The formats that the parser knows: one table row each.
+"""The formats that the parser knows: one table row each.
 
 A row has *literals*, one of which is searched first, a *pattern*, which never crosses a line's end, the
 *fields* that it reads with their units, a *sample* as the program prints it, and a reader that makes records
@@ -18,26 +18,48 @@ from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
 
-from batchai_magics.metrics.formats.attempts import ATTEMPTS
 from batchai_magics.metrics.formats.caffe import CAFFE
 from batchai_magics.metrics.formats.chainer import CHAINER, TABLE_OPENINGS
 from batchai_magics.metrics.formats.cntk import CNTK
-from batchai_magics.metrics.formats.header import HINTS, OPENINGS
 from batchai_magics.metrics.formats.horovod import HOROVOD
 from batchai_magics.metrics.formats.json_lines import DLLOGGER, JSON_LINES
 from batchai_magics.metrics.formats.keras import KERAS
-from batchai_magics.metrics.formats.line import lines_with, read_line
+from batchai_magics.metrics.formats.key_values import PAIRS, PRINTS
 from batchai_magics.metrics.formats.mxnet import MXNET
-from batchai_magics.metrics.formats.pairs import PAIRS
-from batchai_magics.metrics.formats.prints import PRINTS
-from batchai_magics.metrics.formats.row import Format, GluedFormat, LineFormat
+from batchai_magics.metrics.formats.row import (
+    COUNT,
+    Format,
+    GluedFormat,
+    Line,
+    LineFormat,
+    line_pattern,
+    lines_with,
+    read_line,
+)
 from batchai_magics.metrics.formats.step_lines import read_step_lines
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import TENSORFLOW_BENCHMARKS
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS, TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.formats.torch import PYTORCH
 from batchai_magics.metrics.reading.literals import Gate, stem
 from batchai_magics.metrics.reading.view import View
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record
+
+
+def _read(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    yield HeaderRecord(ATTEMPT, match["attempt"].decode(), line.rank, line.offset)
+
+
+ATTEMPTS = (
+    LineFormat(
+        name="attempt",
+        literals=(b"[batchai] attempt #",),
+        pattern=line_pattern(rb"\[batchai\] attempt (?P<attempt>" + COUNT + rb") begins on [^\r\n]{1,4096}"),
+        fields=(),
+        sample="[batchai] attempt 2 begins on node2: Slurm took its nodes for another job",
+        read=_read,
+    ),
+)
+
 
 LINE_FORMATS: tuple[LineFormat, ...] = (
     *ATTEMPTS,

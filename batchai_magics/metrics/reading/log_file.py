@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from batchai_magics.metrics.formats.chainer import read_table_row
-from batchai_magics.metrics.formats.header import HeaderWindow
-from batchai_magics.metrics.formats.line import line_at, lines_with
-from batchai_magics.metrics.formats.prints import step_of
+from batchai_magics.metrics.formats.key_values import step_of
+from batchai_magics.metrics.formats.row import line_at, lines_with
 from batchai_magics.metrics.formats.table import Contents, look, read_records
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
 from batchai_magics.metrics.reading.cleaning import clean_block, clean_lines
 from batchai_magics.metrics.reading.leads import TagShapes, last_key
 from batchai_magics.metrics.reading.lines import Block, LineCutter, without_escapes

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.charts.comparison import draw_runs
+from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
-from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
-from batchai_magics.metrics.runs.overlay import OVER
-from batchai_magics.metrics.runs.tables import comparison_html
+from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_again, read_runs
+from batchai_magics.metrics.runs.html_tables import comparison_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

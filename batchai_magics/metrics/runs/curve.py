@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from batchai_magics.metrics.runs.compared import Run
+from batchai_magics.metrics.runs.compared_runs import Run
 from batchai_magics.metrics.runs.speeds import Speed, standard_error
 
 _Key = TypeVar("_Key", bound=Hashable)

@@ -12,7 +12,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.progress import counts
-from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState

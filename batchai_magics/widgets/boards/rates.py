@@ -9,8 +9,7 @@ from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.follow import METRICS_FILE, records_in
 from batchai_magics.follow.progress import read_progress
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.progress.progress import Progress
-from batchai_magics.metrics.progress.reader import EPOCH_BYTES, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.models.execution import ERR
 from batchai_magics.models.ids import ResourceId

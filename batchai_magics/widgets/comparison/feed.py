@@ -11,11 +11,11 @@ from typing import Any
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
+from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.runs.compared import Run
+from batchai_magics.metrics.runs.compared_runs import Run
 from batchai_magics.metrics.runs.curve import Curve, workers
-from batchai_magics.metrics.runs.overlay import Overlay, overlay
-from batchai_magics.metrics.runs.scalability import scaling_so_far
+from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.comparison.event_source import DELETED, Looked, News, RunGrew, RunMoved
 from batchai_magics.widgets.core.display import Bundle, figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from batchai_magics.metrics.runs.overlay import Overlay
+from batchai_magics.metrics.charts.comparison_chart import Overlay
 from batchai_magics.widgets.boards.board_view import BoardView, Work
 from batchai_magics.widgets.comparison.feed import ComparisonFeed, finite
 from batchai_magics.widgets.core.showing import Clock

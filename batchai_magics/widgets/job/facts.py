@@ -6,7 +6,7 @@ from typing import Any
 
 from batchai_magics.cards.job import first_failure
 from batchai_magics.jobs.logs import script_name
-from batchai_magics.metrics.progress.progress import Progress
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.execution import ERR, STDOUTERR, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState

@@ -18,8 +18,7 @@ from batchai_magics.follow import (
     UseSeen,
 )
 from batchai_magics.follow.progress import read_progress
-from batchai_magics.metrics.progress.progress import Progress
-from batchai_magics.metrics.progress.reader import ProgressReader
+from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
 from batchai_magics.metrics.runs.summary import warm_up_of
 from batchai_magics.models.cluster import NodeStateCounts

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from batchai_magics.cards.gathering import numbers_of
 from batchai_magics.cards.job import Card, first_failure, to_html, to_text
 from batchai_magics.metrics import plot
-from batchai_magics.metrics.charts.run import is_drawable
+from batchai_magics.metrics.charts.run_chart import is_drawable
 from batchai_magics.models.execution import ERR
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
 from batchai_magics.widgets.job.feed import MAIN_LOG, JobFeed

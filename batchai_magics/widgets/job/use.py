@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.metrics import Record, summarize
-from batchai_magics.metrics.runs.telemetry import Means, Use, Uses, reason_for
+from batchai_magics.metrics.runs.usage import Means, Use, Uses, reason_for
 from batchai_magics.models.telemetry import TelemetryRecord
 
 MOST_POINTS = 80  # of a curve; neighbours are joined when it becomes longer

@@ -45,7 +45,13 @@ def test_a_figure_that_two_threads_draw_is_whole_in_both(tmp_path):
 
 
 def test_all_that_draw_take_turns():
-    from batchai_magics.metrics.charts import comparison, figure, run, scaling
+    from batchai_magics.metrics.charts import comparison_chart, figure, run_chart, scaling_chart
 
-    functions = (figure.figure_png, figure.save_figure, run.plot, comparison.draw_runs, scaling.draw_scaling)
+    functions = (
+        figure.figure_png,
+        figure.save_figure,
+        run_chart.plot,
+        comparison_chart.draw_runs,
+        scaling_chart.draw_scaling,
+    )
     assert all(hasattr(function, "__wrapped__") for function in functions)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from batchai_magics.metrics import EvalRecord, Parser, StepRecord, TotalRecord
-from batchai_magics.metrics.formats.line import read_line
+from batchai_magics.metrics.formats.row import read_line
 from batchai_magics.metrics.formats.table import FORMATS, LINE_FORMATS, LITERALS
 from batchai_magics.metrics.reading.memory import Pace
 from batchai_magics.metrics.reading.view import View

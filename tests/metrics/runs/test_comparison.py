@@ -2,7 +2,7 @@ import pytest
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import compare, read_metrics
-from batchai_magics.metrics.charts.comparison import NOTHING
+from batchai_magics.metrics.charts.comparison_chart import NOTHING
 from tests.metrics.log_text import run
 from tests.metrics.runs.scaling_logs import log
 

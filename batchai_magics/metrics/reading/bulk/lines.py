@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.header import HINTS, OPENINGS
 from batchai_magics.metrics.formats.table import LITERALS
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS
 from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, long_lines, take_apart
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
 from batchai_magics.metrics.reading.bulk.escapes import cleaned

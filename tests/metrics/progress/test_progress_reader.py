@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from batchai_magics.metrics.progress.progress import Progress, span
-from batchai_magics.metrics.progress.reader import ProgressReader
+from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader, span
 
 
 def read(*pieces, began=None):

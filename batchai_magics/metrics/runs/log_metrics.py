@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics.charts.run import plot
+from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.json_values import json_value
+from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Array, StepColumns
 from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
@@ -27,6 +28,47 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from batchai_magics.metrics.reading.bulk.columns import Columns
+
+
+_ROWS = 8192  # a piece
+_ACCURACIES = ("top_1", "top_5")
+_PLAIN = 1e11  # a smaller number with three decimals is written as it was printed
+
+
+def json_rows(steps: StepColumns, names: Sequence[str], *, indent: int) -> Iterator[str]:
+    """The objects of an array, indented by so many blanks, as `json.dumps` writes them with two blanks more.
+
+    A rank or an accuracy that is not told is null; `json_value` says what becomes of a NaN.
+    """
+    margin = " " * indent
+    lines = ",\n".join(f'{margin}  "{name}": %s' for name in names)
+    template = f"{margin}{{\n{lines}\n{margin}}}"
+    for start in range(0, len(steps), _ROWS):
+        part = steps.take(slice(start, start + _ROWS))
+        columns = [_texts(part, name) for name in names]
+        yield ",\n" * (start > 0) + ",\n".join(map(template.__mod__, zip(*columns, strict=True)))
+
+
+def _texts(steps: StepColumns, name: str) -> Iterable[str]:
+    column = getattr(steps, name)
+    if name == "rank":
+        return ["null" if rank == NO_RANK else str(rank) for rank in column.tolist()]
+    if name not in _ACCURACIES:
+        return _numbers(column)
+    if not steps.has_accuracy.any():
+        return repeat("null", len(column))
+    return [
+        text if is_there else "null"
+        for text, is_there in zip(_numbers(column), steps.has_accuracy.tolist(), strict=True)
+    ]
+
+
+def _numbers(column: Array) -> Iterable[str]:
+    """Each number as JSON; few are so large or odd that `json_value` has to say what becomes of them."""
+    if (abs(column) < _PLAIN).all():
+        return map(repr, column.tolist())
+    return [json.dumps(json_value(value)) for value in column.tolist()]
+
 
 _CHUNK_BYTES = 1 << 20
 _BULK_BYTES = 1 << 20  # a log of this size is worth the import of numpy
@@ -102,7 +144,6 @@ class LogMetrics:
         if self._columns is None or not self._has_columns:
             yield self.to_json(indent=2)
             return
-        from batchai_magics.metrics.runs.json_rows import json_rows
 
         summary = self.summary()
         rest = {"total_images_per_sec": summary.total_images_per_sec, "summary": summary.to_dict()}

@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.record import Record
-from batchai_magics.metrics.runs.read import LogMetrics, read_metrics
+from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.summary import Summary, summarize
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.figure import save_figure
-from batchai_magics.metrics.charts.scaling import draw_scaling
-from batchai_magics.metrics.runs.compared import Comparables, Run, read_again, read_runs
+from batchai_magics.metrics.charts.scaling_chart import draw_scaling
+from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_again, read_runs
 from batchai_magics.metrics.runs.curve import Curve, Point, curves_of, has_speed
-from batchai_magics.metrics.runs.tables import scaling_html
+from batchai_magics.metrics.runs.html_tables import scaling_html
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

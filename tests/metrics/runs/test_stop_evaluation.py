@@ -3,7 +3,7 @@
 import math
 
 from batchai_magics.metrics import PatternRecord, ValueRecord
-from batchai_magics.metrics.runs.stopping import Stopping
+from batchai_magics.metrics.runs.stop_evaluation import Stopping
 from batchai_magics.models.stop_conditions import stop_condition
 
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import HeaderRecord, LogMetrics, figure_png, read_metrics, scaling
-from batchai_magics.metrics.charts.scaling import NOTHING
+from batchai_magics.metrics.charts.scaling_chart import NOTHING
 from tests.metrics.runs.scaling_logs import log
 
 RUNS = {"one": log(1, 100), "two": log(2, 90), "four": log(4, 80)}

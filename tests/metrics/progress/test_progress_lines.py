@@ -2,9 +2,7 @@
 
 import pytest
 
-from batchai_magics.metrics.progress.bars import bar_in
-from batchai_magics.metrics.progress.counts import count_in
-from batchai_magics.metrics.progress.sighting import Count, seconds
+from batchai_magics.metrics.progress.progress_lines import Count, bar_in, count_in, seconds
 from batchai_magics.metrics.reading.lines import without_controls
 
 # Each as the program prints it; what is to be read: epoch, count, seconds left.

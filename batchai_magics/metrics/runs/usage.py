@@ -14,6 +14,7 @@ from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample,
 if TYPE_CHECKING:
     import pandas
 
+
 _NONE = math.nan
 _IDLE, _IDLE_PERCENT = 0.7, 50.0  # of what the others compute; of one core
 _CROWDED = 25.0  # percent of its time

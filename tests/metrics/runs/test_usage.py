@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from batchai_magics.metrics.runs.telemetry import Cause, Uses, frame, means_of, reason_for
+from batchai_magics.metrics.runs.usage import Cause, Uses, frame, means_of, reason_for
 from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 
 

@@ -2,7 +2,7 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from batchai_magics.metrics import figure_png, frame, plot, read_metrics
-from batchai_magics.metrics.charts.run import NOTHING, is_drawable, shade_warm_up
+from batchai_magics.metrics.charts.run_chart import NOTHING, is_drawable, shade_warm_up
 from tests.metrics.log_text import run, step
 
 PNG = b"\x89PNG\r\n"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+
 NOTHING = "There is nothing to draw: the log tells no images/sec, no finite loss and no other number."
 _ALL = PALETTE[0]
 _MEAN = "mean of the ranks"
