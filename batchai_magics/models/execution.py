@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.error_details import ErrorDetail
 
 STDOUTERR = "stdouterr"  # the directory of every job's logs
+WORKDIR = "workdir"  # the working directories of its processes, one for each node
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
 
 

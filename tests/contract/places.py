@@ -30,6 +30,7 @@ from tests.contract.place import Place, Wishes
 from tests.server.running import connected, serving
 from tests.world import World, until
 
+_OF_FILES = frozenset({"test_metrics", "test_output", "test_running", "test_storage", "test_workdir"})
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order"}
 )  # nodes and queue are its own: it sets a node up for the first job that gets it
@@ -154,7 +155,7 @@ PLACES = {
         SLURM,
         NOT_SLURMS,
         lambda: real_slurm.why_not() or real_sshd.why_not(),
-        only=frozenset({"test_metrics", "test_output", "test_running", "test_storage"}),  # what is of files
+        only=_OF_FILES,
     ),
     "slurm on any nodes": Offer(
         _slurm_any,

@@ -126,6 +126,11 @@ class JobLayout(NamedTuple):
         return self.root / "shared"
 
     @property
+    def workdir(self) -> Path:
+        """The working directories of its processes: one for each node, by the node's name."""
+        return self.root / "workdir"
+
+    @property
     def unmounted(self) -> Path:
         """Its logs, where they are to be on no share; only there then."""
         return self.root / "unmounted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
+from batchai_magics.models.execution import WORKDIR
 from batchai_magics.models.ids import ResourceId
 
 if TYPE_CHECKING:  # supervisors plan without the models
@@ -125,9 +126,14 @@ def _is_on_command(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
 def output_folder(
     layout: Layout, spec: JobSpec, cluster: ClusterSpec | None, directory_id: str, segment: str
 ) -> Path:
-    """The folder of one of the job's output directories. Without its cluster nobody knows where one is."""
+    """The folder of one of the job's output directories. Without its cluster nobody knows where one is.
+
+    `workdir` is that of its working directories, unless the job calls a directory of its own so.
+    """
     outputs = {output.id.lower(): output for output in spec.output_directories or ()}
     output = outputs.get(directory_id.lower())
+    if output is None and directory_id.lower() == WORKDIR:
+        return layout.job(PurePath(segment).name).workdir
     if not (output and cluster):
         raise refusals.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
     mounted = _targets_by_root(layout, spec, cluster)

@@ -18,7 +18,7 @@ from batchai_magics.errors import (
     StorageError,
     is_of_a_full_disk,
 )
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.execution import STDOUTERR, WORKDIR
 from batchai_magics.models.ids import Kind, ResourceId
 
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -37,7 +37,7 @@ def node_not_found(node_id: str) -> NotFoundError:
 
 def output_directory_not_found(directory_id: str, known: Sequence[str]) -> NotFoundError:
     """The job has no such output directory; `known` are the ids of those that it has."""
-    hint = f"This job has: {', '.join([STDOUTERR, *known])}."
+    hint = f"This job has: {', '.join([STDOUTERR, WORKDIR, *known])}."
     return _no_directory(directory_id, hint)
 
 

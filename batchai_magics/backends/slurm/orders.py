@@ -152,7 +152,7 @@ def _node_share(layout: Layout, run: Run, index: int) -> NodeShare:
         gpu_count=lookup(run.cluster.vm_size).gpus,
         mount_root=str(layout.mounts(run.cluster_guid)),
         job_mount_root=str(layout.job(run.guid).mounts),
-        temp=joined([str(layout.nodes(run.cluster_guid)), "/", name, f"/jobs/{run.guid}"]),
+        temp=joined([str(layout.job(run.guid).workdir), "/", name]),
         address=reference(Subject.ADDRESS, index),
         core_count=run.core_count,
     )

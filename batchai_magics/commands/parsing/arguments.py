@@ -34,7 +34,7 @@ NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", tak
 YES = Option(("--yes", "-y"), "Do not ask for confirmation.", takes=Takes.NOTHING)
 DIRECTORY = Option(
     ("--output-directory-id", "-d"),
-    "Id of the job's output directory; its logs are in stdouterr.",
+    "Id of the job's output directory; logs are in stdouterr, working directories in workdir.",
     default="stdouterr",
 )
 PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")

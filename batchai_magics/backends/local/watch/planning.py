@@ -90,7 +90,7 @@ def _volumes(fields: Mapping[str, Any]) -> MountVolumes | None:
 def _node_share(layout: Layout, job: JobLayout, node: JobNode, here: devices.Machine) -> NodeShare:
     cluster_spec = json.loads(node.spec)["properties"]
     folder = layout.node(node.guid, node.id)
-    temp = folder / "jobs" / job.root.name
+    temp = job.workdir / node.id
     for path in (folder / "tmp", temp):
         private_files.make_folder(path)
     return NodeShare(

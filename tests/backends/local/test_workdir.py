@@ -1,0 +1,42 @@
+"""Where the working directories of a run are on this machine, and what removes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import CLEANING
+from batchai_magics.jobs.submit import ensure_defaults
+from batchai_magics.models.execution import WORKDIR
+from tests.world import World
+
+pytestmark = pytest.mark.slow
+SAVE = "import os; open('model.pt', 'w').write('x'); print(os.getcwd())"
+
+
+def test_a_cell_writes_straight_into_the_folder_of_its_run(world: World) -> None:
+    job = world.run("secret", SAVE)
+    folder = Path(job.log().strip())
+    assert folder == world.home / "jobs" / world.guid(job) / "workdir" / job.ranks()[0].node
+    assert [file.path for file in job.files(WORKDIR, folder.name)] == [f"{folder.name}/model.pt"]
+    assert job.download(f"{folder.name}/model.pt", world.home.parent, directory_id=WORKDIR).read_text() == "x"
+
+
+def test_deleting_a_job_removes_its_working_directories(world: World) -> None:
+    job = world.run("secret", SAVE)
+    folder = Path(job.log().strip())
+    job.delete()
+    assert not folder.parents[1].exists()
+
+
+def test_cleaning_counts_and_removes_working_directories(world: World) -> None:
+    folder = Path(world.run("secret", SAVE).log().strip())
+    cleaning = CLEANING.of(world.backend)
+    before = {part.name: part.size_bytes for part in cleaning.look()}
+    (folder / "more").write_bytes(bytes(1 << 20))
+    after = {part.name: part.size_bytes for part in cleaning.look()}
+    assert after["jobs"] - before["jobs"] == 1 << 20
+    cleaning.clean()
+    assert not folder.exists()
+    ensure_defaults(world.backend, world.settings)  # the world's end looks for them

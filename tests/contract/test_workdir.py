@@ -1,0 +1,142 @@
+"""The working directories of a run: kept with the job, whatever becomes of its nodes."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.execution import WORKDIR
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import ExecutionState
+from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+MODEL = {"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "files"}
+SAVE = "printf model > model.pt"
+
+
+def names(place: Place, job: ResourceId, path: str = "") -> list[str]:
+    """The names of what is listed of a job's working directories."""
+    return [file.name for file in place.backend.files(job, WORKDIR, path)]
+
+
+def kept(place: Place, job: ResourceId, name: str = "model.pt") -> bytes:
+    """A file of the working directory of a job that had one node."""
+    (node,) = names(place, job)
+    return place.backend.read(FileRef(job, f"{node}/{name}", WORKDIR)).data
+
+
+def test_what_a_script_writes_to_its_working_directory_is_listed_and_read(place: Place) -> None:
+    job = place.run(f"{SAVE}; mkdir a; echo inner > a/b")
+    (node,) = place.backend.files(job.id, WORKDIR)
+    assert (node.path, node.is_directory) == (job.ranks[0].node, True)
+    below = place.backend.files(job.id, WORKDIR, node.path)
+    assert [(file.path, file.kind.value, file.size_bytes) for file in below] == [
+        (f"{node.path}/a", "directory", 0),
+        (f"{node.path}/model.pt", "file", 5),
+    ]
+    assert [bool(file.download_url) for file in below] == [False, True]
+    assert names(place, job.id, f"{node.path}/a") == ["b"]
+    chunk = place.backend.read(FileRef(job.id, f"{node.path}/model.pt", WORKDIR), 1, 3)
+    assert (chunk.data, chunk.size, chunk.is_complete) == (b"ode", 5, True)
+
+
+def test_the_variables_of_the_working_directory_name_the_folder_that_is_kept(place: Place) -> None:
+    variables = ("AZ_BATCHAI_JOB_TEMP", "AZ_BATCHAI_JOB_TEMP_DIR", "AZ_BATCH_TASK_WORKING_DIR")
+    job = place.run("; ".join(f"touch ${name}/{name}" for name in variables))
+    assert names(place, job.id, job.ranks[0].node) == sorted(variables)
+
+
+def test_the_ranks_of_a_node_share_one_working_directory(place: Place) -> None:
+    job = place.wait(place.start_ranks("touch rank-$PMI_RANK", count=4))
+    assert job.execution.exit_code == 0
+    ranks = {node: [f"rank-{e.rank}" for e in job.ranks if e.node == node] for node in names(place, job.id)}
+    assert len(ranks) == 2
+    assert {node: names(place, job.id, node) for node in ranks} == {
+        node: sorted(files) for node, files in ranks.items()
+    }
+
+
+def test_job_preparation_and_script_have_the_same_working_directory(place: Place) -> None:
+    job = place.run("cat prepared", jobPreparation={"commandLine": "echo ready > prepared"})
+    assert place.log(job.id) == b"ready\n"
+    assert kept(place, job.id, "prepared") == b"ready\n"
+
+
+@pytest.mark.parametrize("end", ["exit 3", "kill -9 $$"])
+def test_the_files_of_a_failed_job_are_kept(place: Place, end: str) -> None:
+    job = place.run(f"{SAVE}; {end}")
+    assert job.state is ExecutionState.FAILED
+    assert kept(place, job.id) == b"model"
+
+
+def test_the_files_of_a_cancelled_job_are_kept(place: Place) -> None:
+    place.is_up(id := place.start(f"{SAVE}; {HOLD}"))
+    place.backend.terminate(id)
+    place.wait(id)
+    assert kept(place, id) == b"model"
+
+
+def test_the_working_directory_outlives_nodes_and_cluster(place: Place) -> None:
+    cluster = place.make_cluster()
+    job = place.run(SAVE, **place.on(cluster))
+    place.scale(cluster.id, manual(0))
+    place.has(cluster.id)
+    assert kept(place, job.id) == b"model"
+    place.backend.delete(cluster.id)
+    assert kept(place, job.id) == b"model"
+
+
+@pytest.mark.needs("auto_scale")
+@pytest.mark.wishes(idle_s=0.5)
+def test_the_working_directory_outlives_a_node_that_auto_scale_drops(place: Place) -> None:
+    cluster = place.make_cluster(scale=auto(0, 1))
+    job = place.run(SAVE, **place.on(cluster))
+    until(lambda: place.backend.show(cluster.id).node_states.total == 0)
+    assert kept(place, job.id) == b"model"
+
+
+def test_an_attempt_that_is_queued_again_loses_no_file_of_the_one_before(place: Place) -> None:
+    place.is_up(id := place.start(f"touch begun-$(ls begun-* 2>/dev/null | wc -l); {HOLD}", nodeCount=2))
+    place.scale(place.cluster, manual(1, "requeue"))
+    until(lambda: place.backend.show(id).state is ExecutionState.QUEUED)
+    place.scale(place.cluster, manual(2))
+    until(lambda: place.log(id).count(b"up\n") == 2)
+    place.backend.terminate(id)
+    place.wait(id)
+    listed = [name for node in names(place, id) for name in names(place, id, node)]
+    assert listed in (["begun-0", "begun-0"], ["begun-0", "begun-1"])
+
+
+def test_the_working_directory_goes_with_its_job(place: Place) -> None:
+    job = place.run(SAVE)
+    place.backend.delete(job.id)
+    with pytest.raises(NotFoundError):
+        place.backend.files(job.id, WORKDIR)
+    assert names(place, place.run("true").id, job.ranks[0].node) == []
+
+
+def test_a_job_that_has_not_begun_has_no_files_there(place: Place) -> None:
+    place.is_up(place.start(HOLD, nodeCount=2))
+    assert names(place, place.start(SAVE, "waiting", nodeCount=2)) == []
+
+
+def test_links_and_pipes_in_a_working_directory_are_listed_as_such_and_lead_nowhere(place: Place) -> None:
+    job = place.run("mkfifo pipe; ln -s /etc etc; ln -s /etc/passwd passwd; echo a > a; ln -s a to-a")
+    (node,) = names(place, job.id)
+    kinds = {file.name: file.kind.value for file in place.backend.files(job.id, WORKDIR, node)}
+    assert kinds == {"a": "file", "etc": "link", "passwd": "link", "pipe": "pipe", "to-a": "file"}
+    with pytest.raises(NotFoundError, match="pipe is a named pipe"):
+        place.backend.read(FileRef(job.id, f"{node}/pipe", WORKDIR))
+    for path in (f"{node}/passwd", f"{node}/etc/passwd", "../plan.json", f"{node}/../../plan.json"):
+        with pytest.raises(StorageError):
+            place.backend.read(FileRef(job.id, path, WORKDIR))
+
+
+def test_an_output_directory_that_a_job_calls_workdir_is_its_own(place: Place) -> None:
+    job = place.run(
+        f"{SAVE}; touch $AZ_BATCHAI_OUTPUT_workdir/own", outputDirectories=[{**MODEL, "id": WORKDIR}]
+    )
+    assert names(place, job.id) == ["own"]
