@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tempfile
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -25,17 +27,18 @@ from batchai_magics.server.batchai.routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.call import Answer, Call, Route
 from batchai_magics.server.description import DESCRIPTION, description
 from batchai_magics.server.errors import refusal
+from batchai_magics.server.http.bodies import Bodies, Sender, Upload
 from batchai_magics.server.http.endpoint import Desk, endpoint, foreseen_or_defect, refused
 from batchai_magics.server.http.limits import Limits
-from batchai_magics.server.http.messages import call_of, raw_path, response_of
+from batchai_magics.server.http.messages import address_of, head_of, raw_path, response_of
 from batchai_magics.server.http.metrics import Metrics
 from batchai_magics.server.http.threads import Threads
 from batchai_magics.server.http.versions import versioned
 from batchai_magics.server.http.waiting import Waiting
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage import errors as storage_errors
-from batchai_magics.server.storage.dispatch import Counter
-from batchai_magics.server.storage.request import is_host, resource_of
+from batchai_magics.server.storage.dispatch import Admitted, Counter
+from batchai_magics.server.storage.request import is_host
 from batchai_magics.server.storage.sas import Caller
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -66,7 +69,8 @@ class App:
         self._threads = Threads(limits.threads)
         self._storage_threads = Threads(limits.threads)
         self._waiting = Waiting(limits)
-        self._desk = Desk(service, self._threads, Threads(limits.streams), limits, self._waiting)
+        self._bodies = Bodies(limits, metrics)
+        self._desk = Desk(service, self._threads, Threads(limits.streams), self._bodies, self._waiting)
         self._counter = Counter(service, uploads)
         self._arm = self._make_arm()
 
@@ -139,39 +143,44 @@ class App:
         return self._as_response(refused(refusal(404, "InvalidResourceType", text)))
 
     async def _storage(self, request: Request, host: str) -> Response:
-        if not is_large(request):
-            return await self._stored_from(request, host, self.limits.range_bytes, None)
-        with tempfile.TemporaryFile() as spool:
-            return await self._stored_from(request, host, self.limits.blob_bytes, spool)
-
-    async def _stored_from(
-        self, request: Request, host: str, most_bytes: int, spool: BinaryIO | None
-    ) -> Response:
+        """Answers a request to storage; nothing of its body is read before it is authorized."""
+        call = head_of(request)
+        caller = Caller(datetime.now(timezone.utc), address_of(request), request.url.scheme == "https")
         try:
-            call = await call_of(request, self.limits, most_bytes=most_bytes, spool=spool)
+            admit = partial(self._counter.admit, call, host, caller)
+            answer = await self._admitted(request, call, await self._storage_threads.run(admit))
         except BatchAIError as error:
-            return self._as_response(storage_errors.answer(error, "-"))
-        except OSError as error:  # of the spool
-            told = foreseen_or_defect(Call(request.method, raw_path(request.scope)), error)
-            return self._as_response(storage_errors.answer(told, "-"))
-        client = request.client.host if request.client else ""
-        caller = Caller(datetime.now(timezone.utc), client, request.url.scheme == "https")
-        ask = partial(self._storage_threads.run, partial(self._stored, call, host, caller))
-        answer = await self._waiting.for_bytes(call, ask)
+            answer = storage_errors.answer(error, "-")
+        except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
+            answer = storage_errors.answer(foreseen_or_defect(call, error), "-")
         version = call.headers.get("x-ms-version") or call.query.get("sv") or ""
         answer = answer.with_headers(x_ms_version=version if _DATE.fullmatch(version) else _VERSION)
         return response_of(answer, self._storage_threads)
 
-    def _stored(self, call: Call, host: str, caller: Caller) -> Answer:
-        try:
-            return self._counter.answer(call, resource_of(call, host), caller)
-        except BatchAIError as error:
-            return storage_errors.answer(error, "-")
-        except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
-            return storage_errors.answer(foreseen_or_defect(call, error), "-")
+    async def _admitted(self, request: Request, call: Call, admitted: Admitted) -> Answer:
+        """The answer to a request that is authorized: its body is read now."""
+        sender = Sender(f"{admitted.principal} at {address_of(request)}", address_of(request))
+        with contextlib.ExitStack() as stack:
+            upload = Upload(sender, self.limits.range_bytes)
+            if is_large(request):
+                spool = stack.enter_context(tempfile.TemporaryFile())
+                upload = Upload(sender, self.limits.blob_bytes, spool)
+            stack.enter_context(self._bodies.room_for(call, upload))
+            body = await self._bodies.read(request, upload)
+            ready = replace(call, body=body, spool=upload.spool)
+            ask = partial(self._storage_threads.run, partial(admitted.answer, ready))
+            return await self._waiting.for_bytes(ready, partial(_told, ask))
 
     def _as_response(self, answer: Answer) -> Response:
         return response_of(answer, self._threads)
+
+
+async def _told(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """The answer, or the one that tells its error: who waits for bytes of a file waits through a 416."""
+    try:
+        return await ask()
+    except BatchAIError as error:
+        return storage_errors.answer(error, "-")
 
 
 def is_large(request: Request) -> bool:

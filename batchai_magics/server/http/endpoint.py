@@ -6,7 +6,8 @@ import logging
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,8 +15,8 @@ from starlette.responses import Response
 from batchai_magics.errors import BatchAIError, is_of_a_full_disk
 from batchai_magics.server.call import Answer, Call, Handler
 from batchai_magics.server.errors import DEFECT, body_of, refusal, server_full, status_of
-from batchai_magics.server.http.limits import Limits
-from batchai_magics.server.http.messages import call_of, response_of
+from batchai_magics.server.http.bodies import Bodies, Sender, Upload
+from batchai_magics.server.http.messages import address_of, head_of, response_of
 from batchai_magics.server.http.threads import Threads
 from batchai_magics.server.http.waiting import Waiting
 from batchai_magics.server.service import Service
@@ -31,24 +32,28 @@ class Desk:
     service: Service
     threads: Threads
     streams: Threads  # of answers that are made as they go out: a command on a node writes for hours
-    limits: Limits
+    bodies: Bodies
     waiting: Waiting
 
 
 def endpoint(handler: Handler, desk: Desk, most_bytes: int) -> Endpoint:
-    """The handler as Starlette calls it, for bodies that are not larger."""
-    threads, limits = desk.threads, desk.limits
+    """The handler as Starlette calls it, for a user who is let in and bodies that are not larger."""
+    threads = desk.threads
 
     async def respond(request: Request) -> Response:
+        call = head_of(request)
+        upload = Upload(Sender(call.user.name, address_of(request)), most_bytes)
+
+        async def ask(ready: Call) -> Answer:
+            return await threads.run(lambda: answered(handler, desk.service, ready))
+
         try:
-            call = await call_of(request, limits, most_bytes=most_bytes)
+            with desk.bodies.room_for(call, upload):
+                ready = replace(call, body=await desk.bodies.read(request, upload))
+                answer = await desk.waiting.for_state(ready, partial(ask, ready))
         except BatchAIError as error:
-            return response_of(refused(error), threads)
-
-        async def ask() -> Answer:
-            return await threads.run(lambda: answered(handler, desk.service, call))
-
-        return response_of(await desk.waiting.for_state(call, ask), desk.streams)
+            answer = refused(error)
+        return response_of(answer, desk.streams)
 
     return respond
 

@@ -36,7 +36,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._count >= self._limits.streams:
+        if self._count >= self._limits.streams and not _is_probe(scope):
             await _refuse(send)
             self._metrics.refused()
             return
@@ -81,6 +81,11 @@ class _Seen:
         self._patience.deadline = anyio.current_time() + self._most_s
         await self._send(message)
         self._patience.deadline = math.inf
+
+
+def _is_probe(scope: Scope) -> bool:
+    """Whether it is asked if the server lives, which is always answered."""
+    return str(scope["path"]).strip("/").lower() == "healthz"
 
 
 async def _refuse(send: Send) -> None:

@@ -14,7 +14,16 @@ class Limits:
     body_bytes: int = 1 << 20  # of a description
     range_bytes: int = 4 << 20  # of a file, in one request
     blob_bytes: int = 256 << 20  # of a blob, in one request
-    body_s: float = 120.0  # for a body to come
+    body_s: float = 60.0  # for a body to come, and for a long one as much more as `body_bytes_s` gives it
+    body_bytes_s: int = 64 << 10  # the lowest rate at which a long body may come
+    body_idle_s: float = 30.0  # between two pieces of a body
+    bodies: int = 96  # unfinished request bodies at once
+    bodies_of_user: int = 32
+    bodies_of_address: int = 64
+    memory_bytes: int = 128 << 20  # of all request bodies that are held in memory
+    memory_bytes_of_user: int = 64 << 20
+    disk_bytes: int = 4 << 30  # of all request bodies that are spooled to disk
+    disk_bytes_of_user: int = 1 << 30
     send_s: float = 120.0  # for a piece of an answer to go
     streams: int = 200  # requests at once; those over it are told to come again
     threads: int = 32  # calls of the backend at once, and as many of storage

@@ -36,6 +36,19 @@ class Metrics:
             "batchai_requests_refused", "Requests turned away: too many at once", registry=self._registry
         )
 
+        self._unfinished = Gauge(
+            "batchai_bodies_unfinished", "Request bodies that are being read", registry=self._registry
+        )
+        self._held = Gauge(
+            "batchai_body_held_bytes",
+            "Room that is reserved for request bodies",
+            ["place"],
+            registry=self._registry,
+        )
+        self._received = Counter(
+            "batchai_body_received_bytes", "Bytes read of request bodies", registry=self._registry
+        )
+
     def under_way(self) -> AbstractContextManager[Any]:
         """Counts a request as long as it goes on."""
         return cast("AbstractContextManager[Any]", self._open.track_inprogress())
@@ -49,6 +62,16 @@ class Metrics:
     def refused(self) -> None:
         """Counts a request that was turned away."""
         self._refused.inc()
+
+    def bodies_held(self, unfinished: int, *, memory_bytes: int, disk_bytes: int) -> None:
+        """Shows how many request bodies are being read, and how much room is reserved for all of them."""
+        self._unfinished.set(unfinished)
+        self._held.labels("memory").set(memory_bytes)
+        self._held.labels("disk").set(disk_bytes)
+
+    def body_received(self, count: int) -> None:
+        """Counts bytes of a request body that were read."""
+        self._received.inc(count)
 
     def answer(self) -> Answer:
         """All numbers, in Prometheus' text."""

@@ -24,6 +24,7 @@ from batchai_magics.server.storage import (
 from batchai_magics.server.storage.context import Asked, StorageHandler
 from batchai_magics.server.storage.errors import StorageRefusal, failed
 from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT, share_of
+from batchai_magics.server.storage.request import resource_of
 from batchai_magics.server.storage.sas import Caller, Resource
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -97,21 +98,34 @@ _UPLOAD: Mapping[tuple[str, str, str], Action] = {
 
 
 @dataclass(frozen=True)
+class Admitted:
+    """A request that is authorized: what it may do, and by whose credential."""
+
+    action: Action
+    asked: Asked
+    principal: str
+
+    def answer(self, call: Call) -> Answer:
+        """The answer to the request, whose body is there now; raises what is refused."""
+        asked = replace(self.asked, call=call)
+        if self.action.permissions == _LISTING:
+            asked.uploads.drop_stale(asked.storage, asked.resource.service)
+        return self.action.handler(asked)
+
+
+@dataclass(frozen=True)
 class Counter:
     """Where requests to storage are answered."""
 
     service: Service
     uploads: Uploads
 
-    def answer(self, call: Call, resource: Resource, caller: Caller) -> Answer:
-        """The answer to a request; raises what is refused."""
-        resource = self._settled(call, resource)
+    def admit(self, call: Call, host: str, caller: Caller) -> Admitted:
+        """Authorizes a request by its headers and its query, without its body; raises what is refused."""
+        resource = self._settled(call, resource_of(call, host))
         action = self._action(call, resource)
-        self._check(call, resource, action, caller)
-        asked = Asked(self.service, call, resource, self.uploads)
-        if action.permissions == _LISTING:
-            self.uploads.drop_stale(asked.storage, resource.service)
-        return action.handler(asked)
+        principal = self._check(call, resource, action, caller)
+        return Admitted(action, Asked(self.service, call, resource, self.uploads), principal)
 
     def _settled(self, call: Call, resource: Resource) -> Resource:
         """The resource with its service, where the request did not say it: that which has such a name."""
@@ -138,8 +152,11 @@ class Counter:
             raise StorageRefusal(400, "UnsupportedOperation", message)
         return action
 
-    def _check(self, call: Call, resource: Resource, action: Action, caller: Caller) -> None:
-        """Raises unless a key of the account has signed the request, or an address that gives enough."""
+    def _check(self, call: Call, resource: Resource, action: Action, caller: Caller) -> str:
+        """The credential that authorizes a request: the account's key, or an address that gives enough.
+
+        Raises StorageRefusal where there is none.
+        """
         try:
             keys = self.service.keys.of(resource.account)
         except NotFoundError:
@@ -150,16 +167,15 @@ class Counter:
             if not set(given) & set(action.permissions):
                 message = "This request is not authorized to perform this operation using this permission."
                 raise StorageRefusal(403, "AuthorizationPermissionMismatch", message)
-        elif authorization:
+            return f"signature {call.query['sig']}"
+        if authorization:
             if shared_key.account_of(authorization) != resource.account:
                 raise failed("The key is another account's.")
             shared_key.check(
                 call.method, call.path, call.query, call.headers, keys=keys, now=datetime.now(timezone.utc)
             )
-        else:
-            raise StorageRefusal(
-                401, "NoAuthenticationInformation", "The request has no Authorization header."
-            )
+            return f"account {resource.account}"
+        raise StorageRefusal(401, "NoAuthenticationInformation", "The request has no Authorization header.")
 
 
 def _of_output(call: Call, resource: Resource) -> Action:

@@ -39,11 +39,10 @@ def answer(error: BatchAIError, request_id: str) -> Answer:
         code = "InvalidResourceName"
     status, code = _AS_AZURE.get(code, (status, code))
     code = code or "InvalidInput"
-    return Answer(
-        status,
-        body=xml(code, error, request_id),
-        headers={"x-ms-error-code": code, "Content-Type": "application/xml"},
-    )
+    headers = {"x-ms-error-code": code, "Content-Type": "application/xml"}
+    if status == 503:
+        headers["Retry-After"] = "1"
+    return Answer(status, body=xml(code, error, request_id), headers=headers)
 
 
 def xml(code: str, error: BatchAIError, request_id: str) -> bytes:

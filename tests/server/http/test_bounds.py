@@ -20,7 +20,7 @@ from tests.world import until
 
 pytestmark = pytest.mark.slow
 HASTY = Limits(body_s=0.3, send_s=0.5, header_bytes=8 << 10)
-SMALL = Limits(streams=2, body_s=1e6)  # whose requests stay as long as their clients
+SMALL = Limits(streams=2, body_s=1e6, body_idle_s=1e6)  # whose requests stay as long as their clients
 PUT = (
     f"PUT {WORKSPACE}?api-version=2018-05-01 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
 )
@@ -67,6 +67,22 @@ def test_headers_that_do_not_come_are_not_waited_for(abrupt: Running) -> None:
         assert answer(client) == b""
 
 
+def test_the_rest_of_a_refused_body_is_not_waited_for(abrupt: Running) -> None:
+    head = "PUT /local/batchaishare/a?comp=range HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n"
+    with connection(abrupt, head) as client:
+        assert b"401" in answer(client).splitlines()[0]
+        until(lambda: is_closed(client))
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether a byte more finds the connection closed."""
+    try:
+        client.sendall(b"x")
+    except ConnectionError:
+        return True
+    return False
+
+
 def test_headers_that_are_too_large_are_refused(hasty: Running) -> None:
     with connection(hasty, f"GET / HTTP/1.1\r\nX-Long: {'x' * (16 << 10)}") as client:
         assert answer(client).startswith(b"HTTP/1.1 4")
@@ -81,9 +97,10 @@ def test_more_requests_at_once_than_are_taken_are_told_to_come_again(small: Runn
     with contextlib.ExitStack() as stack:
         for _ in range(SMALL.streams):
             stack.enter_context(connection(small, f"{PUT}Content-Length: 100\r\n\r\n{{"))
-        until(lambda: small.ask("GET", "/healthz").status_code == 503)
-        assert small.ask("GET", "/healthz").headers["Retry-After"] == "1"
-    until(lambda: small.ask("GET", "/healthz").status_code == 200)
+        until(lambda: small.ask("GET", WORKSPACE).status_code == 503)
+        assert small.ask("GET", WORKSPACE).headers["Retry-After"] == "1"
+        assert small.ask("GET", "/healthz").status_code == 200
+    until(lambda: small.ask("GET", WORKSPACE).status_code == 200)
 
 
 def test_a_reader_that_stops_reading_is_let_go(hasty: Running) -> None:

@@ -27,8 +27,10 @@ STALLED = (
 
 @pytest.fixture
 def patient(tmp_path: Path) -> Iterator[Running]:
-    """A server that lets nobody go for being slow, however long this machine takes."""
-    with serving(tmp_path / "home", limits=Limits(body_s=1e6, send_s=1e6)) as running:
+    """A server that lets nobody go for being slow, and takes as many bodies of one user as requests."""
+    slow = {"body_s": 1e6, "body_idle_s": 1e6, "send_s": 1e6}
+    bodies = dict.fromkeys(("bodies", "bodies_of_user", "bodies_of_address"), STREAMS)
+    with serving(tmp_path / "home", limits=Limits(**slow, **bodies)) as running:
         yield running
 
 

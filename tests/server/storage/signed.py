@@ -11,9 +11,14 @@ from tests.server.running import Running
 
 def signed_path(server: Running, share: str, path: str, permissions: str = "r") -> str:
     """The path and query with which a file is read."""
+    return signed_with(server.service.keys.of("local")[0], share, path, permissions)
+
+
+def signed_with(key: str, share: str, path: str, permissions: str) -> str:
+    """The path and query of a file, signed with a key of the server's own account."""
     later = datetime.now(timezone.utc) + timedelta(minutes=5)
     grant = Grant("local", f"{share}/{path}", permissions, later, "2018-11-09")
-    return f"/local/{share}/{quote(path)}?{sign(grant, server.service.keys.of('local')[0])}"
+    return f"/local/{share}/{quote(path)}?{sign(grant, key)}"
 
 
 def account_sas(server: Running) -> dict[str, str]:

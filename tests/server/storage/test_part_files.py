@@ -74,12 +74,12 @@ def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
     storage.make("listed")
     uploads = Uploads(PartFiles(tmp_path), clock=lambda: now[0])
     uploads.begin(storage, Resource("local", "file", "listed", "a"), "listed", 9)
-    monkeypatch.setattr(dispatch.Counter, "_check", lambda *_: None)
-    counter, share = dispatch.Counter(server.service, uploads), Resource("local", "file", "listed")
+    monkeypatch.setattr(dispatch.Counter, "_check", lambda *_: "")
+    counter, caller = dispatch.Counter(server.service, uploads), Caller(datetime.now(timezone.utc))
     listing = Call("GET", "/local/listed", {"restype": "directory", "comp": "list"})
     for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
         now[0] = seconds
-        assert counter.answer(listing, share, Caller(datetime.now(timezone.utc))).status == 200
+        assert counter.admit(listing, "127.0.0.1", caller).answer(listing).status == 200
         assert len(files_in(tmp_path)) == len(storage.list("listed")) == left
 
 
