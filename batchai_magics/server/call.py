@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import unquote_to_bytes
 
 from batchai_magics.backends.service.dialect.headers import AS_MADE, PREFER
+from batchai_magics.models.documents.problems import surrogates_in
 from batchai_magics.models.ids import Kind, ResourceId, check_group_name, check_name
 from batchai_magics.server.errors import refusal
 
@@ -46,11 +48,14 @@ class Call:
             yield piece
 
     def json(self) -> Mapping[str, Any]:
-        """The body as a JSON object; none at all is an empty one."""
+        """The body as a JSON object; none at all is an empty one. All its texts can be encoded."""
         try:
-            data = json.loads(self.body or b"{}")
+            data = json.loads(self.body or b"{}", parse_constant=_no_constant)
+            problem = next(surrogates_in(data, ""), None)
         except (ValueError, RecursionError) as error:
             raise invalid_content(str(error)) from None
+        if problem:
+            raise invalid_content(str(problem))
         if not isinstance(data, Mapping):
             raise invalid_content(f"expected a JSON object, got {type(data).__name__}")
         return data
@@ -120,6 +125,18 @@ class Route:
 def digest_of(data: Any) -> str:
     """A digest of what an answer shows."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def text_in_url(text: str | bytes, field: str) -> str:
+    """A percent-encoded part of an address as text; `field` is what the refusal of anything else names."""
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeError:
+        raise refusal(400, "InvalidUri", f"{field} must be percent-encoded UTF-8.") from None
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number in JSON")
 
 
 def invalid_content(reason: str) -> Exception:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 
 import pytest
 
@@ -299,3 +300,38 @@ def test_no_prefix_of_a_setup_task_leads_out_of_a_mount(place: Place) -> None:
 def test_files_of_a_cluster_without_setup_are_said_not_to_be(place: Place) -> None:
     with pytest.raises(ServiceError, match="startup task"):
         place.backend.setup_logs.files(place.cluster)
+
+
+ODD_NAMES = (b"bad\xff", b"bad\xfe", rb"bad\xff", "bäd".encode(), b"a%20b")
+
+
+def test_names_that_are_no_text_are_listed_as_different_texts_and_read_by_them(place: Place) -> None:
+    script = f"import os\nfor name in {ODD_NAMES!r}: open(name, 'wb').write(name)"
+    words = f"cd $AZ_BATCHAI_OUTPUT_MODEL && python3 -c {shlex.quote(script)}"
+    job = place.run(words, outputDirectories=[MODEL])
+    paths = [file.path for file in place.backend.files(job.id, "MODEL")]
+    assert len(set(paths)) == len(ODD_NAMES)
+    assert {"bäd", "a%20b", r"bad\xff", r"bad\xfe"} < set(paths)
+    read = [place.backend.read(FileRef(job.id, path, "MODEL")).data for path in paths]
+    assert sorted(read) == sorted(ODD_NAMES)
+    assert read[paths.index(r"bad\xfe")] == b"bad\xfe"
+    storage, folder = place.backend.storage, f"{job.output_path_segment}/outputs/files"
+    on_share = [storage.download(place.share, file.path) for file in storage.list(place.share, folder)]
+    assert sorted(on_share) == sorted(read)
+
+
+def test_a_log_with_a_name_that_is_no_text_is_told_with_the_others(place: Place) -> None:
+    script = (
+        "import os; open(os.fsencode(os.environ['AZ_BATCHAI_STDOUTERR_DIR']) + b'/bad\\xff', 'w').write('x')"
+    )
+    job = place.run(f"echo hello; python3 -c {shlex.quote(script)}")
+    told = place.backend.tail(job.id, {})
+    assert told["stdout.txt"].data == b"hello\n"
+    assert told[r"bad\xff"].data == b"x"
+
+
+@pytest.mark.parametrize("path", ["\ud800", "a\0b"])
+def test_what_is_no_path_is_refused(place: Place, path: str) -> None:
+    job = place.run()
+    with pytest.raises((ServiceError, SpecError)):
+        place.backend.read(FileRef(job.id, path))

@@ -18,7 +18,7 @@ from batchai_magics.backends.base import Copy, FileKind, ShareFile
 from batchai_magics.backends.base.transfers import Unfinished, naming, spoiled
 from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
-from batchai_magics.backends.folders.entries import inside
+from batchai_magics.backends.folders.entries import checked_name, inside
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.errors import StorageError, is_of_a_full_disk
 
@@ -53,7 +53,7 @@ class Targets:
             return str(inside(self._root, path))
         if parent not in self._parents:
             self._parents[parent] = str(inside(self._root, parent))
-        target = f"{self._parents[parent]}/{name}"
+        target = f"{self._parents[parent]}/{checked_name(name)}"
         is_link = os.path.islink(target)  # noqa: PTH114 pathlib is slow
         return str(inside(self._root, path)) if is_link else target
 

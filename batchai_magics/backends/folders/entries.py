@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 from batchai_magics.backends.base import FileKind
 from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status, is_elsewhere
 from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.file_names import name_of, text_of
 
 _KINDS = {
     stat.S_IFREG: FileKind.FILE,
@@ -24,12 +25,13 @@ _KINDS = {
     stat.S_IFBLK: FileKind.DEVICE,
     stat.S_IFLNK: FileKind.LINK,
 }
+_NO_PATH = "Give a path as it is listed."
 _UNOPENED = (errno.ENXIO, errno.ELOOP, errno.ENODEV, errno.EISDIR)  # a socket, a link, a device, a folder
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something in a folder. A link that stays inside of the place counts as what it leads to."""
+    """Something in a folder, its name as text. A link that stays inside counts as what it leads to."""
 
     name: str
     kind: FileKind
@@ -47,14 +49,15 @@ class Entry:
         kind = _KINDS[stat.S_IFMT(found.st_mode)]
         size_bytes = found.st_size if kind is FileKind.FILE else 0
         modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
-        return cls(path.name, kind, size_bytes, modified)
+        return cls(text_of(path.name), kind, size_bytes, modified)
 
     @classmethod
     def told(cls, found: FoundEntry) -> Entry:
         """What another machine says of something that lies there."""
         kind = _KINDS[stat.S_IFMT(found.mode)]
         size_bytes = found.size_bytes if kind is FileKind.FILE else 0
-        return cls(found.name, kind, size_bytes, datetime.fromtimestamp(found.modified, timezone.utc))
+        modified = datetime.fromtimestamp(found.modified, timezone.utc)
+        return cls(text_of(found.name), kind, size_bytes, modified)
 
 
 def _followed(root: Path, path: Path) -> os.stat_result | None:
@@ -89,7 +92,7 @@ def below(root: Path, folder: Path) -> Iterator[Entry]:
 
 def inside(folder: Path, path: str) -> Path:
     """`folder/path`, links followed; a StorageError when that would lie outside of the folder."""
-    full = _real(folder / path.lstrip("/"))
+    full = _real(place_of(folder, path))
     if not full.is_relative_to(_real(folder)):
         raise StorageError(f"{path!r} leads out of {folder.name}", hint="Paths are relative and stay inside.")
     return full
@@ -97,10 +100,27 @@ def inside(folder: Path, path: str) -> Path:
 
 def named(folder: Path, path: str) -> Path:
     """`folder/path` itself, be it a link; a StorageError when it would lie outside of the folder."""
-    place = folder / path.lstrip("/")
+    place = place_of(folder, path)
     if place.name in ("", "..") or place == folder:
         return inside(folder, path)
-    return inside(folder, str(place.parent.relative_to(folder))) / place.name
+    return inside(folder, text_of(str(place.parent.relative_to(folder)))) / place.name
+
+
+def place_of(folder: Path, path: str) -> Path:
+    """`folder/path` as it is written, wherever that leads; a StorageError for what cannot be a path."""
+    return folder / checked_name(path).lstrip("/")
+
+
+def checked_name(path: str) -> str:
+    """The path that has such a text, as the file system takes it; a StorageError where there can be none."""
+    try:
+        name = name_of(path)
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise StorageError(f"{path!r} is no path: it holds half a character", hint=_NO_PATH) from None
+    if "\0" in name:
+        raise StorageError(f"{path!r} is no path: it holds a null character", hint=_NO_PATH)
+    return name
 
 
 def open_regular(file: Path) -> BinaryIO:

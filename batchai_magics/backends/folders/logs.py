@@ -14,6 +14,7 @@ from batchai_magics.backends.node import records
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.file_names import text_of
 
 _STREAMS = {OUT: "stdout", ERR: "stderr"}
 
@@ -29,7 +30,8 @@ class Logs:
     def read(self, path: str, offset: int, limit: int) -> Chunk:
         """A piece of a log by its path, with the ranks that wrote it, and when."""
         inside = entries.inside(self.folder, path)
-        return self._log(str(inside.relative_to(entries.inside(self.folder, ""))), offset, limit)
+        name = text_of(str(inside.relative_to(entries.inside(self.folder, ""))))
+        return self._log(name, offset, limit)
 
     def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
         """The new bytes of all of them."""

@@ -12,6 +12,7 @@ from batchai_magics.backends.folders.entries import Entry, Piece, inside, read_p
 from batchai_magics.backends.node.runner.log_seals import seals_in
 from batchai_magics.errors import StorageError
 from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.file_names import name_of
 
 HEAD_BYTES = 256
 
@@ -34,7 +35,7 @@ def sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 def _listed(entry: Entry, path: str, level: Path) -> OutputFile:
     name = f"{path}/{entry.name}".lstrip("/")
-    url = (level / entry.name).absolute().as_uri() if entry.kind is FileKind.FILE else None
+    url = (level / name_of(entry.name)).absolute().as_uri() if entry.kind is FileKind.FILE else None
     return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from batchai_magics.backends.base import FileKind
 from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.backends.folders import entries
+from batchai_magics.models.file_names import name_of
 
 _EVERY_S = 3600.0
 
@@ -33,7 +34,7 @@ class StaleParts:
 
 def _drop_below(root: Path, folder: Path, before: datetime) -> None:
     for entry in entries.below(root, folder):
-        path = folder / entry.name
+        path = folder / name_of(entry.name)
         if entry.kind is FileKind.DIRECTORY:
             _drop_below(root, path, before)
         elif entry.modified < before:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fnmatch
 import io
+import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -104,7 +105,7 @@ class FarPath(Elsewhere):
 
     def as_uri(self) -> str:
         """An address that file managers know; it says where the file is, and opens nothing by itself."""
-        return f"sftp://{self.channel.host}{quote(str(self))}"
+        return f"sftp://{self.channel.host}{quote(os.fsencode(str(self)))}"
 
     # -- reading
 

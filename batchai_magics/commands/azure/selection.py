@@ -11,6 +11,7 @@ from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.commands.azure.bucket import Bucket
 from batchai_magics.commands.azure.transfer import Folder
 from batchai_magics.errors import UsageError
+from batchai_magics.models.file_names import text_of
 from batchai_magics.options.parsing import relative
 
 
@@ -35,7 +36,7 @@ def all_up(source: str, below: str, pattern: str | None, *, place: str = "share"
         raise UsageError(f"--source: there is no folder {root.absolute()}")
     base = relative(below, "--destination-path", place=place)
     return [
-        Copy(Path(entry.path), f"{base}/{name}".lstrip("/"), entry.stat().st_size)
+        Copy(Path(entry.path), f"{base}/{text_of(name)}".lstrip("/"), entry.stat().st_size)
         for name, entry in sorted(_all_below(root, ""))
         if _fits(name, pattern) and _is_own_file(entry, root)
     ]

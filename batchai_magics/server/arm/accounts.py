@@ -17,6 +17,7 @@ from batchai_magics.server.storage.keys import OWN_ACCOUNT
 
 # The first parts of this server's other paths.
 RESERVED = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi", DESCRIPTION)
+_SKU = "Standard_LRS"
 _NUMBERS = {"key1": 1, "key2": 2}
 
 
@@ -28,8 +29,8 @@ def create(service: Service, call: Call) -> Answer:
         raise refusal(
             409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken."
         )
-    group, location = check_group_name(call.parts["group"]), body.get("location") or service.location
-    wanted = StorageAccount(service.subscription, group, name, str(location), _sku(body))
+    group, location = check_group_name(call.parts["group"]), _location(service, body)
+    wanted = StorageAccount(service.subscription, group, name, location, _sku(body))
     is_new = _find(service, name) is None
     with service.owners.creating(_key(service, wanted), call.user.name) if is_new else nullcontext():
         account = _accounts(service).create(name, group, wanted.location, wanted.sku)
@@ -95,9 +96,18 @@ def check_name(service: Service, call: Call) -> Answer:
 
 
 def _sku(body: Mapping[str, Any]) -> str:
-    sku = body.get("sku")
-    name = sku.get("name") if isinstance(sku, Mapping) else None
-    return name if isinstance(name, str) else "Standard_LRS"
+    sku = body.get("sku") or {}
+    name = sku.get("name", _SKU) if isinstance(sku, Mapping) else sku
+    if not isinstance(name, str):
+        raise refusal(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
+    return name
+
+
+def _location(service: Service, body: Mapping[str, Any]) -> str:
+    location = body.get("location") or service.location
+    if not isinstance(location, str):
+        raise refusal(400, "InvalidRequestContent", "location must be a text, such as eastus.")
+    return location
 
 
 def _name(service: Service, call: Call) -> str:

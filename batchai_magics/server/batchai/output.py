@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError
@@ -19,7 +19,8 @@ from batchai_magics.server.storage.sas import Grant, sign
 _SAS_VERSION = "2016-05-31"  # as the service's own addresses had it
 _PATH = re.compile(
     r"(?P<sub>[^/]+)/(?P<group>[^/]+)/workspaces/(?P<ws>[^/]+)/experiments/(?P<exp>[^/]+)/jobs/(?P<job>[^/]+)"
-    r"/(?P<guid>[^/]+)/(?P<directory>stdouterr|outputs/[^/]+)/(?P<path>.+)"
+    r"/(?P<guid>[^/]+)/(?P<directory>stdouterr|outputs/[^/]+)/(?P<path>.+)",
+    re.DOTALL,
 )
 
 
@@ -36,7 +37,7 @@ def address(
 
 def file_at(service: Service, path: str) -> FileRef | None:
     """The file that a path of such an address stands for, if its job is still there."""
-    match = _PATH.fullmatch(unquote(path))
+    match = _PATH.fullmatch(path)
     if not match:
         return None
     scope = f"/subscriptions/{match['sub']}/resourceGroups/{match['group']}/providers/Microsoft.BatchAI"

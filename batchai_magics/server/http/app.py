@@ -30,7 +30,7 @@ from batchai_magics.server.errors import refusal
 from batchai_magics.server.http.bodies import Bodies, Sender, Upload
 from batchai_magics.server.http.endpoint import Desk, endpoint, foreseen_or_defect, refused
 from batchai_magics.server.http.limits import Limits
-from batchai_magics.server.http.messages import address_of, head_of, raw_path, response_of
+from batchai_magics.server.http.messages import address_of, check_address, head_of, raw_path, response_of
 from batchai_magics.server.http.metrics import Metrics
 from batchai_magics.server.http.threads import Threads
 from batchai_magics.server.http.versions import versioned
@@ -86,12 +86,22 @@ class App:
         if not self.gate.knows_host(host):
             error = refusal(421, "MisdirectedRequest", "This server does not have that name.")
             respond = self._as_response(refused(error))
-        elif is_host(host) or (first and first not in RESERVED):
-            respond = await self._storage(request, host)
         else:
-            answer = self._own_answer(request, first)
-            respond = self._as_response(answer) if answer else self._arm
+            respond = await self._addressed(request, host, first)
         await respond(scope, receive, send)
+
+    async def _addressed(self, request: Request, host: str, first: str) -> ASGIApp:
+        """What responds to a request for this server, by its address."""
+        is_of_storage = is_host(host) or bool(first and first not in RESERVED)
+        try:
+            check_address(request.scope)
+        except BatchAIError as error:
+            told = storage_errors.answer(error, "-") if is_of_storage else refused(error)
+            return self._as_response(told)
+        if is_of_storage:
+            return await self._storage(request, host)
+        answer = self._own_answer(request, first)
+        return self._as_response(answer) if answer else self._arm
 
     def _own_answer(self, request: Request, first: str) -> Answer | None:
         """What the server says of itself; None for what is asked of Azure."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from batchai_magics.server.call import Answer, Call, User
+from batchai_magics.server.call import Answer, Call, User, text_in_url
+from batchai_magics.server.errors import DEFECT, body_of, refusal
 from batchai_magics.server.http.threads import Threads
 
+LOG = logging.getLogger("batchai.server")
+_HALF = re.compile("[\ud800-\udfff]")
 _ALWAYS = {
     "Cache-Control": "no-cache",
     "Pragma": "no-cache",
@@ -21,6 +25,12 @@ _ALWAYS = {
     "X-Content-Type-Options": "nosniff",
 }
 JSON = "application/json; charset=utf-8"
+
+
+def check_address(scope: Mapping[str, Any]) -> None:
+    """Raises a refusal for a path or a query that is no text; `head_of` needs one that is."""
+    text_in_url(_raw_path(scope), "The path of the request")
+    _query(scope)
 
 
 def head_of(request: Request) -> Call:
@@ -44,25 +54,46 @@ def address_of(request: Request) -> str:
 
 def raw_path(scope: Mapping[str, Any]) -> str:
     """The path as it came, with what is percent-encoded."""
-    return (
-        bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("ascii", "replace")
-    )
+    return _raw_path(scope).decode("ascii", "replace")
+
+
+def _raw_path(scope: Mapping[str, Any]) -> bytes:
+    return bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
 
 
 def response_of(answer: Answer, threads: Threads) -> Response:
-    """The response, which names its request."""
+    """The response, which names its request; one that cannot be encoded is told as a defect of ours."""
+    try:
+        return _response(answer, threads)
+    except (ValueError, TypeError):  # UnicodeError is a ValueError
+        number = uuid.uuid4().hex[:12]
+        LOG.exception("defect %s: an answer that cannot be encoded", number)
+        text = f"The server could not encode its answer. Its log says why, under {number}."
+        return _response(Answer(500, body_of(refusal(500, DEFECT, text))), threads)
+
+
+def _response(answer: Answer, threads: Threads) -> Response:
     headers = {**_ALWAYS, **answer.headers, "request-id": str(uuid.uuid4())}
     headers["x-ms-request-id"] = headers["request-id"]
     if answer.pieces is not None:
         return StreamingResponse(threads.each(answer.pieces), status_code=answer.status, headers=headers)
     if answer.data is not None:
-        body = json.dumps(answer.data, ensure_ascii=False).encode()
-        return Response(body, status_code=answer.status, headers={**headers, "Content-Type": JSON})
+        headers["Content-Type"] = JSON
+        return Response(_json(answer.data), status_code=answer.status, headers=headers)
     return Response(answer.body or b"", status_code=answer.status, headers=headers)
+
+
+def _json(data: Any) -> bytes:
+    """JSON that every client can read: halves of characters, which older versions stored, are replaced."""
+    text = json.dumps(data, ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _HALF.sub("\ufffd", text).encode()
 
 
 def _query(scope: Mapping[str, Any]) -> dict[str, str]:
     """What the query says. A `+` is a `+` there: signatures have them."""
-    text = scope.get("query_string", b"").decode("ascii", "replace")
-    pairs = (pair.partition("=") for pair in text.split("&") if pair)
-    return {unquote(name).lower(): unquote(value) for name, _, value in pairs}
+    pairs = (pair.partition(b"=") for pair in scope.get("query_string", b"").split(b"&") if pair)
+    said = ((text_in_url(name, "The name of a query parameter").lower(), value) for name, _, value in pairs)
+    return {name: text_in_url(value, f"The query parameter {name}") for name, value in said}

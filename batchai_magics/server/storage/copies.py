@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from batchai_magics.server.call import Answer
+from batchai_magics.server.call import Answer, text_in_url
 from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -65,6 +65,6 @@ def _may_read_all(asked: Asked) -> bool:
 
 
 def _no_source(url: str) -> StorageRefusal:
-    path = unquote(urlsplit(url).path)
+    path = text_in_url(urlsplit(url).path, f"The header {SOURCE}")
     message = f"The source {path!r} is no file of this account."
     return StorageRefusal(404, "CannotVerifyCopySource", message)

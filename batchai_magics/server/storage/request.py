@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from batchai_magics.errors import StorageError
-from batchai_magics.server.call import Call
+from batchai_magics.models.file_names import ESCAPED
+from batchai_magics.server.call import Call, text_in_url
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.sas import Resource
 
@@ -46,7 +47,7 @@ def resource_of(call: Call, host: str) -> Resource:
     With a path alone nothing but the rest of the request says which service is meant.
     """
     match = _HOST.fullmatch(host.partition(":")[0])
-    path = unquote(call.path).lstrip("/")
+    path = text_in_url(call.path, "The path of the request").lstrip("/")
     if match:
         share, _, rest = path.partition("/")
         return Resource(match["account"].lower(), match["service"].lower(), share, checked_path(rest))
@@ -65,7 +66,7 @@ def place_of_url(url: str, service: str) -> Resource:
     """What the address of a file names, in whichever of the two forms."""
     parts = urlsplit(url)
     match = _HOST.fullmatch(parts.netloc.partition(":")[0])
-    path = unquote(parts.path).lstrip("/")
+    path = text_in_url(parts.path, "The address of the source").lstrip("/")
     account, share_path = (match["account"].lower(), path) if match else path.partition("/")[::2]
     share, _, inner = share_path.partition("/")
     return Resource(account, service, share, checked_path(inner))
@@ -90,8 +91,9 @@ def span_of(call: Call) -> Span | None:
 
 def checked_path(path: str) -> str:
     """A path on a share; StorageError for one that leads out of it, or that no file can have."""
-    is_name = "\0" not in path and "\\" not in path and _is_text(path)
-    if ".." in path.split("/") or not is_name:
+    if not _is_text(path) or "\0" in path:
+        raise StorageError(f"{path!r} is no path: it holds half a character, or a null character")
+    if ".." in path.split("/") or "\\" in ESCAPED.sub("", path):
         raise StorageError(f"{path!r} leads out of the share")
     return path.strip("/")
 
