@@ -15,7 +15,7 @@ from benchmarks.chaos import kills
 from benchmarks.jobs import allreduce, cost, history, many_jobs, slurm, start, telemetry, transfer
 from benchmarks.logs import made, parse, printed_secrets, progress_lines, reported
 from benchmarks.row import Row, table
-from benchmarks.server import load, pixels
+from benchmarks.server import load, pixels, watchers
 from benchmarks.views import chart, log, watch_many
 
 AGAINST = ("grep -c", "rg -o, whole record")
@@ -47,6 +47,7 @@ def main() -> None:
         printed_secrets.rows,
         progress_lines.rows,
         load.rows,
+        watchers.rows,
         pixels.rows,
         slurm.rows,
         parse_rows,

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from urllib.parse import unquote_to_bytes
 
 from batchai_magics.backends.service.dialect.headers import AS_MADE, PREFER
@@ -112,6 +112,25 @@ class Answer:
 Handler = Callable[["Service", Call], Answer]
 
 
+class Watcher(Protocol):
+    """Who waits for news. One poll serves all who wait at a path; each finds its own news in the result."""
+
+    def poll(self, service: Service, last: Answer | None) -> Answer:
+        """How things stand, as the data of an answer; `last` is the result of the previous poll, if known."""
+
+    def state(self, polled: Any) -> str:
+        """The state to answer with."""
+
+    def first_state(self, polled: Any) -> str:
+        """The state that it is taken to know when it names none."""
+
+    def is_other_state(self, polled: Any, known: str) -> bool:
+        """Whether the state is not the one that it knows."""
+
+    def has_bytes(self, polled: Any) -> bool:
+        """Whether there is something for it to read."""
+
+
 @dataclass(frozen=True)
 class Route:
     """A method and a path, and what answers; `{name}` in the path is one of `Call.parts`."""
@@ -120,6 +139,7 @@ class Route:
     path: str
     handler: Handler
     takes_files: bool = False  # its body may be as large as a range of a file
+    watch: Callable[[Call], Watcher] | None = None  # made of a request that waits
 
 
 def digest_of(data: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from batchai_magics.backends.arm import paths
 from batchai_magics.backends.arm.connection import Connection
@@ -17,11 +17,11 @@ _MOST_JOBS = 500  # whose states are kept for the next question
 
 
 class Logs:
-    """Reads and tails; remembers how each job stood when its tail was asked for last."""
+    """Reads and tails; remembers how each job stood when its tail was asked for last, and its logs then."""
 
     def __init__(self, connection: Connection, far: FarSide) -> None:
         self._connection, self._far = connection, far
-        self._states: dict[str, str] = {}
+        self._states: dict[str, tuple[str, Collection[str]]] = {}
 
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
         """A piece of one file."""
@@ -35,17 +35,22 @@ class Logs:
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs. With `wait_s` the server waits for some, or for a change of the job."""
         body = {"positions": dict(positions), "limit": limit}
-        known = self._states.get(job.key, "")
-        headers = {PREFER: waiting(wait_s), SINCE: known} if wait_s else {}
+        headers = {PREFER: waiting(wait_s), SINCE: self._known(job, positions)} if wait_s else {}
         response = self._connection.send(
             Question("POST", paths.of(job, "batchaiTail"), body=body, headers=headers, is_asked_again=True)
         )
+        pieces = response.json()["value"]
         if wait_s:
-            self._keep(job, response.headers.get(STATE, ""))
-        return {path: chunks.from_wire(piece) for path, piece in response.json()["value"].items()}
+            self._keep(job, response.headers.get(STATE, ""), {*positions, *pieces})
+        return {path: chunks.from_wire(piece) for path, piece in pieces.items()}
 
-    def _keep(self, job: ResourceId, state: str) -> None:
+    def _known(self, job: ResourceId, positions: Mapping[str, int]) -> str:
+        """The last state; none for who does not know all logs of that time, and must not wait for them."""
+        state, logs = self._states.get(job.key, ("", ()))
+        return state if all(path in positions for path in logs) else ""
+
+    def _keep(self, job: ResourceId, state: str, logs: Collection[str]) -> None:
         self._states.pop(job.key, None)  # it comes last again: the one asked for longest ago goes
         while len(self._states) >= _MOST_JOBS:
             self._states.pop(next(iter(self._states)), None)
-        self._states[job.key] = state
+        self._states[job.key] = state, logs

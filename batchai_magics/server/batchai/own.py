@@ -6,7 +6,7 @@ Which rank wrote what and when, whether a file can grow, many resources in one q
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from batchai_magics.backends.base import (
@@ -22,17 +22,16 @@ from batchai_magics.backends.base import (
     SetupLogs,
 )
 from batchai_magics.backends.service.dialect import capabilities, chunks, commands
-from batchai_magics.backends.service.dialect.headers import PREFER
 from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.server.batchai.body_fields import MOST_BYTES, number, positions, text
 from batchai_magics.server.batchai.jobs import folder
 from batchai_magics.server.batchai.shown import shown
 from batchai_magics.server.call import Answer, Call, Handler, digest_of
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.service import Service
 
-MOST_BYTES = 1 << 20  # of one file, in one answer
 MOST_IDS = 5000  # in one look
 PACE = Pace(look_s=0.1, longest_wait_s=10.0)
 _TICK_S = 0.5  # between two signs of life of a command that writes nothing
@@ -57,8 +56,8 @@ def read(service: Service, call: Call) -> Answer:
     """A piece of one file: `path`, `directoryId`, `offset` and `limit` say which."""
     service.check_subscription(call)
     body = call.json()
-    file = FileRef(call.id(Kind.JOB), _text(body, "path"), _text(body, "directoryId", STDOUTERR))
-    chunk = service.backend.read(file, _number(body, "offset", 0), _number(body, "limit", MOST_BYTES))
+    file = FileRef(call.id(Kind.JOB), text(body, "path"), text(body, "directoryId", STDOUTERR))
+    chunk = service.backend.read(file, number(body, "offset", 0), number(body, "limit", MOST_BYTES))
     return Answer(data=chunks.to_wire(chunk))
 
 
@@ -69,14 +68,9 @@ def tail(service: Service, call: Call) -> Answer:
     """
     service.check_subscription(call)
     body, job = call.json(), call.id(Kind.JOB)
-    positions = body.get("positions") or {}
-    if not isinstance(positions, Mapping):
-        raise refusal(400, "InvalidRequestContent", "positions must be an object.")
-    known = {str(path): _number(positions, path, 0) for path in positions}
-    state = digest_of(_wire(service, _around(service, job))) if PREFER.lower() in call.headers else ""
-    new = service.backend.tail(job, known, _number(body, "limit", MOST_BYTES))
+    new = service.backend.tail(job, positions(body), number(body, "limit", MOST_BYTES))
     data = {"value": {path: chunks.to_wire(chunk) for path, chunk in new.items()}}
-    return Answer(data=data, state=state, is_news=bool(new) or None)
+    return Answer(data=data, is_news=bool(new))
 
 
 def ahead(service: Service, call: Call) -> Answer:
@@ -96,7 +90,7 @@ def execute(kind: Kind) -> Handler:
         on_nodes: NodeCommands = NODE_COMMANDS.of(service.backend)
         service.backend.show(id)
         service.check_owner(call, id.key)
-        node, command = _text(body, "nodeId"), _text(body, "command")
+        node, command = text(body, "nodeId"), text(body, "command")
         output = on_nodes.execute(id, node, command, tick_s=_TICK_S)
         return Answer(pieces=_closing(output), headers={"Content-Type": "application/x-ndjson"})
 
@@ -106,7 +100,7 @@ def execute(kind: Kind) -> Handler:
 def preempt(service: Service, call: Call) -> Answer:
     """Takes a node of a cluster away."""
     service.check_subscription(call)
-    cluster, node = call.id(Kind.CLUSTER), _text(call.json(), "nodeId")
+    cluster, node = call.id(Kind.CLUSTER), text(call.json(), "nodeId")
     nodes: Preemption = PREEMPTION.of(service.backend)
     service.backend.show(cluster)
     service.check_owner(call, cluster.key)
@@ -141,25 +135,3 @@ def _closing(output: Any) -> Iterator[bytes]:
 
 def _wire(service: Service, look: Look) -> list[dict[str, Any]]:
     return [shown(service, resource) for resource in look.states.values()]
-
-
-def _around(service: Service, job: ResourceId) -> Look:
-    """A job and its cluster as they stand."""
-    resource = service.backend.show(job)
-    if not isinstance(resource, JobResource):
-        return Look({})
-    return service.backend.look([job, ResourceId.parse(resource.spec.cluster.id)])
-
-
-def _text(body: Mapping[str, Any], name: str, default: str = "") -> str:
-    value = body.get(name, default)
-    if not isinstance(value, str) or not value:
-        raise refusal(400, "InvalidRequestContent", f"{name} must be a text.")
-    return value
-
-
-def _number(body: Mapping[str, Any], name: str, default: int) -> int:
-    value = body.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
-        raise refusal(400, "InvalidRequestContent", f"{name} must be a whole number of at least 0.")
-    return min(value, MOST_BYTES) if name == "limit" else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.models.ids import Kind
 from batchai_magics.server.batchai import clusters, jobs, links, own, resources, usages, workspaces
+from batchai_magics.server.batchai.log_watch import LogWatcher
 from batchai_magics.server.call import Route
 from batchai_magics.server.storage import packs
 
@@ -53,7 +54,7 @@ ROUTES = (
     Route("POST", f"{_PROVIDER}/batchaiFetchFiles", packs.fetch),
     Route("POST", f"{_JOBS}/{{name}}/batchaiAhead", own.ahead),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRead", own.read),
-    Route("POST", f"{_JOBS}/{{name}}/batchaiTail", own.tail),
+    Route("POST", f"{_JOBS}/{{name}}/batchaiTail", own.tail, watch=LogWatcher),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTelemetry", own.telemetry),
     Route("POST", f"{_JOBS}/{{name}}/batchaiExecute", own.execute(Kind.JOB)),
     Route("POST", f"{_CLUSTERS}/{{name}}/batchaiExecute", own.execute(Kind.CLUSTER)),

@@ -33,7 +33,6 @@ from batchai_magics.server.http.limits import Limits
 from batchai_magics.server.http.messages import address_of, check_address, head_of, raw_path, response_of
 from batchai_magics.server.http.metrics import Metrics
 from batchai_magics.server.http.threads import Threads
-from batchai_magics.server.http.versions import versioned
 from batchai_magics.server.http.waiting import Waiting
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage import errors as storage_errors
@@ -126,7 +125,7 @@ class App:
 
     def _entered(self, route: Route) -> Callable[[Request], Awaitable[Response]]:
         most_bytes = self.limits.range_bytes if route.takes_files else self.limits.body_bytes
-        respond = endpoint(versioned(route), self._desk, most_bytes)
+        respond = endpoint(route, self._desk, most_bytes)
 
         async def enter(request: Request) -> Response:
             try:

@@ -13,11 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from batchai_magics.errors import BatchAIError, is_of_a_full_disk
-from batchai_magics.server.call import Answer, Call, Handler
+from batchai_magics.server.call import Answer, Call, Handler, Route
 from batchai_magics.server.errors import DEFECT, body_of, refusal, server_full, status_of
 from batchai_magics.server.http.bodies import Bodies, Sender, Upload
 from batchai_magics.server.http.messages import address_of, head_of, response_of
 from batchai_magics.server.http.threads import Threads
+from batchai_magics.server.http.versions import versioned
 from batchai_magics.server.http.waiting import Waiting
 from batchai_magics.server.service import Service
 
@@ -36,26 +37,38 @@ class Desk:
     waiting: Waiting
 
 
-def endpoint(handler: Handler, desk: Desk, most_bytes: int) -> Endpoint:
-    """The handler as Starlette calls it, for a user who is let in and bodies that are not larger."""
-    threads = desk.threads
+def endpoint(route: Route, desk: Desk, most_bytes: int) -> Endpoint:
+    """The route as Starlette calls it, for a user who is let in and bodies that are not larger."""
 
     async def respond(request: Request) -> Response:
         call = head_of(request)
         upload = Upload(Sender(call.user.name, address_of(request)), most_bytes)
-
-        async def ask(ready: Call) -> Answer:
-            return await threads.run(lambda: answered(handler, desk.service, ready))
-
         try:
             with desk.bodies.room_for(call, upload):
                 ready = replace(call, body=await desk.bodies.read(request, upload))
-                answer = await desk.waiting.for_state(ready, partial(ask, ready))
+                answer = await _answer(route, desk, ready)
         except BatchAIError as error:
             answer = refused(error)
         return response_of(answer, desk.streams)
 
     return respond
+
+
+async def _answer(route: Route, desk: Desk, call: Call) -> Answer:
+    """The answer to a call, when it is due. Raises a refusal of what cannot be waited for."""
+
+    async def run(handler: Handler) -> Answer:
+        return await desk.threads.run(lambda: answered(versioned(route, handler), desk.service, call))
+
+    ask = partial(run, route.handler)
+    if not (route.watch and desk.waiting.is_wanted(call)):
+        return await desk.waiting.for_state(call, ask)
+    watcher = route.watch(call)
+
+    async def poll(last: Answer | None) -> Answer:
+        return await run(lambda service, _: watcher.poll(service, last))
+
+    return await desk.waiting.for_news(call, watcher, poll=poll, ask=ask)
 
 
 def answered(handler: Handler, service: Service, call: Call) -> Answer:

@@ -12,8 +12,8 @@ from batchai_magics.server.service import Service
 _DATED = re.compile(r"\d{4}-\d\d-\d\d(-[a-z]+)?", re.IGNORECASE)
 
 
-def versioned(route: Route) -> Handler:
-    """The route's handler, for requests with a version that it has."""
+def versioned(route: Route, handler: Handler) -> Handler:
+    """The handler, for requests with a version that the route has."""
     is_batchai = "/Microsoft.BatchAI/" in route.path
 
     def handle(service: Service, call: Call) -> Answer:
@@ -25,7 +25,7 @@ def versioned(route: Route) -> Handler:
             raise _no_provider(service, call, version)
         if not _DATED.fullmatch(version):
             raise refusal(400, "InvalidApiVersionParameter", f"The api-version '{version}' is invalid.")
-        return route.handler(service, call)
+        return handler(service, call)
 
     return handle
 

@@ -49,13 +49,21 @@ def test_who_waits_says_how_the_job_stood_when_it_was_asked_for_last() -> None:
     made.tail(job(), {}, 9, wait_s=10.0)
     made.tail(job("other"), {}, 9, wait_s=10.0)
     made.tail(job(), {}, 9, wait_s=0.0)  # its state was not told to anybody
-    made.tail(job(), {}, 9, wait_s=4.0)
+    made.tail(job(), {"stdout.txt": 6, "stderr.txt": 0}, 9, wait_s=4.0)
     assert [question.headers for question in connection.questions] == [
         {PREFER: "wait=10", SINCE: ""},
         {PREFER: "wait=10", SINCE: ""},
         {},
         {PREFER: "wait=4", SINCE: "first"},
     ]
+
+
+def test_who_knows_less_than_was_told_waits_for_nothing() -> None:
+    made, connection = tails("first", "second", "third")
+    made.tail(job(), {}, 9, wait_s=10.0)
+    made.tail(job(), {"stderr.txt": 3}, 9, wait_s=10.0)  # another who follows the job here
+    made.tail(job(), {"stderr.txt": 3, "stdout.txt": 6}, 9, wait_s=10.0)
+    assert [question.headers[SINCE] for question in connection.questions] == ["", "", "second"]
 
 
 @pytest.mark.parametrize(("names", "known"), [("abcbca", ["b", "c", ""]), ("abca", [""]), ("abba", ["a"])])
@@ -65,5 +73,5 @@ def test_of_so_many_jobs_the_oldest_is_forgotten(
     monkeypatch.setattr(logs, "_MOST_JOBS", 2)
     made, connection = tails(*names)
     for name in names:
-        made.tail(job(name), {}, 9, wait_s=1.0)
+        made.tail(job(name), {"stdout.txt": 3}, 9, wait_s=1.0)
     assert [question.headers[SINCE] for question in connection.questions[3:]] == known

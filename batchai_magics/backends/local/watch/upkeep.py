@@ -30,17 +30,23 @@ class Upkeep:
     def settle(self, *, is_due: bool = False, secrets: Secrets | None = None, max_age_s: float = 0.0) -> None:
         """Makes what the store says true again: reaps, recovers, prepares nodes, starts what can start.
 
-        Nothing is done when this process did so less than `max_age_s` ago, nor on a read-only disk.
+        Nothing is done when this process began to do so less than `max_age_s` before this call, or after it:
+        threads that ask at once are served by one of them. Nor is anything done on a read-only disk.
         """
+        asked_s = time.monotonic()
         with self._lock:
-            if time.monotonic() - self._settled_s < max_age_s and not is_due:
+            if self._settled_s > asked_s - max_age_s and not is_due:
                 return
             self.reap()
             if self.store.is_read_only:
                 return
             self._settled_s = time.monotonic()
-            self.store.reserve.refill()
-            self._started += keep_up(self.store, self.layout, is_due=is_due, secrets=secrets)
+            try:
+                self.store.reserve.refill()
+                self._started += keep_up(self.store, self.layout, is_due=is_due, secrets=secrets)
+            except BaseException:
+                self._settled_s = -math.inf  # who has waited for it does it again
+                raise
 
     def settle_if_room(self, *, is_due: bool = False) -> None:
         """The same while something is ended: that others cannot start on a full disk is no fault of it."""

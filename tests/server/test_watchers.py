@@ -1,0 +1,163 @@
+"""Many who watch one job cost the backend what one costs, and each is told what is news to it."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import requests
+
+from batchai_magics.backends.service.dialect.headers import SINCE, STATE
+from tests.server.running import WORKSPACE, Running, connected
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+JOB = f"{WORKSPACE}/experiments/default/jobs/watched"
+SCRIPT = """
+import pathlib, sys, time
+print("a line", flush=True)
+print("an error", file=sys.stderr, flush=True)
+while not pathlib.Path("GO").exists():
+    time.sleep(0.05)
+print("more", flush=True)
+time.sleep(1000)
+"""
+WATCHERS, BETWEEN_S = 10, 0.1
+
+
+@pytest.fixture
+def growing(server: Running, tmp_path) -> Iterator[object]:
+    """A job that is silent until the file it looks for is there; calling this makes it."""
+    job = server.world.submit("watched --new", SCRIPT.replace("GO", str(tmp_path / "go")))
+    until(lambda: {"stdout.txt", "stderr.txt"} <= set(tail(server, {}).json()["value"]))
+    yield (tmp_path / "go").touch
+    job.cancel()
+    until(lambda: job.show().state.is_final)
+    server.world.backend.delete(job.id)
+
+
+@pytest.fixture
+def counted(server: Running, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often the server asks its backend what."""
+    counts: Counter[str] = Counter()
+
+    def count(name: str) -> None:
+        verb = getattr(server.world.backend, name)
+
+        def counting(*values: object, **named: object) -> object:
+            counts[name] += 1
+            return verb(*values, **named)
+
+        monkeypatch.setattr(server.world.backend, name, counting)
+
+    for name in ("show", "look", "tail"):
+        count(name)
+    return counts
+
+
+def tail(server: Running, positions: Mapping[str, int], **headers: str) -> requests.Response:
+    return server.ask("POST", f"{JOB}/batchaiTail", json={"positions": positions}, headers=headers)
+
+
+def known(server: Running) -> tuple[dict[str, int], str]:
+    """How long each log is, and the state of the job."""
+    answer = tail(server, {}, Prefer="wait=30", **{SINCE: ""})
+    return {path: piece["size"] for path, piece in answer.json()["value"].items()}, answer.headers[STATE]
+
+
+def waiting_now(server: Running) -> int:
+    """The requests under way, but for this question."""
+    lines = server.ask("GET", "/metrics").text.splitlines()
+    return (
+        int(float(next(line for line in lines if line.startswith("batchai_requests_open ")).split()[1])) - 1
+    )
+
+
+def left_out(positions: Mapping[str, int], path: str) -> dict[str, int]:
+    return {name: position for name, position in positions.items() if name != path}
+
+
+def test_ten_who_watch_a_silent_job_share_one_poll(
+    server: Running, growing: object, counted: Counter[str]
+) -> None:
+    positions, state = known(server)
+    counted.clear()
+    asked = [positions, left_out(positions, "stderr.txt")] * (WATCHERS // 2)
+    began = time.monotonic()
+    with ThreadPoolExecutor(WATCHERS) as pool:
+        list(pool.map(lambda own: tail(server, own, Prefer="wait=3", **{SINCE: state}), asked))
+    polls = (time.monotonic() - began) / BETWEEN_S + 2
+    assert counted["show"] == 0
+    assert counted["look"] <= polls + 1
+    assert counted["tail"] <= polls + WATCHERS
+
+
+def test_a_new_line_is_read_once_for_all_who_wait_for_it(
+    server: Running, growing, counted: Counter[str]
+) -> None:
+    positions, state = known(server)
+    with ThreadPoolExecutor(WATCHERS) as pool:
+        waiting = [
+            pool.submit(tail, server, positions, Prefer="wait=30", **{SINCE: state}) for _ in range(WATCHERS)
+        ]
+        until(lambda: waiting_now(server) == WATCHERS)
+        growing()
+        pieces = [each.result().json()["value"]["stdout.txt"] for each in waiting]
+    assert {base64.b64decode(piece["data"]) for piece in pieces} == {b"more\n"}
+
+
+@pytest.mark.parametrize("names_state", [True, False])
+def test_who_leaves_out_a_log_waits_like_the_others(
+    server: Running, growing: object, names_state: bool
+) -> None:
+    positions, _ = known(server)
+    some = left_out(positions, "stdout.txt")
+    state = tail(server, some, Prefer="wait=1", **{SINCE: ""}).headers[STATE]
+    since = {SINCE: state} if names_state else {}
+    began = time.monotonic()
+    answer = tail(server, some, Prefer="wait=2", **since)
+    assert time.monotonic() - began >= 2
+    assert answer.headers[STATE] == state
+
+
+def test_who_leaves_out_a_log_is_told_when_it_grows(server: Running, growing) -> None:
+    positions, _ = known(server)
+    some = left_out(positions, "stdout.txt")
+    state = tail(server, some, Prefer="wait=1", **{SINCE: ""}).headers[STATE]
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(tail, server, some, Prefer="wait=30", **{SINCE: state})
+        growing()
+        answer = waiting.result()
+    assert base64.b64decode(answer.json()["value"]["stdout.txt"]["data"]).endswith(b"more\n")
+    assert answer.headers[STATE] != state
+
+
+def test_a_second_watcher_of_one_client_has_what_is_there_at_once(
+    server: Running, growing: object, counted: Counter[str]
+) -> None:
+    client = connected(server.url)
+    job = server.world.job_id("watched")
+    first = client.tail(job, {}, wait_s=10)
+    counted.clear()
+    second = client.tail(job, {}, wait_s=10)
+    client.close()
+    assert {path: chunk.data for path, chunk in second.items()} == {
+        path: chunk.data for path, chunk in first.items()
+    }
+    assert counted["look"] <= 2  # of one poll
+
+
+def test_who_asks_for_nonsense_is_told_so_at_once(server: Running, growing: object) -> None:
+    for body in ({"positions": 1}, {"positions": {"x": -1}}):
+        answer = server.ask("POST", f"{JOB}/batchaiTail", json=body, headers={"Prefer": "wait=30"})
+        assert answer.status_code == 400
+    missing = server.ask("POST", f"{JOB}x/batchaiTail", json={}, headers={"Prefer": "wait=30"})
+    assert missing.status_code == 404
+    old = {"api-version": "2017-09-01-preview"}
+    assert tail(server, {}, Prefer="wait=30").status_code == 200
+    refused = server.ask("POST", f"{JOB}/batchaiTail", json={}, params=old, headers={"Prefer": "wait=30"})
+    assert refused.status_code == 400
