@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import subprocess
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch import detached, process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.resources import JobResource
-from benchmarks.chaos.kills import experiment
+from benchmarks.chaos.kills import experiment, shown
 from benchmarks.chaos.owners import own
 
 NODES = 2
@@ -75,6 +78,56 @@ def kill(place: Place, names: list[str]) -> None:
             psutil.Process(process.pid_of(found[1])).kill()
 
 
+def kill_starting(place: Place, names: list[str]) -> None:
+    """Supervisors are killed as they start, before their identity is recorded; one job is to end then.
+
+    The jobs come on top of the round's, when all nodes are free again.
+    """
+    wait_until_idle(place)
+    new = [f"{names[0]}-{index}" for index in range(NODES + 1)]
+    names += new
+    with killed_at_start(place.dice):
+        for name in new[:NODES]:
+            place.submit(name)
+    place.submit(new[NODES])  # the queue has to go on
+    end = place.dice.choice((place.backend.terminate, place.backend.delete, None))
+    if end:
+        end(place.id(new[0]))
+        place.gone.update({new[0]} if end == place.backend.delete else ())
+
+
+def wait_until_idle(place: Place) -> None:
+    """Waits until every job has ended."""
+    while any(not job.state.is_final for job in shown(place.backend, place.settings)):
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def killed_at_start(dice: random.Random) -> Iterator[None]:
+    """Within it, what this process starts in the background is killed within a moment, told or not."""
+    begin, start = detached._begun, detached.start
+
+    def begin_and_kill(program: detached.Program) -> subprocess.Popen[bytes]:
+        child = begin(program)
+        if dice.random() < 0.3:
+            child.kill()
+        return child
+
+    def start_and_kill(program: detached.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        child = start(program, secrets=secrets)
+        if dice.random() < 0.3:  # while it loads, or when it has claimed the job
+            time.sleep(dice.uniform(0.0, 0.2))
+        child.kill()
+        child.wait()
+        return child
+
+    detached._begun, detached.start = begin_and_kill, start_and_kill
+    try:
+        yield
+    finally:
+        detached._begun, detached.start = begin, start
+
+
 def stop(place: Place, names: list[str]) -> None:
     """A supervisor is stopped, then its job is to end."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -127,6 +180,7 @@ def take_all(ballast: Path) -> None:
 Harm = Callable[[Place, list[str]], None]
 HONEST: Mapping[Harm, tuple[str, ...]] = {
     kill: LOST,
+    kill_starting: (*LOST, "JobTerminated"),
     stop: ("JobTerminated",),
     lose: (*LOST, "JobStateLost"),
     pipe: (),

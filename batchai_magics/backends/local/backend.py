@@ -53,7 +53,10 @@ class LocalBackend(LateFacets):
         is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
         written = self._written(id) if is_new else None
         if is_new:
-            with scheduler.head_start(self.store, self.layout, draft.guid):
+            with (
+                scheduler.released_if_interrupted(self.store, draft.guid),
+                scheduler.head_start(self.store, self.layout, draft.guid),
+            ):
                 self.upkeep.settle(is_due=True, secrets=draft.secrets)
         else:
             self.upkeep.settle()

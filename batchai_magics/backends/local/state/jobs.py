@@ -136,6 +136,14 @@ def note_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> Non
     )
 
 
+def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
+    """Notes that a process starts no supervisor any more: for runs that it gave nodes to, and for `guid`."""
+    db.execute(
+        f"UPDATE job SET spawner = '' WHERE spawner = ? AND {_IS_OPEN} AND (is_assigned = 1 OR guid = ?)",
+        (spawner, guid),
+    )
+
+
 def supervisor_of(db: sqlite3.Connection, guid: str) -> str:
     """Who watches over a run; empty when nobody does."""
     row = db.execute("SELECT supervisor FROM job WHERE guid = ?", (guid,)).fetchone()

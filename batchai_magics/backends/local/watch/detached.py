@@ -19,6 +19,7 @@ PACKAGE_ROOT = str(Path(__file__).parents[4])
 PASSED_ON = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "PATH"}
 PASSED_ON |= {"LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
 PASSED_ON_PREFIXES = ("LC_", "CONDA_", "CUDA_", "OMP_", "MKL_", "OPENBLAS_", "SSL_", "XDG_CACHE", "TF_")
+STARTS = 2  # of a program that ends before it has read its secrets
 START = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -47,16 +48,31 @@ _loading: dict[Program, subprocess.Popen[bytes]] = {}  # those that `ahead` has 
 
 
 def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
-    """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin."""
-    child = _loading.get(program)
-    if child is None or child.poll() is not None:
+    """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin.
+
+    One that ended before it could read them has done nothing: it is started once more.
+    """
+    message = json.dumps(dict(secrets)).encode() + b"\n"
+    loading = _loading.pop(program, None)
+    if loading and _is_told(loading, message):
+        return loading
+    for _ in range(STARTS):
         child = _begun(program)
-    else:
-        del _loading[program]
+        if _is_told(child, message):
+            return child
+    raise ChildProcessError(f"process {child.pid} ended at once, with exit status {child.returncode}")
+
+
+def _is_told(child: subprocess.Popen[bytes], message: bytes) -> bool:
+    """Writes a message to a child; False when it has ended without reading any of it."""
     assert child.stdin
-    with child.stdin as pipe:
-        pipe.write(json.dumps(dict(secrets)).encode() + b"\n")
-    return child
+    try:
+        with child.stdin as pipe:
+            pipe.write(message)
+    except BrokenPipeError:
+        child.wait()
+        return False
+    return True
 
 
 @contextlib.contextmanager

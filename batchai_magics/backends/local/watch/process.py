@@ -31,6 +31,11 @@ def identity(pid: int) -> str:
     return f"{pid}:{started}:{_boot()}" if started else ""
 
 
+def identity_of_child(pid: int) -> str:
+    """The identity of a child that this process has just started, also when it has ended already."""
+    return identity(pid) or f"{pid}:ended:{_boot()}"  # a name that no living process has
+
+
 def identity_of(process: Found) -> str:
     """The same for a process that was found."""
     return f"{process.pid}:{process.started.decode()}:{_boot()}"

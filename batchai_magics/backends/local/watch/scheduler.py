@@ -20,7 +20,7 @@ from batchai_magics.backends.local.watch import assignment, detached, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.verdict import record
 from batchai_magics.backends.node.outcome import not_started
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import ServiceError, StorageError
 
 
 def step(
@@ -32,10 +32,25 @@ def step(
     then the job was not made.
     """
     started = []
-    for job in _due(store, secrets or {}):
-        if is_ready(store, layout, job) and not job.supervisor:  # one that died is recovery's business
-            started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
+    with released_if_interrupted(store):
+        for job in _due(store, secrets or {}):
+            if is_ready(store, layout, job) and not job.supervisor:  # one that died is recovery's business
+                started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
     return started
+
+
+@contextlib.contextmanager
+def released_if_interrupted(store: Store, guid: str = "") -> Iterator[None]:
+    """When the block raises, such as for Ctrl-C, no job waits for this process to start its supervisor.
+
+    Recovery then settles the jobs to which this process gave nodes, and the new job `guid`, if any.
+    """
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(StorageError):  # the error that is raised comes first
+            store.insist(lambda db: jobs.release(db, process.own_identity(), guid))
+        raise
 
 
 def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
@@ -70,7 +85,7 @@ def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
     """Starts a job's supervisor in a session of its own, so that it outlives this process."""
     child = detached.start(_supervisor(layout, job), secrets=secrets.to_message())
     with store.write() as db:
-        jobs.note_supervisor(db, job, process.identity(child.pid))
+        jobs.note_supervisor(db, job, process.identity_of_child(child.pid))
     return child
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import process, recovery
+from batchai_magics.backends.local.watch import detached, process, recovery, scheduler
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
@@ -163,6 +163,112 @@ def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> Non
         db.execute("UPDATE node SET state = 'running', job = (SELECT guid FROM job) WHERE ordinal = 0")
     job.wait(PATIENCE_S)
     assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
+
+
+@pytest.fixture
+def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Every supervisor that this process starts is killed before anybody has written its identity down."""
+    start = detached.start
+
+    def start_and_kill(*given, **named):
+        child = start(*given, **named)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        return child
+
+    monkeypatch.setattr(detached, "start", start_and_kill)
+    return monkeypatch
+
+
+def test_a_supervisor_killed_before_its_identity_is_recorded_fails_its_job_only(
+    world: World, killed_at_start: pytest.MonkeyPatch
+) -> None:
+    job = world.submit("j --nodes 2")
+    killed_at_start.undo()
+    assert world.run("k --nodes 2", "print('next')").log() == "next\nnext\n"
+    (error,) = job.show().execution.errors
+    assert (error.code, "nothing of it ran" in error.message) == ("JobLaunchFailed", True)
+    job.delete()
+    assert [shown.id.name for shown in world.backend.list(world.experiment, Kind.JOB)] == ["k"]
+
+
+@pytest.mark.parametrize("how", ["terminate", "delete"])
+def test_a_job_whose_supervisor_was_killed_at_its_start_can_be_ended(
+    world: World, killed_at_start: pytest.MonkeyPatch, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "recover", lambda *given: False)  # nobody has noticed yet
+    job = world.submit("j --nodes 2")
+    monkeypatch.undo()
+    getattr(world.backend, how)(job.id)
+    assert all(shown.state.is_final for shown in world.backend.list(world.experiment, Kind.JOB))
+    assert world.backend.show(world.cluster).node_states.idle_node_count == 2
+
+
+def test_secrets_of_a_supervisor_killed_at_its_start_are_said_to_be_lost(
+    world: World, killed_at_start: pytest.MonkeyPatch
+) -> None:
+    killed_at_start.setenv("TOKEN", "hush")
+    job = world.submit("j --secret TOKEN")
+    assert job.wait(PATIENCE_S).show().execution.errors[0].code == "JobSecretsLost"
+
+
+def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, begun = detached._begun, []
+
+    def kill_the_first(program: detached.Program) -> subprocess.Popen[bytes]:
+        child = begin(program)
+        begun.append(child)
+        if len(begun) == 1:
+            child.kill()
+            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        return child
+
+    monkeypatch.setattr(detached, "_begun", kill_the_first)
+    assert world.run("j", "print('ran')").log() == "ran\n"
+    assert len(begun) == 2
+
+
+def test_a_supervisor_that_never_starts_fails_its_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(child: subprocess.Popen[bytes], message: bytes) -> bool:
+        child.kill()
+        child.communicate()
+        return False
+
+    monkeypatch.setattr(detached, "_is_told", refuse)
+    job = world.submit("j")
+    (error,) = job.wait(PATIENCE_S).show().execution.errors
+    assert (error.code, "ended at once, with exit status -9" in error.message) == ("JobLaunchFailed", True)
+
+
+@pytest.mark.parametrize("moment", ["_write_plan", "spawn"])
+def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_neither(
+    world: World, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def interrupt(*given, **named) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scheduler, moment, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        world.submit("j --nodes 2", "print('ran')")
+    monkeypatch.undo()
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
+    assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
+
+
+def test_ctrl_c_while_a_job_with_secrets_is_made_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*given, **named) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("TOKEN", "hush")
+    monkeypatch.setattr(scheduler, "spawn", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        world.submit("j --secret TOKEN")
+    job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
+    assert job.show().execution.errors[0].code == "JobSecretsLost"
 
 
 def test_a_waiting_job_whose_secrets_are_lost_says_so(world: World, monkeypatch) -> None:
