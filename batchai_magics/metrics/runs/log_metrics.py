@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.json_values import json_value
-from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Array, StepColumns
 from batchai_magics.metrics.reading.parser import Parser
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from batchai_magics.metrics.reading.bulk.columns import Columns
-
+    from batchai_magics.metrics.reading.bulk.columns import Array, Columns, StepColumns
 
 _ROWS = 8192  # a piece
 _ACCURACIES = ("top_1", "top_5")
@@ -50,6 +48,8 @@ def json_rows(steps: StepColumns, names: Sequence[str], *, indent: int) -> Itera
 
 
 def _texts(steps: StepColumns, name: str) -> Iterable[str]:
+    from batchai_magics.metrics.reading.bulk.columns import NO_RANK  # loads numpy: only for large logs
+
     column = getattr(steps, name)
     if name == "rank":
         return ["null" if rank == NO_RANK else str(rank) for rank in column.tolist()]
