@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import TELEMETRY, Backend, FileRef, OutputFile
+from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs.downloads import save
@@ -22,7 +22,7 @@ from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.usage import means_of, reason_for
-from batchai_magics.models.execution import OUT, STDOUTERR, RankExit
+from batchai_magics.models.execution import OUT, STDOUTERR, OutputFile, RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from batchai_magics.backends.base import STORAGE, Backend, ExperimentSpec, WorkspaceSpec
+from batchai_magics.backends.base import STORAGE, Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
@@ -19,7 +19,7 @@ from batchai_magics.models.cluster import (
     UserAccountSettings,
 )
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 
 _RUN = re.compile(r"-(\d+)$")
 _MOST = 50  # runs of a name that a cell is compared with

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from batchai_magics import cell
-from batchai_magics.backends.base import ExperimentSpec
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.store import Database
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resources import ExperimentSpec
 from benchmarks.row import Row, table
 
 HISTORY, LONG_QUEUE, SHORT_QUEUE, DELETED, TRIES, LOOKS = 10_000, 500, 10, 1000, 9, 50

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.base import Bookmark, ExperimentSpec, FileRef, Page, WorkspaceSpec
+from batchai_magics.backends.base import Bookmark, FileRef, Page
 from batchai_magics.backends.base.plain import plain_look, plain_tail
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place
 from tests.world import until

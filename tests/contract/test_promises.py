@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import ExperimentSpec, FileRef, WorkspacePatch, WorkspaceSpec
+from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, USER, Place
 from tests.contract.places import PLACES

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import Copy, FileKind, Storage
+from batchai_magics.backends.base import Copy, Storage
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.ids import Kind
 from tests.contract.place import HOLD, Place
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import FileKind, FileRef, OutputFile, Seal
+from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.follow import Follower, LogFault, MetricsSeen, StateChanged
 from batchai_magics.follow import follower as follower_module
+from batchai_magics.models.execution import FileKind, OutputFile
 from tests.follow.news import STDOUT, cut, log, plain_step, states, steps
 from tests.widgets.scripted import JOB, step_line
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import ExperimentSpec
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import ExperimentSpec
 from batchai_magics.server.operations import DELETE, KEPT_S, Operations
 from tests.world import World, until
 

@@ -3,10 +3,10 @@
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, Chunk, FileKind, OutputFile, PlainAnswers
+from batchai_magics.backends.base import Capabilities, Chunk, PlainAnswers
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster import ClusterSpec, NodeStateCounts
-from batchai_magics.models.execution import ExecutionInfo
+from batchai_magics.models.execution import ExecutionInfo, FileKind, OutputFile
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.provisioning import Provisioning
 from batchai_magics.models.resources import Cluster, JobResource, Node

@@ -26,7 +26,6 @@ from batchai_magics.backends.base import (
     FileRef,
     Listing,
     Look,
-    OutputFile,
     Page,
     Patch,
     Spec,
@@ -34,7 +33,7 @@ from batchai_magics.backends.base import (
 from batchai_magics.backends.base.plain import plain_look
 from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
 from batchai_magics.config import Settings
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.execution import STDOUTERR, OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource, Node, Resource
 

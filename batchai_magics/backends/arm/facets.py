@@ -9,18 +9,13 @@ from batchai_magics.backends.arm import paths
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.listing import items
 from batchai_magics.backends.arm.paths import STORAGE_VERSION, Question
-from batchai_magics.backends.base import (
-    CommandBytes,
-    CommandOutput,
-    OutputFile,
-    ResourceGroup,
-    StorageAccount,
-    Usage,
-)
+from batchai_magics.backends.base import CommandBytes, CommandOutput
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect import commands
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId, check_account_name, check_group_name
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from batchai_magics.models.telemetry import TelemetryRecord
 
 GROUP_NOT_FOUND = "ResourceGroupNotFound"

@@ -10,9 +10,10 @@ from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.storage.clients import file_client, translated
-from batchai_magics.backends.base import Backend, Chunk, FileRef, OutputFile
+from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import Copy, FileKind, ShareFile
+from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.backends.base.transfers import Unfinished, naming, spoiled
 from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
 from batchai_magics.backends.folders.entries import checked_name, inside
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.errors import StorageError, is_of_a_full_disk
+from batchai_magics.models.execution import FileKind
 
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # that are made safe on the disk together
 ANYBODY = 0o666  # as far as the process's own mask allows

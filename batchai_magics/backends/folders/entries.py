@@ -11,9 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
-from batchai_magics.backends.base import FileKind
 from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status, is_elsewhere
 from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.file_names import name_of, text_of
 
 _KINDS = {

@@ -6,12 +6,12 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.base import BEFORE_BYTES, Chunk, FileKind, OutputFile, Seal
+from batchai_magics.backends.base import BEFORE_BYTES, Chunk, Seal
 from batchai_magics.backends.folders import entries
 from batchai_magics.backends.folders.entries import Entry, Piece, inside, read_piece
 from batchai_magics.backends.node.runner.log_seals import seals_in
 from batchai_magics.errors import StorageError
-from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.execution import ERR, OUT, FileKind, OutputFile
 from batchai_magics.models.file_names import name_of
 
 HEAD_BYTES = 256

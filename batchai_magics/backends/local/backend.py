@@ -20,9 +20,10 @@ from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Chunk, FileRef, OutputFile, Patch, Spec
+    from batchai_magics.backends.base import Chunk, FileRef, Patch, Spec
     from batchai_magics.backends.folders.logs import Logs
     from batchai_magics.backends.local.state.jobs import JobRow
+    from batchai_magics.models.execution import OutputFile
     from batchai_magics.models.resources import JobResource, Node, Resource
 
 CAPABILITIES = Capabilities(

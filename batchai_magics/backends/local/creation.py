@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.backends.base import Spec, WorkspaceSpec
+from batchai_magics.backends.base import Spec
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.folders import trees
@@ -32,6 +32,7 @@ from batchai_magics.errors import CapabilityError, Problem, SpecError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_name
 from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
 

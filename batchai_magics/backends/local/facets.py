@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from batchai_magics.backends.base import Accounts, CommandOutput, OutputFile, Usage
+from batchai_magics.backends.base import Accounts, CommandOutput
 from batchai_magics.backends.folders import mounts, outputs, telemetry
 from batchai_magics.backends.local.state import described, jobs, nodes, resources, showing
 from batchai_magics.backends.local.state.accounts import LocalGroups
@@ -14,7 +14,9 @@ from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service import quotas, refusals
 from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.models.cluster import ClusterSpec, VmPriority
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.subscription import Usage
 from batchai_magics.models.telemetry import TelemetryRecord
 
 

@@ -24,8 +24,8 @@ def fingerprint(spec: Spec) -> str:
     """
     import hashlib
 
-    from batchai_magics.backends.base import ExperimentSpec, WorkspaceSpec
     from batchai_magics.models.cluster import ClusterSpec
+    from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 
     if isinstance(spec, WorkspaceSpec | ExperimentSpec):
         return ""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Accounts, ResourceGroup
+    from batchai_magics.backends.base import Accounts
     from batchai_magics.models.ids import ResourceId
+    from batchai_magics.models.subscription import ResourceGroup
 
 
 class GroupRows(Protocol):

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from batchai_magics.backends.base import Usage
 from batchai_magics.errors import ConflictError
+from batchai_magics.models.subscription import Usage
 from batchai_magics.models.vm_sizes import SIZES, lookup
 
 MOST_CLUSTERS = 20

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.base import ResourceGroup, StorageAccount
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
 from batchai_magics.backends.slurm.records import locked
 from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 

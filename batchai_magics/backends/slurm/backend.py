@@ -13,12 +13,10 @@ from batchai_magics.backends.base import (
     FileRef,
     Listing,
     Look,
-    OutputFile,
     Pace,
     Page,
     Patch,
     Spec,
-    WorkspacePatch,
 )
 from batchai_magics.backends.folders import entries, full_disk, mounts, outputs, private
 from batchai_magics.backends.folders.file_clock import FileClock
@@ -39,9 +37,9 @@ from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.share_use import GuardedAccounts, GuardedStorage, Users
 from batchai_magics.backends.slurm.talk import Slurm
-from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.execution import STDOUTERR, OutputFile
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import Node, Resource
+from batchai_magics.models.resources import Node, Resource, WorkspacePatch
 
 CAPABILITIES = Capabilities(
     name="slurm",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from batchai_magics.backends.base import Spec, WorkspaceSpec
+from batchai_magics.backends.base import Spec
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import Machine
@@ -24,6 +24,7 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec, VmPriority
 from batchai_magics.models.ids import ResourceId, check_name
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
 

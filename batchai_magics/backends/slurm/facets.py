@@ -6,7 +6,7 @@ import shlex
 import uuid
 from collections.abc import Mapping, Sequence
 
-from batchai_magics.backends.base import Accounts, CommandOutput, Usage
+from batchai_magics.backends.base import Accounts, CommandOutput
 from batchai_magics.backends.folders import telemetry
 from batchai_magics.backends.machines.machine import Line
 from batchai_magics.backends.service import private_files, quotas, refusals
@@ -15,6 +15,7 @@ from batchai_magics.backends.slurm import commands, creation, deletion, programs
 from batchai_magics.backends.slurm.creation import Home
 from batchai_magics.backends.slurm.records import Records
 from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.subscription import Usage
 from batchai_magics.models.telemetry import TelemetryRecord
 
 

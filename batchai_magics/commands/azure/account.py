@@ -6,10 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-from batchai_magics.backends.base import StorageAccount
 from batchai_magics.commands.context import Context
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.subscription import StorageAccount
 
 _NUMBERS = {"primary": 1, "key1": 1, "secondary": 2, "key2": 2}
 

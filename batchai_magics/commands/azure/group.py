@@ -5,9 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from batchai_magics.backends.base import ResourceGroup
 from batchai_magics.commands.context import Context
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.models.subscription import ResourceGroup
 
 
 def create(context: Context, arguments: Namespace) -> ResourceGroup:

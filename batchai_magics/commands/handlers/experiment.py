@@ -5,14 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Generator, Sequence
 
-from batchai_magics.backends.base import ExperimentSpec
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources, workspace
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.errors import JobFailedError
 from batchai_magics.follow import endings
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.resources import ExperimentSpec, JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileKind, FileRef, OutputFile
+from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
@@ -15,6 +15,7 @@ from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, St
 from batchai_magics.errors import NotFoundError, refusal, visible
 from batchai_magics.follow import LogBytes, LogFault, Reached, Unreached, events
 from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.execution import FileKind, OutputFile
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.options.parsing import relative

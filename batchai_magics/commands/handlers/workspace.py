@@ -6,13 +6,14 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from batchai_magics.backends.base import USAGES, Usage, WorkspaceSpec
+from batchai_magics.backends.base import USAGES
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import resources
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Resource, Workspace
+from batchai_magics.models.resources import Resource, Workspace, WorkspaceSpec
+from batchai_magics.models.subscription import Usage
 from batchai_magics.models.vm_sizes import lookup
 
 _ANY_GROUP = Settings.resource_group  # the default: nobody has chosen a group

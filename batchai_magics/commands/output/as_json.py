@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
+from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.output.columns import Blob, SetupFile
 from batchai_magics.commands.output.job_data import job_data
 from batchai_magics.commands.output.table import Tabular
 from batchai_magics.commands.output.tidy import plain, tidy
 from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 
 if TYPE_CHECKING:
     from batchai_magics.models.provisioning import Provisioning

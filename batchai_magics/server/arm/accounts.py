@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from batchai_magics.backends.base import ACCOUNTS, Accounts, StorageAccount
+from batchai_magics.backends.base import ACCOUNTS, Accounts
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.description import DESCRIPTION
 from batchai_magics.server.errors import refusal

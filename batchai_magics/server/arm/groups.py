@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from batchai_magics.backends.base import GROUPS, Groups, ResourceGroup
+from batchai_magics.backends.base import GROUPS, Groups
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import check_group_name
+from batchai_magics.models.subscription import ResourceGroup
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.operations import DELETE_GROUP

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from batchai_magics.backends.base import OutputFile
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.batchai.links import accepted

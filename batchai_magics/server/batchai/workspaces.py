@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from batchai_magics.backends.base import WorkspacePatch, WorkspaceSpec
 from batchai_magics.models.ids import Kind, ResourceId, check_group_name
-from batchai_magics.models.resources import Resource, Workspace
+from batchai_magics.models.resources import Resource, Workspace, WorkspacePatch, WorkspaceSpec
 from batchai_magics.server.batchai import resources
 from batchai_magics.server.batchai.paging import check_token, listed, page_of
 from batchai_magics.server.batchai.shown import one, shown

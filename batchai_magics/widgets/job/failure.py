@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from batchai_magics.backends.base import Chunk, OutputFile
+from batchai_magics.backends.base import Chunk
 from batchai_magics.cards.job import clean, first_failure
-from batchai_magics.models.execution import ERR, OUT, RankExit
+from batchai_magics.models.execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
 

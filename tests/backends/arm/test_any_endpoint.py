@@ -9,19 +9,12 @@ import pytest
 
 from batchai_magics.backends.arm import connection, far_side
 from batchai_magics.backends.arm.backend import ArmBackend
-from batchai_magics.backends.base import (
-    CONTAINERS,
-    NODE_COMMANDS,
-    PREEMPTION,
-    SETUP_LOGS,
-    ExperimentSpec,
-    FileKind,
-    FileRef,
-    WorkspaceSpec,
-)
+from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, StorageError
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running, connected
 from tests.world import until
 

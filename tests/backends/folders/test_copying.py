@@ -7,11 +7,12 @@ import time
 
 import pytest
 
-from batchai_magics.backends.base import Copy, FileKind
+from batchai_magics.backends.base import Copy
 from batchai_magics.backends.base.transfers import STALE_S, Unfinished
 from batchai_magics.backends.folders import checked_copy, copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.models.execution import FileKind
 
 BIG = b"0123456789"
 UPLOADS = {

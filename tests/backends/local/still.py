@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import ExperimentSpec, Spec, WorkspaceSpec
+from batchai_magics.backends.base import Spec
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import creation
 from batchai_magics.backends.local.settings import LocalSettings
@@ -22,6 +22,7 @@ from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.contract.place import MOUNTED, USER, manual
 
 WORKSPACE = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w"

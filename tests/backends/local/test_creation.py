@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from batchai_magics.backends.base import WorkspaceSpec
 from batchai_magics.backends.local import deletion
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resources
 from batchai_magics.backends.local.watch import process, stopping
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import WorkspaceSpec
 from tests.backends.local.still import Still
 from tests.contract.place import auto, manual
 

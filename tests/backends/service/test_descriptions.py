@@ -2,7 +2,6 @@
 
 import json
 
-from batchai_magics.backends.base import ExperimentSpec, WorkspaceSpec
 from batchai_magics.backends.service.descriptions import (
     fingerprint,
     kept_text,
@@ -12,6 +11,7 @@ from batchai_magics.backends.service.descriptions import (
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.models.samples import cluster_body, job_body
 
 WORKSPACE = ResourceId("s", "g", "w", Kind.WORKSPACE, "w")

@@ -5,15 +5,17 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from batchai_magics.backends.base import FileKind, OutputFile, ResourceGroup, ShareFile, StorageAccount, Usage
+from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.output.columns import Blob, SetupFile
 from batchai_magics.commands.output.result import Result
 from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import FileKind, OutputFile
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.provisioning import Provisioning, ProvisioningState
 from batchai_magics.models.resources import Node
 from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from tests.widgets.scripted import JOB, START, cluster, resource
 
 COUNTS = NodeStateCounts(

@@ -21,12 +21,13 @@ from batchai_magics.backends.arm.storage.entries import (
 )
 from batchai_magics.backends.arm.storage.packed import PackedFiles
 from batchai_magics.backends.arm.storage.uploads import OwnUploads, PlainUploads, Uploads, is_part
-from batchai_magics.backends.base import Copy, FileKind, PlainTransfers, ShareFile
+from batchai_magics.backends.base import Copy, PlainTransfers, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.models.execution import FileKind
 
 if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient

@@ -8,9 +8,10 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
 
-from batchai_magics.backends.base import FileKind, ShareFile
+from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service import refusals
 from batchai_magics.errors import ConflictError, NotFoundError, StorageError
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.times import parse_time
 
 NO_SHARE = ("ShareNotFound", "ContainerNotFound")

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.paths import Question, provider
-from batchai_magics.backends.base import FileKind, ShareFile
+from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service.dialect import packs
 from batchai_magics.backends.service.dialect.packs import Packed
 from batchai_magics.models.answer import Answer, unreadable
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.times import parse_time
 
 

@@ -7,11 +7,12 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.backends.arm.storage.clients import Headers
-from batchai_magics.backends.base import FileKind, ShareFile
+from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.execution import FileKind
 from batchai_magics.models.times import parse_time
 
 if TYPE_CHECKING:

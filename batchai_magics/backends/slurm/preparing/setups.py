@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.base import OutputFile
 from batchai_magics.backends.folders import mounts, outputs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
@@ -19,6 +18,7 @@ from batchai_magics.launch.plan import Plan, Process
 from batchai_magics.launch.planning import setup
 from batchai_magics.launch.references import joined
 from batchai_magics.models.cluster import ClusterSpec, SetupTask
+from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Node
 from batchai_magics.models.states import NodeState

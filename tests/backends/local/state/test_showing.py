@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.backends.base import Page, WorkspaceSpec
+from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state import described, jobs, resources, showing, stored_jobs
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service.descriptions import with_image
@@ -20,7 +20,15 @@ from batchai_magics.models.file_server import FileServer, FileServerSpec, MountS
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.provisioning import Provisioning, ProvisioningState
-from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Resource, Workspace
+from batchai_magics.models.resources import (
+    Cluster,
+    Experiment,
+    JobResource,
+    Node,
+    Resource,
+    Workspace,
+    WorkspaceSpec,
+)
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
 from tests.backends.local.still import Still
 from tests.contract.place import USER, manual

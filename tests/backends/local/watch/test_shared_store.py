@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from batchai_magics.backends.base import ExperimentSpec
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.errors import StorageError
 from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import ExperimentSpec
 from tests.backends.local.still import Still
 from tests.world import until
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.base import FileRef, WorkspaceSpec
+from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.folders import file_clock
 from batchai_magics.backends.folders.logs import Logs
 from batchai_magics.backends.machines.link import Link
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.models.resources import ExperimentSpec
+from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, Wishes

@@ -1,0 +1,66 @@
+from .capabilities import (
+    Capabilities as Capabilities,
+    Pace as Pace,
+    refuse_beyond as refuse_beyond,
+)
+from .facets import (
+    ACCOUNTS as ACCOUNTS,
+    CLEANING as CLEANING,
+    CONTAINERS as CONTAINERS,
+    FACETS as FACETS,
+    GROUPS as GROUPS,
+    NODE_COMMANDS as NODE_COMMANDS,
+    OWNERSHIP as OWNERSHIP,
+    PREEMPTION as PREEMPTION,
+    SETUP_LOGS as SETUP_LOGS,
+    STORAGE as STORAGE,
+    TELEMETRY as TELEMETRY,
+    USAGES as USAGES,
+    Cleaning as Cleaning,
+    Facet as Facet,
+    NodeCommands as NodeCommands,
+    Ownership as Ownership,
+    Preemption as Preemption,
+    SetupLogs as SetupLogs,
+    Telemetry as Telemetry,
+    Usages as Usages,
+)
+from .looks import (
+    Watcher as Watcher,
+)
+from .plain import (
+    BackendBase as BackendBase,
+    PlainAnswers as PlainAnswers,
+)
+from .protocol import (
+    Backend as Backend,
+)
+from .storage import (
+    Accounts as Accounts,
+    Copy as Copy,
+    Groups as Groups,
+    ShareFile as ShareFile,
+    Storage as Storage,
+)
+from .transfers import (
+    PlainTransfers as PlainTransfers,
+)
+from .values import (
+    BEFORE_BYTES as BEFORE_BYTES,
+    Bookmark as Bookmark,
+    Chunk as Chunk,
+    CommandBytes as CommandBytes,
+    CommandEnd as CommandEnd,
+    CommandOutput as CommandOutput,
+    FileRef as FileRef,
+    Hidden as Hidden,
+    Kept as Kept,
+    Listing as Listing,
+    Look as Look,
+    Page as Page,
+    Patch as Patch,
+    Seal as Seal,
+    Span as Span,
+    Spec as Spec,
+    Written as Written,
+)

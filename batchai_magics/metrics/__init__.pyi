@@ -1,0 +1,47 @@
+from .charts.figure import (
+    figure_png as figure_png,
+    save_figure as save_figure,
+)
+from .charts.run_chart import (
+    plot as plot,
+)
+from .reading.parser import (
+    Parser as Parser,
+)
+from .record import (
+    EvalRecord as EvalRecord,
+    HeaderRecord as HeaderRecord,
+    PatternRecord as PatternRecord,
+    Record as Record,
+    StepRecord as StepRecord,
+    TotalRecord as TotalRecord,
+    ValueRecord as ValueRecord,
+)
+from .runs.comparison import (
+    Comparison as Comparison,
+    compare as compare,
+)
+from .runs.log_metrics import (
+    LogMetrics as LogMetrics,
+    read_metrics as read_metrics,
+)
+from .runs.scaling import (
+    Scaling as Scaling,
+    scaling as scaling,
+)
+from .runs.series import (
+    by_rank as by_rank,
+    frame as frame,
+    interval_rates as interval_rates,
+)
+from .runs.speeds import (
+    Speed as Speed,
+)
+from .runs.summary import (
+    LossTrend as LossTrend,
+    Summary as Summary,
+    summarize as summarize,
+)
+from .runs.tidy import (
+    tidy as tidy,
+)

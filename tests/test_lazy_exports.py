@@ -1,0 +1,24 @@
+"""Packages that import their public names on first use, from the list in `__init__.pyi`."""
+
+import importlib
+
+import pytest
+
+PACKAGES = (
+    "batchai_magics",
+    *(f"batchai_magics.{n}" for n in ("backends.base", "cell", "metrics", "models.resources")),
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_listed_name_can_be_imported(package):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    assert sorted(dir(module)) == sorted(module.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_an_unknown_name_is_an_attribute_error(package):
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = importlib.import_module(package).nonsense
