@@ -14,6 +14,7 @@ from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.jobs.downloads import save
+from batchai_magics.jobs.files import all_files, one_level
 from batchai_magics.jobs.logs import records_of, steadily, tail_of
 from batchai_magics.jobs.progress import progress_of
 from batchai_magics.jobs.result import read_result
@@ -159,17 +160,32 @@ class Job:
         """How far the job is, while it runs and its output tells: a bar, `step i of n`, `epoch i/n`."""
         return progress_of(self.backend, self.show())
 
-    def files(self, directory_id: str = STDOUTERR, path: str = "") -> Sequence[OutputFile]:
-        """What is in one of the job's output directories, one level of it."""
-        return self.backend.files(self.id, directory_id, path)
+    def files(self, directory_id: str = "", path: str = "") -> Sequence[OutputFile]:
+        """All files that the job wrote; or one level of one of its directories, `path` inside of it.
+
+        `stdouterr` has its logs, `workdir` the working directories of its processes, one for each node; the
+        others have the ids of its output directories.
+        """
+        if not (directory_id or path):
+            return all_files(self.backend, self.show())
+        return one_level(self.backend, self.id, directory_id or STDOUTERR, path)
 
     def download(
-        self, path: str, to: str | Path = ".", *, directory_id: str = STDOUTERR, partial: bool = False
+        self,
+        path: str | OutputFile,
+        to: str | Path = ".",
+        *,
+        directory_id: str = STDOUTERR,
+        partial: bool = False,
     ) -> Path:
         """Copies one output file into the folder `to` and gives its path; a partial copy never stays.
 
-        A finished log that lacks bytes is refused, unless it is wanted `partial`.
+        One of `files()` goes into a folder called as its directory. A finished log that lacks bytes is
+        refused, unless it is wanted `partial`.
         """
+        if isinstance(path, OutputFile):
+            directory_id, to = path.directory_id or directory_id, Path(to, path.directory_id)
+            path = path.path
         folder = Path(to).expanduser().resolve()
         place = (folder / path).resolve()
         if not place.is_relative_to(folder):
@@ -183,7 +199,7 @@ class Job:
 
     def _check_exists(self, path: str, directory_id: str) -> None:
         parent, _, name = path.rpartition("/")
-        names = [file.name for file in self.files(directory_id, parent)]
+        names = [file.name for file in one_level(self.backend, self.id, directory_id, parent)]
         if name not in names:
             hint = f"There are: {', '.join(map(visible, names))}." if names else "The directory is empty."
             raise NotFoundError(f"job {self.name} has no file {path!r}", code="FileNotFound", hint=hint)

@@ -197,6 +197,8 @@ class OutputFile:
     size_bytes: int
     modified: datetime | None = None
     download_url: str | None = None  # where a browser or curl gets it; None for all but files
+    is_link: bool = False  # to something in the same directory, which it counts as
+    directory_id: str = ""  # of its output directory, where `Job.files` lists it
 
     @property
     def is_directory(self) -> bool:
@@ -214,10 +216,11 @@ class OutputFile:
         return self.path.rsplit("/", 1)[-1]
 
     def to_wire(self) -> dict[str, Any]:
-        """The service's JSON, which had of a folder nothing but its name; `batchaiModified` is ours."""
+        """The service's JSON, which had of a folder nothing but its name; `batchai…` is ours."""
         if not self.is_file:
             since = {_MODIFIED: wire_time(self.modified)} if self.modified else {}
-            return {"name": self.name, "fileType": self.kind.value, **since}
+            link = {_IS_LINK: True} if self.is_link else {}
+            return {"name": self.name, "fileType": self.kind.value, **since, **link}
         modified = {"lastModified": wire_time(self.modified)} if self.modified else {}
         address = {"downloadUrl": self.download_url} if self.download_url else {}
         properties = {**modified, "contentLength": self.size_bytes}
@@ -234,10 +237,12 @@ class OutputFile:
             size_bytes=properties.number("contentLength", 0),
             modified=properties.optional_time("lastModified") or answer.optional_time(_MODIFIED),
             download_url=answer.text("downloadUrl") if answer.has("downloadUrl") else None,
+            is_link=data.get(_IS_LINK) is True,
         )
 
 
 _MODIFIED = "batchaiModified"
+_IS_LINK = "batchaiIsLink"
 
 
 def _kind_of(word: str) -> FileKind:

@@ -6,7 +6,8 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.execution import WORKDIR
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.execution import STDOUTERR, WORKDIR
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
@@ -140,3 +141,47 @@ def test_an_output_directory_that_a_job_calls_workdir_is_its_own(place: Place) -
         f"{SAVE}; touch $AZ_BATCHAI_OUTPUT_workdir/own", outputDirectories=[{**MODEL, "id": WORKDIR}]
     )
     assert names(place, job.id) == ["own"]
+
+
+def test_all_files_of_a_job_are_listed_with_their_directories(place: Place) -> None:
+    model = "$AZ_BATCHAI_OUTPUT_MODEL"
+    links = f"ln -s . {model}/again; ln -s best {model}/same"
+    command = f"{SAVE}; mkdir a {model}/empty; touch a/b {model}/best $AZ_BATCHAI_OUTPUT_NEAR/near; {links}"
+    made = place.run(command, outputDirectories=[MODEL, {"id": "NEAR", "pathPrefix": "near"}])
+    assert made.execution.exit_code == 0, place.log(made.id, "execution.log")
+    node = made.ranks[0].node
+    assert [(file.directory_id, file.path) for file in Job(place.backend, made.id).files()] == [
+        (STDOUTERR, "execution.log"),
+        (STDOUTERR, "stderr.txt"),
+        (STDOUTERR, "stdout.txt"),
+        (WORKDIR, f"{node}/a/b"),
+        (WORKDIR, f"{node}/model.pt"),
+        (WORKDIR, f"{node}/near/{made.output_path_segment}/outputs/near"),
+        ("MODEL", "best"),
+        ("MODEL", "same"),
+    ]
+
+
+def test_each_of_all_files_can_be_downloaded(place: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
+    made = place.run(
+        f"{SAVE}; echo out; echo b > $AZ_BATCHAI_OUTPUT_MODEL/stdout.txt", outputDirectories=[MODEL]
+    )
+    job, to = Job(place.backend, made.id), tmp_path_factory.mktemp("to")
+    paths = [job.download(file, to) for file in job.files()]
+    assert {
+        path.relative_to(to).as_posix(): path.read_bytes() for path in paths if path.suffix != ".log"
+    } == {
+        "stdouterr/stdout.txt": b"out\n",
+        "stdouterr/stderr.txt": b"",
+        f"workdir/{made.ranks[0].node}/model.pt": b"model",
+        "MODEL/stdout.txt": b"b\n",
+    }
+
+
+def test_so_many_files_are_listed_as_are_wanted(place: Place) -> None:
+    job = place.run("mkdir many; cd many; touch $(seq -w 2100)")
+    folder = f"{job.ranks[0].node}/many"
+    for limit in (1, 3, 1001, 2000):
+        listed = place.backend.files(job.id, WORKDIR, folder, limit=limit)
+        assert [file.name for file in listed] == [f"{number:04}" for number in range(1, limit + 1)]
+    assert len(place.backend.files(job.id, WORKDIR, folder)) == 2100

@@ -61,6 +61,11 @@ def test_output_is_read_at_its_address_until_it_is_deleted(driven: dict) -> None
     assert requests.get(files["stdout.txt"]).status_code == 404  # its job is deleted by now
 
 
+def test_what_a_job_saved_in_its_working_directory_is_listed_and_read(driven: dict) -> None:
+    assert driven["told"]["working directory"] == [None, "model.pt", len("saved\n")]
+    assert driven["told"]["saved"] == "saved\n"
+
+
 def test_what_stands_around_is_told(driven: dict) -> None:
     told = driven["told"]
     assert told["usages"] == 17

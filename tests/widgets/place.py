@@ -118,7 +118,7 @@ class Place(PlainAnswers):
         self.run(id.name, ExecutionState.FAILED, exit_code=1)
         assert job.id == id
 
-    def files(self, job, directory_id="stdouterr", path=""):
+    def files(self, job, directory_id="stdouterr", path="", limit=None):
         folder = self.folder / job.name
         return [OutputFile(f.name, FileKind.FILE, f.stat().st_size) for f in sorted(folder.iterdir())]
 

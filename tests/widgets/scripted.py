@@ -100,8 +100,8 @@ class ScriptedBackend(PlainAnswers):
             ExecutionState.FAILED, exit_code=None, errors=[ErrorDetail(code="JobTerminated", message="x")]
         )
 
-    def files(self, job, directory_id="stdouterr", path=""):
-        return outputs.listing(self.folder, "")
+    def files(self, job, directory_id="stdouterr", path="", limit=None):
+        return outputs.listing(self.folder, "", limit=limit)
 
     def read(self, file, offset=0, limit=1 << 20):
         is_complete = self.job.state.is_final

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from batchai_magics.backends.arm import facets, output, paths, resources
 from batchai_magics.backends.arm.connection import Connection
@@ -162,11 +163,18 @@ class ArmBackend(BackendBase):
         return [Node.from_wire(item) for item in items(self._connection, question)]
 
     def files(
-        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name."""
-        question = output.listing(job, directory_id, path, expiry_min)
-        return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
+        question = output.listing(job, directory_id, path, expiry_min, limit)
+        found = islice(items(self._connection, question), limit)
+        return [OutputFile.from_wire(item, folder=path) for item in found]
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""

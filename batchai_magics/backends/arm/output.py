@@ -18,17 +18,20 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 
 _SHORTEST_LINK_MIN, _LONGEST_LINK_MIN = 5, 600  # as the API has it
+_LONGEST_PAGE = 1000  # of a list of files
 _TOTAL = re.compile(r"/(\d+)\s*$")
 
 
-def listing(job: ResourceId, directory_id: str, path: str, expiry_min: int) -> Question:
-    """What asks for one level of an output directory."""
+def listing(
+    job: ResourceId, directory_id: str, path: str, expiry_min: int, limit: int | None = None
+) -> Question:
+    """What asks for one level of an output directory, or for the first of it."""
     paths.check_inside(path)
     query = {
         "outputdirectoryid": directory_id,
         "directory": path.strip("/") or ".",
         "linkexpiryinminutes": str(min(max(expiry_min, _SHORTEST_LINK_MIN), _LONGEST_LINK_MIN)),
-        "maxresults": "1000",
+        "maxresults": str(min(_LONGEST_PAGE, max(1, limit or _LONGEST_PAGE))),
     }
     return Question("POST", paths.of(job, "listOutputFiles"), query, headers={OWN_CLIENT: "1"})
 

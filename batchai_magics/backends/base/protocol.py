@@ -116,11 +116,18 @@ class Backend(Protocol):
         """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
 
     def files(
-        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
     ) -> Sequence[OutputFile]:
-        """One level of a job's output directory, sorted by name.
+        """One level of a job's output directory, sorted by name: all of it, or the first `limit` entries.
 
-        Their addresses are good for `expiry_min` minutes at least.
+        `stdouterr` has its logs, `workdir` the working directories of its processes, one for each node.
+        The addresses are good for `expiry_min` minutes at least.
         """
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:

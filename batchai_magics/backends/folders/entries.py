@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
@@ -37,6 +38,7 @@ class Entry:
     kind: FileKind
     size_bytes: int
     modified: datetime
+    is_link: bool = False
 
     @classmethod
     def at(cls, root: Path, path: Path) -> Entry:
@@ -44,12 +46,13 @@ class Entry:
         if is_elsewhere(path) and is_elsewhere(root):
             return cls.told(path.entry(root))
         found = path.lstat()
-        if stat.S_ISLNK(found.st_mode):
+        is_link = stat.S_ISLNK(found.st_mode)
+        if is_link:
             found = _followed(root, path) or found
         kind = _KINDS[stat.S_IFMT(found.st_mode)]
         size_bytes = found.st_size if kind is FileKind.FILE else 0
         modified = datetime.fromtimestamp(found.st_mtime, timezone.utc)
-        return cls(text_of(path.name), kind, size_bytes, modified)
+        return cls(text_of(path.name), kind, size_bytes, modified, is_link)
 
     @classmethod
     def told(cls, found: FoundEntry) -> Entry:
@@ -57,7 +60,7 @@ class Entry:
         kind = _KINDS[stat.S_IFMT(found.mode)]
         size_bytes = found.size_bytes if kind is FileKind.FILE else 0
         modified = datetime.fromtimestamp(found.modified, timezone.utc)
-        return cls(text_of(found.name), kind, size_bytes, modified)
+        return cls(text_of(found.name), kind, size_bytes, modified, found.is_link)
 
 
 def _followed(root: Path, path: Path) -> os.stat_result | None:
@@ -74,11 +77,15 @@ def _real(path: Path) -> Path:
     return path.real() if is_elsewhere(path) else Path(os.path.realpath(path))
 
 
-def below(root: Path, folder: Path) -> Iterator[Entry]:
-    """One level of a folder below `root`, sorted by name; nothing when it is gone."""
+def below(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]:
+    """One level of a folder below `root`, sorted by name, or the first of it; nothing when it is gone."""
+    return islice(_below(root, folder, limit), limit)
+
+
+def _below(root: Path, folder: Path, limit: int | None) -> Iterator[Entry]:
     try:
         if is_elsewhere(folder) and is_elsewhere(root):
-            yield from map(Entry.told, folder.entries_below(root))
+            yield from map(Entry.told, folder.entries_below(root, limit))
             return
         paths = sorted(folder.iterdir(), key=lambda path: path.name)
     except FileNotFoundError:

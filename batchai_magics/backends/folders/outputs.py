@@ -17,13 +17,16 @@ from batchai_magics.models.file_names import name_of
 HEAD_BYTES = 256
 
 
-def listing(folder: Path, path: str) -> list[OutputFile]:
-    """One level of `path` below `folder`, sorted by name."""
-    level = inside(folder, path)
-    if not level.is_dir():
-        return []
+def listing(folder: Path, path: str, *, limit: int | None = None) -> list[OutputFile]:
+    """One level of `path` below `folder`, sorted by name, or the first of it."""
     shown = path.strip("/").removeprefix(".").lstrip("/")
-    return [_listed(entry, shown, level) for entry in entries.below(folder, level)]
+    level = inside(folder, path)
+    try:
+        if not level.is_dir():
+            return []
+        return [_listed(entry, shown, level) for entry in entries.below(folder, level, limit)]
+    except OSError as error:  # of another owner, by a container, or too deep
+        raise _unreadable(f"the folder {shown[-200:] or folder.name}", error) from error
 
 
 def sizes(folder: Path) -> Iterator[tuple[str, int]]:
@@ -36,7 +39,7 @@ def sizes(folder: Path) -> Iterator[tuple[str, int]]:
 def _listed(entry: Entry, path: str, level: Path) -> OutputFile:
     name = f"{path}/{entry.name}".lstrip("/")
     url = (level / name_of(entry.name)).absolute().as_uri() if entry.kind is FileKind.FILE else None
-    return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url)
+    return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url, entry.is_link)
 
 
 def read(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:
@@ -49,7 +52,11 @@ def read(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:
     except (FileNotFoundError, NotADirectoryError):
         return Chunk(b"", offset, 0, is_complete)
     except OSError as error:
-        raise StorageError(f"{file.name} cannot be read: {error.strerror}", code="FileUnreadable") from error
+        raise _unreadable(file.name, error) from error
+
+
+def _unreadable(what: str, error: OSError) -> StorageError:
+    return StorageError(f"{what} cannot be read: {error.strerror}", code="FileUnreadable")
 
 
 def seal(record: Path, name: str) -> Seal | None:

@@ -138,12 +138,18 @@ class LocalBackend(LateFacets):
             return showing.nodes_of(db, id)
 
     def files(
-        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name; addresses of files here never expire."""
         from batchai_magics.backends.folders import outputs
 
-        return outputs.listing(self._directory(job, directory_id)[0], path)
+        return outputs.listing(self._directory(job, directory_id)[0], path, limit=limit)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""

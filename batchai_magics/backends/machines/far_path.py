@@ -81,11 +81,11 @@ class FarPath(Elsewhere):
         """The path itself: all are absolute."""
         return self
 
-    def entries_below(self, root: Elsewhere) -> Sequence[FoundEntry]:
-        """What lies in this folder, sorted by name."""
+    def entries_below(self, root: Elsewhere, limit: int | None = None) -> Sequence[FoundEntry]:
+        """What lies in this folder, sorted by name, or the first of it."""
         if (known := self.snapshots.entries(str(self))) is not None:
-            return known
-        found = self.channel.ask("entries", root=str(root), folder=str(self)).head["value"]
+            return known[:limit]
+        found = self.channel.ask("entries", root=str(root), folder=str(self), limit=limit).head["value"]
         return [FoundEntry(*entry) for entry in found]
 
     def entry(self, root: Elsewhere) -> FoundEntry:

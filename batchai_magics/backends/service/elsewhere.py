@@ -32,6 +32,7 @@ class FoundEntry(NamedTuple):
     mode: int
     size_bytes: int
     modified: float
+    is_link: bool = False
 
 
 class Elsewhere(PurePosixPath):
@@ -83,8 +84,8 @@ class Elsewhere(PurePosixPath):
         """Of a regular file, all of one moment: its status, its first bytes, a piece of it."""
 
     @abstractmethod
-    def entries_below(self, root: Elsewhere) -> Sequence[FoundEntry]:
-        """What lies in this folder, sorted by name."""
+    def entries_below(self, root: Elsewhere, limit: int | None = None) -> Sequence[FoundEntry]:
+        """What lies in this folder, sorted by name, or the first of it."""
 
     @abstractmethod
     def entry(self, root: Elsewhere) -> FoundEntry:

@@ -149,10 +149,17 @@ class SlurmBackend(BackendBase):
         return [node for node, _ in self._nodes_of(record)]
 
     def files(
-        self, job: ResourceId, directory_id: str = STDOUTERR, path: str = "", *, expiry_min: int = 60
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name; addresses of files here never expire."""
-        return outputs.listing(self._directory(self._home.records.get(job), directory_id), path)
+        folder = self._directory(self._home.records.get(job), directory_id)
+        return outputs.listing(folder, path, limit=limit)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef
 from batchai_magics.commands.context import Context
@@ -11,9 +13,13 @@ from batchai_magics.commands.handlers import resources
 from batchai_magics.commands.handlers.job import way_back
 from batchai_magics.commands.handlers.waiting import connection, ending
 from batchai_magics.commands.output.columns import SetupFile
+from batchai_magics.commands.output.operation import BYTES, Operation
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
 from batchai_magics.errors import NotFoundError, refusal, visible
 from batchai_magics.follow import LogBytes, LogFault, Reached, Unreached, events
+from batchai_magics.jobs.files import entries_below
+from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.execution import FileKind, OutputFile
 from batchai_magics.models.ids import Kind
@@ -40,6 +46,50 @@ def stream(context: Context, arguments: Namespace) -> Stream:
     file = FileRef(id, path, arguments.output_directory_id)
     back = way_back(id, "job file stream -j") + f" -f {arguments.file_name}"
     return watching(_streaming(context.backend, file), back)
+
+
+def download(context: Context, arguments: Namespace) -> Operation:
+    """Copies files of a job to this machine: the one that is named, or all in a folder at any depth."""
+    job = Job(context.backend, context.target(arguments, Kind.JOB))
+    path = relative(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
+    ref = FileRef(job.id, path, arguments.output_directory_id)
+    found = _named(context.backend, ref) if arguments.file_name else _all_in(context.backend, ref)
+    copied = [file for file in found if file.is_file]
+    left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in found if not file.is_file]
+    steps = _downloading(job, copied, Path(arguments.dest), left_out)
+    total = sum(file.size_bytes for file in copied)
+    return Operation(
+        "Downloading", total, BYTES, steps, "The same line begins again with the file it was at."
+    )
+
+
+def _named(backend: Backend, file: FileRef) -> list[OutputFile]:
+    found = _find(backend, file) or OutputFile(
+        file.path, FileKind.FILE, 0
+    )  # downloading it says what there is
+    if not found.is_file:
+        raise NotFoundError(f"{found.name} is {found.kind.words}, not a file", code="FileNotFound")
+    return [replace(found, directory_id=file.directory_id)]
+
+
+def _all_in(backend: Backend, folder: FileRef) -> list[OutputFile]:
+    entries = entries_below(backend, folder.job, folder.directory_id, folder.path)
+    found = [entry for entry in entries if not entry.is_directory]
+    if not found:
+        place = "/".join(filter(None, (folder.directory_id, folder.path)))
+        raise NotFoundError(f"job {folder.job.name} has no files in {place}", code="FileNotFound")
+    return found
+
+
+def _downloading(
+    job: Job, files: Sequence[OutputFile], to: Path, notes: Sequence[str]
+) -> Generator[int, None, Noted]:
+    copied = []
+    for file in files:
+        place = job.download(file.path, to, directory_id=file.directory_id)
+        copied.append({"contentLength": file.size_bytes, "name": file.path, "path": str(place)})
+        yield file.size_bytes
+    return Noted(copied, tuple(notes))
 
 
 def _streaming(backend: Backend, file: FileRef) -> Parts:

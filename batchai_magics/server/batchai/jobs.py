@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind
@@ -40,11 +38,14 @@ def list_output_files(service: Service, call: Call) -> Answer:
         raise refusal(400, "MissingRequiredQueryParameter", message)
     expiry_min = call.number("linkexpiryinminutes", 60, least=5, most=_LONGEST_LINK_MIN)
     job, path = _job(service, call), folder(call.query.get("directory", "."))
-    there = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min)
-    files = there if OWN_CLIENT in call.headers else [file for file in there if _is_published(file)]
-    chosen, token = _page(call, files)
+    start, end = _page(call)
+    files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
+    token = str(end) if end < len(files) else None
+    is_own_client = OWN_CLIENT in call.headers
     items = []
-    for file in chosen:
+    for file in files[start:end]:
+        if not (is_own_client or _is_published(file)):
+            continue
         item = file.to_wire()
         if file.is_file:
             item["downloadUrl"] = address(service, call, job, directory_id, file.path, expiry_min)
@@ -63,11 +64,10 @@ def _job(service: Service, call: Call) -> JobResource:
     return job
 
 
-def _page(call: Call, files: Sequence[OutputFile]) -> tuple[Sequence[OutputFile], str | None]:
-    """A page of files that are sorted by name; its token is how many were told before the next."""
+def _page(call: Call) -> tuple[int, int]:
+    """Where a page begins and ends in a list sorted by name; its token is how many come before it."""
     start = int(check_token(call.query.get("$skiptoken", "")) or 0)
-    end = start + call.number("maxresults", LONGEST, least=1, most=LONGEST)
-    return files[start:end], str(end) if end < len(files) else None
+    return start, start + call.number("maxresults", LONGEST, least=1, most=LONGEST)
 
 
 def folder(directory: str) -> str:

@@ -116,15 +116,16 @@ class Answers:
         return _reply(content, {"offset": offset, "complete": search.is_complete})
 
     def _list(self, content: dict[str, Any]) -> Batch:
-        files = self._job.files(str(content["directory"]), str(content["path"]))
+        backend, directory, path = self._job.backend, str(content["directory"]), str(content["path"])
+        files = backend.files(self._job.id, directory, path, limit=MOST_FILES + 1)
         entries = [[file.name, file.kind.value, file.size_bytes] for file in files[:MOST_FILES]]
-        return _reply(content, {"entries": entries, "total": len(files)})
+        return _reply(content, {"entries": entries, "more": len(files) > MOST_FILES})
 
     def _failure(self, content: dict[str, Any]) -> Batch:
         def read(file: str, offset: int, limit: int) -> Chunk:
             return shown(self._job.backend, FileRef(self._job.id, file), offset, limit)
 
-        return _reply(content, {"failure": failure_of(self._job.show(), read, self._job.files())})
+        return _reply(content, {"failure": failure_of(self._job.show(), read, self._job.files(STDOUTERR))})
 
     def _cancel(self, content: dict[str, Any]) -> Batch:
         self._job.cancel()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from batchai_magics.cards.job import first_failure
+from batchai_magics.jobs.files import directories_of
 from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.models.execution import ERR, STDOUTERR, RankExit
+from batchai_magics.models.execution import ERR, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.times import duration
@@ -45,7 +46,7 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "warm_up": feed.warm_up,
         "unread": feed.unread and feed.unread._asdict(),
         "has_ranks": feed.has_ranks,
-        "directories": [STDOUTERR, *(item.id for item in job.spec.output_directories or ())],
+        "directories": directories_of(job.spec),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,17 @@ def test_deleting_a_job_removes_its_working_directories(world: World) -> None:
     folder = Path(job.log().strip())
     job.delete()
     assert not folder.parents[1].exists()
+
+
+def test_deleting_a_job_removes_folders_that_are_deeper_than_any_path(world: World) -> None:
+    deep = "import os\nfor _ in range(2500):\n    os.mkdir('d')\n    os.chdir('d')"
+    job = world.run("deep", deep)
+    folder = world.home / "jobs" / world.guid(job)
+    try:
+        job.delete()
+        assert not folder.exists()
+    finally:  # pytest itself could not remove it
+        subprocess.run(["rm", "-rf", folder], check=True)
 
 
 def test_cleaning_counts_and_removes_working_directories(world: World) -> None:

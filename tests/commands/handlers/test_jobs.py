@@ -149,6 +149,32 @@ def test_the_files_of_a_job_are_listed(do, job_file):
     assert urllib.request.urlopen(url).read() == b"hi\n"
 
 
+def test_files_of_the_working_directory_are_listed_streamed_and_downloaded(do, job_file, tmp_path):
+    finished(do, f"job create -n hello -f {job_file('printf x > model.pt; mkdir a; touch a/b; mkfifo pipe')}")
+    (node,) = [item["name"] for item in do("job file list -j hello -d workdir").data]
+    listed = do(f"job file list -j hello -d workdir -p {node}")
+    assert [row[:2] for row in listed.table.rows] == [
+        ("a", "directory"),
+        ("model.pt", "file"),
+        ("pipe", "pipe"),
+    ]
+    streamed = parts(do, f"job file stream -j hello -d workdir -p {node} -f model.pt")
+    assert b"".join(part.data for part in streamed if isinstance(part, Logged)) == b"x"
+    line = f"job file download -j hello -d workdir --dest {tmp_path}/to"
+    one = do(f"{line} -p {node} -f model.pt").data
+    assert one == [
+        {"contentLength": 1, "name": f"{node}/model.pt", "path": str(tmp_path / "to" / node / "model.pt")}
+    ]
+    every = do(line)
+    assert [item["name"] for item in every.data] == [f"{node}/a/b", f"{node}/model.pt"]
+    assert [*every.notes] == [f"{node}/pipe is a named pipe: left out"]
+    assert (tmp_path / "to" / node / "model.pt").read_text() == "x"
+    with pytest.raises(NotFoundError, match="job hello has no file 'nope'"):
+        do(f"job file download -j hello --dest {tmp_path} -f nope")
+    with pytest.raises(NotFoundError, match="job hello has no files in workdir/nope"):
+        do(f"{line} -p nope")
+
+
 @pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
 def test_links_stay_valid_for_a_number_of_minutes(do, minutes):
     with pytest.raises(UsageError, match="--expiry: expected "):

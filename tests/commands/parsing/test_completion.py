@@ -27,7 +27,7 @@ def cell(text):
     [
         ("jo", ["job"]),
         ("job fi", ["file"]),
-        ("job file ", ["list", "stream"]),
+        ("job file ", ["list", "stream", "download"]),
         ("job list -o t", ["table", "tsv"]),
         ("job list --out", ["--output"]),
         ("cluster create --vm-priority ", ["dedicated", "lowpriority"]),

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+import urllib.request
 
 from azure.mgmt import batchai
 from azure.mgmt.batchai import models
@@ -122,7 +123,7 @@ def jobs(cluster):
     call("experiments.create", GROUP, WS, EX)
     call("experiments.get", GROUP, WS, EX)
     call("experiments.list_by_workspace", GROUP, WS)
-    call("jobs.create", GROUP, WS, EX, "jb", job(cluster, "echo hi"))
+    call("jobs.create", GROUP, WS, EX, "jb", job(cluster, "echo hi; echo saved > model.pt"))
     call("jobs.list_by_experiment", GROUP, WS, EX)
     until("jb", "succeeded", "failed")
     done = call("jobs.get", GROUP, WS, EX, "jb")
@@ -130,9 +131,20 @@ def jobs(cluster):
     options = models.JobsListOutputFilesOptions(outputdirectoryid="stdouterr")
     files = call("jobs.list_output_files", GROUP, WS, EX, "jb", options)
     told["files"] = {item.name: item.download_url for item in files}
+    working_directories()
     ending(cluster)
     call("jobs.delete", GROUP, WS, EX, "jb")
     told["no job"] = refused(lambda: client.jobs.get(GROUP, WS, EX, "jb"))
+
+
+def working_directories():
+    """What the job saved in its working directory, by way of the folder of its node."""
+    options = models.JobsListOutputFilesOptions(outputdirectoryid="workdir")
+    (node,) = call("jobs.list_output_files", GROUP, WS, EX, "jb", options)
+    options = models.JobsListOutputFilesOptions(outputdirectoryid="workdir", directory=node.name)
+    (file,) = call("jobs.list_output_files", GROUP, WS, EX, "jb", options)
+    told["working directory"] = [node.download_url, file.name, file.content_length]
+    told["saved"] = urllib.request.urlopen(file.download_url).read().decode()
 
 
 def ending(cluster):

@@ -216,6 +216,22 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     assert download.value.path().read_text().count("\n") == 160
 
 
+def test_what_a_cell_saved_in_its_working_directory_is_among_the_files(lab):
+    widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
+    save = "%%batchai_job saves\nopen('model.txt', 'w').write('weights'); print('saved')"
+    lab.open("saves", widget, save)
+    run_all(lab, 2)
+    lab.page.locator(".ba-row", has_text="saved").wait_for()
+    lab.page.get_by_role("tab", name="Files").click()
+    tree = lab.page.get_by_role("tree", name="files")
+    working = tree.get_by_role("treeitem").filter(has_text="workdir/").last
+    working.get_by_role("button", name="workdir/").click()
+    working.get_by_role("group").get_by_role("button").first.click()
+    working.get_by_role("button", name="model.txt").click()
+    lab.page.locator(".ba-body pre", has_text="weights").wait_for()
+    assert lab.errors == []
+
+
 def test_long_lines_wrap_and_the_first_error_is_found(lab, job_cell):
     lines = "backend.write('fine\\n' * 5000 + 'RuntimeError: ' + 'x' * 2000 + ' end\\n' + 'fine\\n' * 5000)"
     lab.open("wraps", job_cell, SHOW, lines)

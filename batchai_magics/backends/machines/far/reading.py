@@ -72,22 +72,25 @@ def glob(path: str, pattern: str) -> "Any":
     return [str(found) for found in Path(path).glob(pattern)], b""
 
 
-def entries(root: str, paths: "Any" = None, folder: "Any" = None) -> "Any":
-    """Name, mode, size and time of things below `root`, or of all in a folder.
+def entries(root: str, paths: "Any" = None, folder: "Any" = None, limit: "Any" = None) -> "Any":
+    """Name, mode, size and time of things below `root`, or of the first `limit` in a folder; which are links.
 
     A link counts as what it leads to, unless that is outside.
     """
     if folder is not None:
         paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    told = []
+    told = []  # type: list[Any]
     for path in paths:
+        if len(told) == limit:
+            break
         try:
             found = os.lstat(path)
         except FileNotFoundError:  # it went meanwhile
             continue
-        if stat.S_ISLNK(found.st_mode):
+        is_link = stat.S_ISLNK(found.st_mode)
+        if is_link:
             found = _followed(root, path) or found
-        told.append([os.path.basename(path), found.st_mode, found.st_size, found.st_mtime])
+        told.append([os.path.basename(path), found.st_mode, found.st_size, found.st_mtime, is_link])
     return told, b""
 
 

@@ -49,6 +49,10 @@ _CREATE = (
 )
 _SECRET = Option(("--secret",), "Secret of the job, its value taken from this process.", takes=Takes.SOME)
 _STREAMED = Option(("--file-name", "-f"), "Name of the file.", is_required=True, completes=Live.OUTPUT)
+_DOWNLOADED = Option(
+    ("--file-name", "-f"), "Name of the file; all files below --path by default.", completes=Live.OUTPUT
+)
+_DEST = Option(("--dest",), "Folder to write to.", default=".", completes=Live.PATH)
 
 COMMANDS = (
     Command(
@@ -81,6 +85,12 @@ COMMANDS = (
     Command("job file list", "List the files of a job.", "handlers.files:list_of_job", (*_FILES, o.EXPIRY)),
     Command(
         "job file stream", "Print a job's file as it grows.", "handlers.files:stream", (*_FILES, _STREAMED)
+    ),
+    Command(
+        "job file download",
+        "Copy a job's file, or all files of a folder, to this machine.",
+        "handlers.files:download",
+        (*_FILES, _DOWNLOADED, _DEST),
     ),
     Command("job node list", "List the nodes that a job runs on.", "handlers.node:list_of_job", _OF_JOB),
     Command(

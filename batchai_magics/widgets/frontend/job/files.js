@@ -82,8 +82,8 @@ export class Files {
       if (kind === "directory") return this.#folder(directory, below(name), name);
       return kind === "file" ? this.#file(name, { directory, path: below(name), bytes }) : unread(name, kind);
     });
-    const left = content.total - entries.length;
-    if (left > 0) rows.push(el("li", { class: "ba-muted" }, `… and ${left} more`));
+    const listing = `job.files(${[directory, path].filter(Boolean).map((text) => JSON.stringify(text)).join(", ")})`;
+    if (content.more) rows.push(el("li", { class: "ba-muted" }, `… and more: ${listing} lists them`));
     if (!rows.length) rows.push(el("li", { class: "ba-muted" }, "empty"));
     return inside.replaceChildren(...rows);
   }

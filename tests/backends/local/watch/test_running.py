@@ -148,13 +148,13 @@ def test_preparation_runs_once_on_every_node_before_the_processes(world: World) 
     code = "import os; print(open(os.environ['AZ_BATCHAI_SHARED_JOB_TEMP'] + '/count').read().count('x'))"
     job = world.run(f"j --nodes 2 --processes 2 --prep {prep}", code)
     assert job.log() == "2\n2\n"
-    logs = [f.name for f in job.files() if f.name.startswith("stdout-job_prep")]
+    logs = [f.name for f in job.files("stdouterr") if f.name.startswith("stdout-job_prep")]
     assert [job.log(file=name) for name in logs] == ["prepared\n"] * 2
 
 
 def test_one_node_has_the_recorded_file_names(world: World) -> None:
     job = world.run("j --prep true", "print(1)")
-    assert [file.name for file in job.files()] == [
+    assert [file.name for file in job.files("stdouterr")] == [
         "execution.log",
         "stderr-job_prep.txt",
         "stderr.txt",
