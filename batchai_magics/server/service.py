@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.server.access.owners import Owners
+from batchai_magics.server.access.owners import NOBODY, Owners
 from batchai_magics.server.call import Call
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.operations import Operations
@@ -32,6 +32,11 @@ class Service:
         if wanted.lower() != self.subscription.lower():
             message = f"The subscription '{wanted}' could not be found."
             raise refusal(404, "SubscriptionNotFound", message)
+
+    def is_owner(self, call: Call, key: str) -> bool:
+        """Whether the resource of that key is the caller's; what is nobody's is the administrator's."""
+        owner = self.owners.of(key)
+        return owner == call.user.name or (owner == NOBODY and call.user.is_admin)
 
     def check_owner(self, call: Call, key: str) -> None:
         """Raises unless the caller may change or delete the resource of that key and all inside it."""

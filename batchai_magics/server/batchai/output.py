@@ -18,7 +18,7 @@ from batchai_magics.server.storage.sas import Grant, sign
 
 _SAS_VERSION = "2016-05-31"  # as the service's own addresses had it
 _PATH = re.compile(
-    r"(?P<sub>[^/]+)/(?P<group>[^/]+)/workspaces/(?P<ws>[^/]+)/experiments/(?P<exp>[^/]+)/jobs/(?P<job>[^/]+)"
+    r"(?:.*/)?(?P<sub>[^/]+)/(?P<group>[^/]+)/workspaces/(?P<ws>[^/]+)/experiments/(?P<exp>[^/]+)/jobs/(?P<job>[^/]+)"
     r"/(?P<guid>[^/]+)/(?P<directory>stdouterr|outputs/[^/]+)/(?P<path>.+)",
     re.DOTALL,
 )
@@ -36,7 +36,7 @@ def address(
 
 
 def file_at(service: Service, path: str) -> FileRef | None:
-    """The file that a path of such an address stands for, if its job is still there."""
+    """The file of a job that lies at a path of such an address, or of a share, if its job is still there."""
     match = _PATH.fullmatch(path)
     if not match:
         return None

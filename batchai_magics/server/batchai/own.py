@@ -25,6 +25,7 @@ from batchai_magics.backends.service.dialect import capabilities, chunks, comman
 from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.batchai.body_fields import MOST_BYTES, number, positions, text
 from batchai_magics.server.batchai.jobs import folder
 from batchai_magics.server.batchai.shown import shown
@@ -58,7 +59,7 @@ def read(service: Service, call: Call) -> Answer:
     body = call.json()
     file = FileRef(call.id(Kind.JOB), text(body, "path"), text(body, "directoryId", STDOUTERR))
     chunk = service.backend.read(file, number(body, "offset", 0), number(body, "limit", MOST_BYTES))
-    return Answer(data=chunks.to_wire(chunk))
+    return Answer(data=chunks.to_wire(log_secrets.for_caller(service, call, file.job)(chunk)))
 
 
 def tail(service: Service, call: Call) -> Answer:
@@ -69,7 +70,8 @@ def tail(service: Service, call: Call) -> Answer:
     service.check_subscription(call)
     body, job = call.json(), call.id(Kind.JOB)
     new = service.backend.tail(job, positions(body), number(body, "limit", MOST_BYTES))
-    data = {"value": {path: chunks.to_wire(chunk) for path, chunk in new.items()}}
+    readable = log_secrets.for_caller(service, call, job)
+    data = {"value": {path: chunks.to_wire(readable(chunk)) for path, chunk in new.items()}}
     return Answer(data=data, is_news=bool(new))
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
+from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer
 from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.content import content, wanted
@@ -64,8 +65,13 @@ def read(asked: Asked) -> Answer:
     blob = _shown(asked)
     _check_match(asked, blob)
 
+    mask = log_secrets.for_anybody(asked.service, asked.path)
+
     def pieces(span: Span) -> Iterator[bytes]:
-        return _read(asked, asked.path, span)
+        start = span.start
+        for data in _read(asked, asked.path, span):
+            yield mask(start, data) if mask else data
+            start += len(data)
 
     headers = {**_headers(blob), **asked.metadata_headers}
     return content(headers, blob.size_bytes, wanted(asked.call, blob.size_bytes), pieces)

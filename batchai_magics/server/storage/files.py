@@ -12,6 +12,7 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
+from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer
 from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.content import content, wanted
@@ -86,7 +87,8 @@ def properties(asked: Asked) -> Answer:
     if not asked.is_our_own:
         return Answer(200, headers={**_headers(file), **_told(asked), **size}, body=b"")
     digest = {}
-    if WANT_DIGEST in asked.call.headers and file.is_file:
+    is_masked = log_secrets.for_anybody(asked.service, asked.path) is not None
+    if WANT_DIGEST in asked.call.headers and file.is_file and not is_masked:
         digest[DIGEST] = asked.storage.digest(asked.share, asked.path)
     told = {**stamps(file), **size, **digest, "x-ms-type": "File", "x-ms-file-attributes": file.kind.value}
     return Answer(200, headers=told, body=b"")
@@ -96,9 +98,10 @@ def read(asked: Asked) -> Answer:
     """A file, or a range of it."""
     upload = asked.uploads.of(asked.resource)
     path = upload.part if upload else asked.path
-    source = _shown(asked)
+    source, mask = _shown(asked), log_secrets.for_anybody(asked.service, asked.path)
     digest = {}
-    if asked.is_our_own and WANT_DIGEST in asked.call.headers and source.is_file and not upload:
+    is_digest_wanted = asked.is_our_own and WANT_DIGEST in asked.call.headers
+    if is_digest_wanted and source.is_file and not upload and not mask:
         digest[DIGEST] = asked.storage.digest(asked.share, path)
     if not source.is_file:
         asked.storage.read(asked.share, path, 0, 0)  # which says in the right words that it is none
@@ -109,7 +112,7 @@ def read(asked: Asked) -> Answer:
             data = asked.storage.read(asked.share, path, start, min(_PIECE, end - start))
             if not data:  # it was cut meanwhile; the client sees that bytes are missing
                 return
-            yield data
+            yield mask(start, data) if mask else data
             start += len(data)
 
     headers, span = {**_headers(source), **_told(asked), **digest}, wanted(asked.call, source.size_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.batchai.output import file_at
 from batchai_magics.server.call import Answer
 from batchai_magics.server.storage.content import content, wanted
@@ -25,10 +26,12 @@ def read(asked: Asked) -> Answer:
     if is_head:
         return Answer(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 
+    mask = log_secrets.for_anybody(asked.service, asked.path)
+
     def pieces(span: Span) -> Iterator[bytes]:
         start, end, data = span.start, span.end or 0, first.data[: (span.end or 0) - span.start]
         while data:
-            yield data
+            yield mask(start, data) if mask else data
             start += len(data)
             data = backend.read(file, start, min(_PIECE, end - start)).data if start < end else b""
 

@@ -6,6 +6,7 @@ from batchai_magics.backends.base import CONTAINERS, STORAGE, Storage
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect import packs
 from batchai_magics.errors import NotFoundError
+from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer, Call, invalid_content
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.context import WRITTEN, stamps
@@ -52,6 +53,8 @@ def fetch(service: Service, call: Call) -> Answer:
     for path in (checked_path(str(path)) for path in paths):
         try:
             data = storage.read(share, path, 0, room + 1)
+            mask = log_secrets.for_anybody(service, path)
+            data = mask(0, data) if mask else data
         except NotFoundError:  # who wants it asks for it alone, and is told why it does not come
             continue
         if len(data) <= room:

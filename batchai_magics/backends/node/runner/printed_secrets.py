@@ -29,15 +29,33 @@ def _written(value: str) -> list[bytes]:
     data = os.fsencode(value)
     texts = (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value))
     quoted = "".join(chr(byte) if byte in _PLAIN_IN_URLS else f"%{byte:02X}" for byte in data)
+    paths = quoted.replace("%2F", "/")  # as `urllib.parse.quote` writes it
     base64 = [_base64(data), _base64(data + b"\n")]  # the second is what `echo $TOKEN | base64` gives
+    base64 += [_base64_inside(data, offset) for offset in range(3)]
     in_urls = [form.translate(bytes.maketrans(b"+/", b"-_")) for form in base64]
-    return [data, *(os.fsencode(text[1:-1]) for text in texts), quoted.encode(), *base64, *in_urls]
+    return [
+        data,
+        *(os.fsencode(text[1:-1]) for text in texts),
+        quoted.encode(),
+        paths.encode(),
+        *base64,
+        *in_urls,
+    ]
 
 
 def _base64(data: bytes) -> bytes:
     import binascii  # loaded from a file of its own: jobs without secrets start without
 
     return binascii.b2a_base64(data, newline=False).rstrip(b"=")
+
+
+def _base64_inside(data: bytes, offset: int) -> bytes:
+    """What base64 makes of the data in the middle of something longer: as `user:secret` in HTTP's Basic.
+
+    `offset` is where it begins in its group of three bytes. Characters with bits of neighbours are left out.
+    """
+    whole = _base64(bytes(offset) + data)
+    return whole[(8 * offset + 5) // 6 : 8 * (offset + len(data)) // 6]
 
 
 def places(data: bytes, sought: Sequence[bytes]) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import urllib.parse
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -30,6 +31,7 @@ def hidden(data: bytes, *values: str) -> bytes:
         json.dumps(TOKEN, ensure_ascii=False)[1:-1],
         repr(TOKEN)[1:-1],
         urllib.parse.quote(TOKEN, safe=""),
+        urllib.parse.quote(TOKEN),
         base64.b64encode(TOKEN.encode()).decode().rstrip("="),
         base64.urlsafe_b64encode(TOKEN.encode()).decode().rstrip("="),
         base64.b64encode(f"{TOKEN}\n".encode()).decode().rstrip("="),
@@ -38,6 +40,19 @@ def hidden(data: bytes, *values: str) -> bytes:
 def test_a_value_is_found_however_it_is_written(written: str) -> None:
     data = written.encode()
     assert hidden(b"token: " + data + b".\n", TOKEN) == b"token: " + b"*" * len(data) + b".\n"
+
+
+@pytest.mark.parametrize("user", ["", "u", "me", "you", "someone@example.org"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_value_is_found_in_the_credentials_of_http_basic(
+    user: str, encode: Callable[[bytes], bytes]
+) -> None:
+    value = "hunter2-in-the-open"
+    said = b"Authorization: Basic " + encode(f"{user}:{value}/more".encode())
+    shown = hidden(said, value).rpartition(b" ")[2].rstrip(b"=")
+    stars = shown.count(b"*")
+    assert b"*" * stars in shown
+    assert stars >= len(value) * 8 // 6 - 2  # at both ends a character may hold bits of something else
 
 
 def test_each_line_of_a_value_is_found_by_itself() -> None:
