@@ -119,9 +119,9 @@ def listed(desk: Desk) -> None:
     done = PRINTING.format(name="resnet-base", nodes=2, ranks=2, rate=61, **ENDS)
     cells = [cell.replace("%%batchai_job", "%%batchai_job --wait") for cell in (done, broken)]
     cell = desk.run("list", *cells, training, "%batchai job list")
-    training_row = cell.locator(".ba-board tr", has_text="resnet-warmup")
+    training_row = cell.locator(".ba-dashboard tr", has_text="resnet-warmup")
     training_row.locator(".ba-progress[data-state=running]").wait_for()
-    desk.take(cell.locator(".ba-board"), "job-list")
+    desk.take(cell.locator(".ba-dashboard"), "job-list")
     training_row.locator(".ba-badge[data-state=succeeded]").wait_for()
 
 

@@ -127,11 +127,11 @@ class BatchAIMagics(Magics):
 
         show(job, ui=self.context.settings.ui)
 
-    def show_board(self, result: LiveResult) -> None:
+    def show_dashboard(self, result: LiveResult) -> None:
         """Shows a cluster or a list of jobs beneath the cell, live where that is possible."""
-        from batchai_magics.widgets import show_board
+        from batchai_magics.widgets import show_dashboard
 
-        show_board(result, ui=self.context.settings.ui)
+        show_dashboard(result, ui=self.context.settings.ui)
 
     def show_runs(self, value: Comparison | Scaling) -> None:
         """Shows runs side by side beneath the cell, live while a job of them runs."""

@@ -20,7 +20,7 @@ _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
 _JOB_TYPE = ("batchai_magics.jobs.handle", "Job")
 _RESULT_TYPE = ("batchai_magics.commands.output.result", "Result")
-_BOARD_TYPE = ("batchai_magics.commands.output.result", "LiveResult")
+_DASHBOARD_TYPE = ("batchai_magics.commands.output.result", "LiveResult")
 _CHARTED_TYPES = (
     ("batchai_magics.metrics.runs.comparison", "Comparison"),
     ("batchai_magics.metrics.runs.scaling", "Scaling"),
@@ -35,7 +35,7 @@ def load(ip: InteractiveShell) -> None:
     ip.register_magics(magics)
     ip.input_transformers_cleanup.append(_with_body)
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
-    _displays(ip).for_type_by_name(*_BOARD_TYPE, magics.show_board)
+    _displays(ip).for_type_by_name(*_DASHBOARD_TYPE, magics.show_dashboard)
     _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
     for type_name in _CHARTED_TYPES:
         _displays(ip).for_type_by_name(*type_name, magics.show_runs)
@@ -93,7 +93,7 @@ def _take_away_displays(ip: InteractiveShell) -> None:
         sys.modules[_WIDGETS].close_all()
     if _with_body in ip.input_transformers_cleanup:
         ip.input_transformers_cleanup.remove(_with_body)
-    for type_name in (_JOB_TYPE, _BOARD_TYPE, *_CHARTED_TYPES):
+    for type_name in (_JOB_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
     _html(ip).pop(".".join(_RESULT_TYPE), None)
 

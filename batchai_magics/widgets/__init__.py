@@ -1,7 +1,7 @@
 """The live views: anywidget models here, plain ES modules in `frontend/`.
 
-`show` displays a job beneath the running cell, `show_board` a cluster or a list of jobs, `show_comparison`
-runs side by side: as a live view, as HTML that is refreshed, or as plain text.
+`show` displays a job beneath the running cell, `show_dashboard` a cluster or a list of jobs, and
+`show_comparison` several runs: as a live view, as refreshed HTML, or as plain text.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.widgets.boards.showing import Subject
     from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
+    from batchai_magics.widgets.dashboards.dashboard_output import Subject
     from batchai_magics.widgets.job.feed import JobFeed
 
 TIERS = ("auto", "widget", "html", "text")
 
-__all__ = ["TIERS", "close_all", "is_text", "settle", "show", "show_board", "show_comparison"]
+__all__ = ["TIERS", "close_all", "is_text", "settle", "show", "show_comparison", "show_dashboard"]
 
 
 def show(job: Job, *, ui: str = "auto") -> None:
@@ -47,17 +47,17 @@ def show(job: Job, *, ui: str = "auto") -> None:
     _publisher().add(showing)
 
 
-def show_board(subject: Subject, *, ui: str = "auto") -> None:
+def show_dashboard(subject: Subject, *, ui: str = "auto") -> None:
     """Shows a cluster (by its id) or the jobs of an experiment (by its id); `ui` as for a job.
 
-    It is kept up to date while a page shows it, and becomes a still picture when nothing happens for long.
+    It is kept up to date while a page shows it, and frozen when nothing has changed for a long time.
     """
-    from batchai_magics.widgets.boards import showing as boards
+    from batchai_magics.widgets.dashboards import dashboard_output
 
     if is_text(ui):
-        boards.show_text(subject)
+        dashboard_output.show_text(subject)
     else:
-        boards.show(subject, _publisher(), _open_inside, ui=ui)
+        dashboard_output.show(subject, _publisher(), _open_inside, ui=ui)
 
 
 def is_text(ui: str) -> bool:

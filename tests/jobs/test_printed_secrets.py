@@ -108,4 +108,4 @@ def test_whoever_shows_a_log_reads_it_where_secrets_are_hidden() -> None:
         for file in (package / folder).rglob("*.py")
         if re.search(r"backend\.(read|tail)\(|(?<!shown_)chunks\(self", file.read_text(encoding="utf-8"))
     }
-    assert raw == {"jobs/logs.py", "jobs/handle.py", "widgets/boards/rates.py"}
+    assert raw == {"jobs/logs.py", "jobs/handle.py", "widgets/dashboards/job_rates.py"}

@@ -66,7 +66,7 @@ def take(chrome, server, folder, theme):
     lab.theme(f"JupyterLab {theme.title()}")
     for index in range(3):
         lab.run(index)
-    views = page.locator(".ba-board")
+    views = page.locator(".ba-dashboard")
     views.nth(1).locator(".ba-plot canvas").nth(1).wait_for()
     page.wait_for_timeout(1500)
     picture(views, theme, "early")

@@ -1,4 +1,4 @@
-"""Takes pictures of the live views into out/: `python -m tests.widgets.screenshots [jobs] [boards]`."""
+"""Takes pictures of the live views into out/: `python -m tests.widgets.screenshots [jobs] [dashboards]`."""
 
 import sys
 import tempfile
@@ -34,7 +34,7 @@ FAIL = """
 backend.write("Traceback (most recent call last):\\n  RuntimeError: NCCL\\n", file="stderr.txt", rank=2)
 backend.finish(scripted.ExecutionState.FAILED, **scripted.FAILURE)
 """
-BOARDS = """
+DASHBOARDS = """
 import math, random
 from batchai_magics import widgets
 from tests.widgets.place import ExecutionState as S, NodeState as N, Place
@@ -52,7 +52,7 @@ place.run("mnist", S.RUNNING, seconds=42)
 for i in range(3):
     place.run(f"sweep-{{i}}", S.QUEUED, seconds=30 - i)
 """
-CELLS = ("widgets.show_board(place.cluster_subject)", "widgets.show_board(place.jobs_subject)")
+CELLS = ("widgets.show_dashboard(place.cluster_subject)", "widgets.show_dashboard(place.jobs_subject)")
 STILLS = tuple(cell.replace(")", ", ui='html')") for cell in CELLS)
 
 
@@ -114,12 +114,12 @@ def jobs(album, folder):
     album.take(page.locator(".jp-OutputArea", has=page.locator("img")), "still")
 
 
-def boards(album, folder):
+def dashboards(album, folder):
     page, lab = album.page, album.lab
-    album.open("boards", BOARDS.format(folder=folder), *CELLS, *STILLS)
+    album.open("dashboards", DASHBOARDS.format(folder=folder), *CELLS, *STILLS)
     for index in range(3):
         lab.run(index)
-    cluster, listed = page.locator(".ba-board").nth(0), page.locator(".ba-board").nth(1)
+    cluster, listed = page.locator(".ba-dashboard").nth(0), page.locator(".ba-dashboard").nth(1)
     listed.locator(".ba-spark:not([hidden])").first.wait_for()
     album.take(cluster, "cluster")
     album.take(listed, "jobs")
@@ -139,7 +139,7 @@ def boards(album, folder):
         album.take(page.locator(".jp-CodeCell").nth(index).locator(".jp-OutputArea").first, name)
 
 
-SCENES = {"jobs": jobs, "boards": boards}
+SCENES = {"jobs": jobs, "dashboards": dashboards}
 
 
 def main(names):

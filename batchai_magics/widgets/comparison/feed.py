@@ -19,7 +19,7 @@ from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.comparison.event_source import DELETED, Looked, News, RunGrew, RunMoved
 from batchai_magics.widgets.core.display import Bundle, figure
-from batchai_magics.widgets.core.feed import BoardFeed
+from batchai_magics.widgets.core.feed import DashboardFeed
 
 COST_SHARE = 0.05  # of a core may go into reading the numbers again
 LONGEST_PAUSE_S = 10.0  # until they are read again, however dear that is
@@ -27,7 +27,7 @@ LOG = "log"  # the state of a run that is no job
 ENDED = (LOG, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
 
-class ComparisonFeed(BoardFeed[News]):
+class ComparisonFeed(DashboardFeed[News]):
     """The runs as they are now. `version` grows with every change; `lines` are what an overlay draws of them.
 
     `runs` and `lines` are brought up to date after a look at the jobs, unless that costs too much: then less

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics import Comparison, Scaling
-from batchai_magics.widgets.boards.board import Board, LiveBoard
 from batchai_magics.widgets.comparison.event_source import LOOK_S, ComparisonSource
 from batchai_magics.widgets.comparison.feed import ComparisonFeed, ScalingFeed
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.showing import Wait
+from batchai_magics.widgets.dashboards.dashboard_output import DashboardOutput, LiveDashboard
 
 if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher
@@ -47,7 +47,7 @@ def show_still(value: Comparison | Scaling, *, ui: str) -> None:
     display.show(display.figure(value.plot(), f"Chart of {names}"), "")
 
 
-class TextComparison(Board):
+class TextComparison(DashboardOutput):
     """The table as text, replaced once by the final one."""
 
     feed: ComparisonFeed
@@ -64,7 +64,7 @@ class TextComparison(Board):
         return {"text/plain": self.feed.bundle()["text/plain"]}
 
 
-class ComparisonBoard(Board):
+class ComparisonBoard(DashboardOutput):
     """The table and below it the figure, refreshed until all jobs have ended."""
 
     feed: ComparisonFeed
@@ -88,7 +88,7 @@ class ComparisonBoard(Board):
         return super()._update(bundle, display_id) + _show_chart(self.feed, self.second_id)
 
 
-class LiveComparison(LiveBoard):
+class LiveComparison(LiveDashboard):
     """The live view, followed to the end of all jobs whether a page looks or not; then table and figure."""
 
     feed: ComparisonFeed
@@ -105,26 +105,26 @@ class LiveComparison(LiveBoard):
 
     def _freeze(self) -> int:
         self.view.is_heard = False
-        return Board._freeze(self) + _show_chart(self.feed, self.second_id)
+        return DashboardOutput._freeze(self) + _show_chart(self.feed, self.second_id)
 
     def _is_over(self) -> bool:
         return self.feed.is_over
 
 
-def _live(key: str, feed: ComparisonFeed, publisher: Publisher) -> Board:
+def _live(key: str, feed: ComparisonFeed, publisher: Publisher) -> DashboardOutput:
     from batchai_magics.widgets.comparison.view import ComparisonView
 
     view = ComparisonView(feed, view_id=uuid.uuid4().hex, work=publisher.do, clock=publisher.clock)
     return LiveComparison(key, view, feed, clock=publisher.clock)
 
 
-_BOARDS: dict[str, Callable[[str, ComparisonFeed, Publisher], Board]] = {
+_BOARDS: dict[str, Callable[[str, ComparisonFeed, Publisher], DashboardOutput]] = {
     "html": lambda key, feed, publisher: ComparisonBoard(key, feed, clock=publisher.clock),
     "text": lambda key, feed, publisher: TextComparison(key, feed, clock=publisher.clock),
 }
 
 
-def _settle(board: Board, feed: ComparisonFeed, wait_for: Wait) -> None:
+def _settle(board: DashboardOutput, feed: ComparisonFeed, wait_for: Wait) -> None:
     if not board.is_frozen and feed.has_ended and wait_for(lambda: feed.is_over):
         board.freeze()
 

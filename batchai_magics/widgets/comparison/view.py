@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from batchai_magics.metrics.charts.comparison_chart import Overlay
-from batchai_magics.widgets.boards.board_view import BoardView, Work
 from batchai_magics.widgets.comparison.feed import ComparisonFeed, finite
 from batchai_magics.widgets.core.showing import Clock
+from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, RunInBackground
 
 MOST_POINTS = 400  # of a line: more than a chart has pixels to tell apart
 
 
-class ComparisonView(BoardView):
+class ComparisonView(DashboardView):
     """Runs as lines over each other, or as a scaling study. A page that says hello gets all lines anew."""
 
     script = "comparison_view"
 
-    def __init__(self, feed: ComparisonFeed, *, view_id: str, work: Work, clock: Clock) -> None:
+    def __init__(self, feed: ComparisonFeed, *, view_id: str, work: RunInBackground, clock: Clock) -> None:
         self._runs = feed
         self._sent = [0] * len(feed.runs)
         super().__init__(feed, view_id=view_id, work=work, clock=clock)
 
-    def greet(self) -> None:
+    def reset_page(self) -> None:
         """A page has said hello: it has no lines."""
         self._sent = [0] * len(self._sent)
 
-    def more(self, limit_bytes: int) -> dict[str, Any] | None:
+    def next_message(self, limit_bytes: int) -> dict[str, Any] | None:
         """The lines of a run that the page does not have."""
         for place, version in enumerate(self._runs.line_versions):
             if self._sent[place] != version:

@@ -119,8 +119,8 @@ class Watch:
         return events
 
 
-class BoardFeed(Feed[Event]):
-    """What is known of something that a board lists: nodes, jobs, runs."""
+class DashboardFeed(Feed[Event]):
+    """The feed of a dashboard: a header and rows (nodes, jobs or runs)."""
 
     @property
     @abstractmethod

@@ -67,7 +67,7 @@ def open_lines_of(feed: JobFeed) -> list[dict[str, Any]]:
 
 
 def progress_fields(progress: Progress) -> dict[str, Any]:
-    """How far a job is, as the page counts it (`Progress` in frontend/core/model.d.ts)."""
+    """How far a job is, as the page counts it (`Progress` in frontend/core/messages.d.ts)."""
     return {
         "fraction": round(progress.fraction, 4),
         "words": progress.words,
@@ -105,7 +105,7 @@ def execution_of(job: JobResource) -> dict[str, Any]:
 
 
 def counts_of(feed: JobFeed) -> dict[str, int]:
-    """The node counts by state (`Counts` in frontend/core/model.d.ts)."""
+    """The node counts by state (`Counts` in frontend/core/messages.d.ts)."""
     if feed.counts is None:
         return {}
     return {state.value: feed.counts.of(state) for state in NodeState}

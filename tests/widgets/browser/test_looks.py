@@ -50,8 +50,8 @@ world.run("sweep-1", S.QUEUED, seconds=99999)
 JOBS = ("empty", "queued", "running", "failed")
 SHOWN = {
     **{name: f"widgets.show(Job({name}, {name}.job.id), ui='widget')" for name in JOBS},
-    "cluster": "widgets.show_board(world.cluster_subject)",
-    "jobs": "widgets.show_board(world.jobs_subject)",
+    "cluster": "widgets.show_dashboard(world.cluster_subject)",
+    "jobs": "widgets.show_dashboard(world.jobs_subject)",
 }
 NARROW = 504  # of the page: what is left of it for a view are 400 pixels
 OVERFLOWING = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scroller')]
@@ -91,7 +91,7 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
     views = open_all(lab, tmp_path, *SHOWN)
     page = lab.page
     lab.theme(f"JupyterLab {theme.title()}")
-    page.locator(".ba-board .ba-spark:not([hidden])").nth(1).wait_for()
+    page.locator(".ba-dashboard .ba-spark:not([hidden])").nth(1).wait_for()
     views["running"].locator(".ba-plot canvas").nth(1).wait_for()
     views["failed"].locator(".ba-words", has_text="NCCL").wait_for()
     for width in ("wide", "narrow"):

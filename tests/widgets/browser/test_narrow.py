@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.widgets.browser.test_looks import NARROW, SETUP
-from tests.widgets.browser.test_widths import BOARD, FOLDED, MORE, RUNS, SHOWS
+from tests.widgets.browser.test_widths import DASHBOARD, FOLDED, MORE, RUNS, SHOWS
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -73,9 +73,9 @@ def test_a_narrow_view_tells_all_of_why_a_job_failed(lab, tmp_path):
 
 
 def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_path):
-    page = shown(lab, tmp_path, RUNNING, BOARD, more=LEFT)
+    page = shown(lab, tmp_path, RUNNING, DASHBOARD, more=LEFT)
     page.locator(".ba-row").first.wait_for()
-    page.locator(".ba-board .ba-progress-time", has_text="left").wait_for()
+    page.locator(".ba-dashboard .ba-progress-time", has_text="left").wait_for()
     lab.restart_kernel()
     note = page.locator(".ba-note", has_text="Run the cell to see the job again.")
     note.wait_for()
@@ -86,12 +86,12 @@ def test_a_view_that_lost_its_kernel_says_so_whatever_the_reader_does(lab, tmp_p
     narrow(page)
     expect(note).to_be_visible()
     until(lambda: view.evaluate(LACKING) == [])
-    page.locator(".ba-board .ba-progress-time", has_text="left").wait_for(state="detached")
+    page.locator(".ba-dashboard .ba-progress-time", has_text="left").wait_for(state="detached")
 
 
 def test_a_narrow_list_tells_the_time_left_in_one_line(lab, tmp_path):
-    page = shown(lab, tmp_path, BOARD, more=LEFT)
-    left = page.locator(".ba-board tr", has_text="resnet50-lr-warmup").locator(".ba-progress-left")
+    page = shown(lab, tmp_path, DASHBOARD, more=LEFT)
+    left = page.locator(".ba-dashboard tr", has_text="resnet50-lr-warmup").locator(".ba-progress-left")
     left.get_by_text("left").wait_for()
     narrow(page)
     left.get_by_text("%").wait_for(state="hidden")
@@ -103,10 +103,10 @@ def test_a_narrow_list_tells_the_time_left_in_one_line(lab, tmp_path):
 def test_a_study_names_its_ideal_line_and_has_no_white_points_in_the_dark(lab, tmp_path):
     page = shown(lab, tmp_path, "scaling(jobs)", more=STUDY.format(state="RUNNING"))
     lab.theme("JupyterLab Dark")
-    legends = page.locator(".ba-board .ba-readout")
+    legends = page.locator(".ba-dashboard .ba-readout")
     legends.filter(has_text="resnet50").nth(1).wait_for()
     expect(legends.filter(has_text="ideal")).to_have_count(2)
-    canvases = page.locator(".ba-board .ba-plot canvas")
+    canvases = page.locator(".ba-dashboard .ba-plot canvas")
     expect(canvases).to_have_count(2)
     until(lambda: [canvas.evaluate(WHITE) for canvas in canvases.all()] == [0, 0])
     dashed = legends.first.get_by_role("button", name="ideal")
@@ -118,7 +118,7 @@ def test_charts_side_by_side_begin_alike_with_a_legend_of_one_line(lab, tmp_path
     page = shown(lab, tmp_path, RUNS)
     page.set_viewport_size({"width": 1400, "height": 1000})
     page.wait_for_function(SHOWS, arg=1400)
-    plots, legends = page.locator(".ba-board .ba-plot"), page.locator(".ba-board .ba-readout")
+    plots, legends = page.locator(".ba-dashboard .ba-plot"), page.locator(".ba-dashboard .ba-readout")
     legends.filter(has_text="warmup").nth(1).wait_for()
     until(lambda: plots.nth(0).evaluate(TOP) == plots.nth(1).evaluate(TOP))
     until(lambda: max(heights(legends)) < 20)

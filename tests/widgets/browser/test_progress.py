@@ -115,14 +115,14 @@ def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
     own = page.locator(".ba-view").first
     own.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
     expect(own.locator(".ba-progress-words")).to_have_text("epoch 3/4 · 24/48")
-    listed = page.locator(".ba-board tr", has_text="epochs")
+    listed = page.locator(".ba-dashboard tr", has_text="epochs")
     listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
-    picture(page.locator(".ba-board"), "list")
+    picture(page.locator(".ba-dashboard"), "list")
 
 
 def test_a_list_that_was_there_before_a_job_shows_how_far_it_is(lab):
     run(lab, "%batchai job list", BAR)
-    listed = lab.page.locator(".ba-board tr", has_text="bar")
+    listed = lab.page.locator(".ba-dashboard tr", has_text="bar")
     listed.locator(".ba-progress-left", has_text=re.compile("^0 % · .* left")).wait_for()
 
 
@@ -147,7 +147,7 @@ def test_a_queued_job_says_who_has_the_nodes(lab):
 def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_list(lab):
     run(lab, SHORT, "%batchai job list")
     page = lab.page
-    for place in (".ba-view", ".ba-board"):
+    for place in (".ba-view", ".ba-dashboard"):
         bar = page.locator(f"{place} .ba-progress[data-state=failed]").first
         bar.get_by_text("failed at step 120/500").wait_for()
         expect(bar.locator(".ba-progress-left")).to_have_text("24 %")
@@ -155,5 +155,5 @@ def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_lis
         state="attached"
     )
     picture(page.locator(".ba-view").first, "failed")
-    picture(page.locator(".ba-board"), "failed-list")
+    picture(page.locator(".ba-dashboard"), "failed-list")
     assert lab.errors == []

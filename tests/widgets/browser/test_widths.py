@@ -23,8 +23,8 @@ for name, state in (("resnet50-lr-warmup", S.RUNNING), ("inception3-batch64", S.
     world.run(name, state, rates=[100, 200, 300], seconds=3720, exit_code=1 if state is S.FAILED else None)
     world.tell(name, "step 120/500\\n")
 """
-BOARD = "widgets.show_board(world.jobs_subject)"
-STILL = "widgets.show_board(world.jobs_subject, ui='html')"
+DASHBOARD = "widgets.show_dashboard(world.jobs_subject)"
+STILL = "widgets.show_dashboard(world.jobs_subject, ui='html')"
 RUNNING = "widgets.show(Job(running, running.job.id), ui='widget')"
 RUNS = """
 %load_ext batchai_magics
@@ -54,7 +54,7 @@ def cut_off(page, width):
 
 
 def test_a_list_of_jobs_that_run_fits_at_each_width(lab, tmp_path):
-    assert cut_off_at_some_width(lab, tmp_path, BOARD, ".ba-progress:not([hidden])") == {}
+    assert cut_off_at_some_width(lab, tmp_path, DASHBOARD, ".ba-progress:not([hidden])") == {}
 
 
 def test_the_legends_of_a_running_job_fit_at_each_width(lab, tmp_path):

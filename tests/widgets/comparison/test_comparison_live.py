@@ -57,11 +57,11 @@ def setup_cell(tmp_path):
 
 def rows(page, place):
     """The rows of a view's table."""
-    return page.locator(".ba-board").nth(place).locator("tbody tr")
+    return page.locator(".ba-dashboard").nth(place).locator("tbody tr")
 
 
 def speeds(page, place, text):
-    page.locator(".ba-board").nth(place).get_by_role("cell", name=text, exact=False).first.wait_for()
+    page.locator(".ba-dashboard").nth(place).get_by_role("cell", name=text, exact=False).first.wait_for()
 
 
 def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
@@ -71,7 +71,7 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
     page = lab.page
     speeds(page, 0, "100.0 ±")
     expect(rows(page, 0).nth(1)).to_contain_text("–")
-    page.locator(".ba-board").get_by_text("No images/sec yet: two.").wait_for()
+    page.locator(".ba-dashboard").get_by_text("No images/sec yet: two.").wait_for()
     lab.run(3)
     speeds(page, 0, "180.0 ±")
     speeds(page, 1, "180.0 ±")
@@ -87,7 +87,7 @@ def test_an_overlay_and_a_study_grow_and_end_as_figures(lab, setup_cell):
         cell = page.locator(".jp-CodeCell").nth(index)
         cell.locator("img").wait_for()
         cell.locator(".jp-RenderedHTML table").wait_for()
-        expect(cell.locator(".ba-board")).to_have_count(0)
+        expect(cell.locator(".ba-dashboard")).to_have_count(0)
     saved = lab.save()
     kinds = [set(output["data"]) for cell in saved["cells"][1:3] for output in cell["outputs"]]
     assert kinds == [{"text/html", "text/plain"}, {"image/png", "text/plain"}] * 2
@@ -153,7 +153,7 @@ def test_axe_finds_nothing_wrong_with_runs_side_by_side(lab, setup_cell):
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         lab.theme(theme)
         page.wait_for_function(NOTHING_MOVES)
-        assert complaints(page, ".ba-board") == []
+        assert complaints(page, ".ba-dashboard") == []
 
 
 def test_real_jobs_are_followed_by_the_magic_to_their_ends(lab, tmp_path):
@@ -164,7 +164,7 @@ def test_real_jobs_are_followed_by_the_magic_to_their_ends(lab, tmp_path):
         lab.run(index)
     page = lab.page
     study = page.locator(".jp-CodeCell").nth(3)
-    live = study.locator(".ba-board")
+    live = study.locator(".ba-dashboard")
     live.get_by_text("weak scaling, batch of 8 per process. From 1 to 2 processes 2.00 times").wait_for()
     flag.touch()
     study.locator("img").wait_for()

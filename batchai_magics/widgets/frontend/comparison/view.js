@@ -1,12 +1,12 @@
 // The live view of runs side by side: an overlay of their lines, or how their speed grows with processes.
 
-import { BoardFrame } from "../boards/frame.js";
+import { Dashboard } from "../dashboards/dashboard.js";
 import { el, setText } from "../core/dom.js";
 import { counted, duration } from "../core/format.js";
 import { isDashed, LinesChart, runColour } from "./chart.js";
 import { runTable } from "./table.js";
 
-/** @typedef {import("../boards/messages.d.ts").BoardModel} BoardModel */
+/** @typedef {import("../core/messages.d.ts").DashboardModel} DashboardModel */
 /** @typedef {import("./messages.d.ts").ComparisonFacts} ComparisonFacts */
 /** @typedef {import("./messages.d.ts").RunRow} RunRow */
 /** @typedef {import("./messages.d.ts").Lines} Lines */
@@ -23,20 +23,20 @@ const TELL = /** @type {Record<Over, (x: number) => string>} */ ({
 });
 
 export default {
-  /** @param {{model: BoardModel, el: HTMLElement}} context */
+  /** @param {{model: DashboardModel, el: HTMLElement}} context */
   render({ model, el: root }) {
-    const board = new BoardFrame(model, "runs");
+    const dashboard = new Dashboard(model, "runs");
     const isScaling = model.get("facts").kind === "scaling";
-    const head = comparisonHead(isScaling ? "Scaling" : "Comparison", board.note);
+    const head = comparisonHead(isScaling ? "Scaling" : "Comparison", dashboard.note);
     const table = runTable(isScaling ? "Runs of the study" : "Runs compared");
     const charts = isScaling ? scalingCharts(model.get("view_id")) : overlayCharts(model.get("view_id"));
     const plots = el("div", { class: "ba-charts" }, ...charts.charts.map((chart) => chart.element));
     const sentences = el("div", { class: "ba-sentences" });
-    board.show(root, isScaling ? "Scaling of runs" : "Runs side by side", head.element, plots, sentences, table.element);
-    board.line.onNews = (content) => {
+    dashboard.show(root, isScaling ? "Scaling of runs" : "Runs side by side", head.element, plots, sentences, table.element);
+    dashboard.connection.onMessage = (content) => {
       if (content.kind === "lines") charts.take(content);
     };
-    board.watch(["facts", "rows"], () => {
+    dashboard.watch(["facts", "rows"], () => {
       /** @type {ComparisonFacts} */
       const facts = model.get("facts");
       /** @type {RunRow[]} */
@@ -48,7 +48,7 @@ export default {
     });
     return () => {
       charts.charts.forEach((chart) => chart.stop());
-      board.close();
+      dashboard.close();
     };
   },
 };

@@ -1,6 +1,6 @@
 // The shapes that the kernel and the page share for a job: trait names and message kinds, nothing else.
 
-import type { Progress } from "../core/model.d.ts";
+import type { Progress } from "../core/messages.d.ts";
 
 /** The synced trait `facts`: what the header says. Times are milliseconds since 1970. */
 export interface Facts {

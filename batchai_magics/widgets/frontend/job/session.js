@@ -4,7 +4,7 @@ import { onKernelLost } from "../core/kernel.js";
 import { bytesOf, JobData } from "./data.js";
 import { Questions } from "./questions.js";
 
-/** @typedef {import("../core/model.d.ts").Model} Model */
+/** @typedef {import("../core/messages.d.ts").Model} Model */
 /** @typedef {import("./data.js").News} News */
 /** @typedef {import("./messages.d.ts").Batch} Batch */
 /** @typedef {import("./messages.d.ts").Reply} Reply */

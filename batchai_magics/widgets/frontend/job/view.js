@@ -12,7 +12,7 @@ import { LogPanel } from "./log/panel.js";
 import { Session } from "./session.js";
 import { UsePanel } from "./use.js";
 
-/** @typedef {import("../core/model.d.ts").Model} Model */
+/** @typedef {import("../core/messages.d.ts").Model} Model */
 
 const SECOND_MS = 1000;
 

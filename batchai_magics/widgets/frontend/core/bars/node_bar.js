@@ -3,7 +3,7 @@
 import { el, setText } from "../dom.js";
 import { duration } from "../format.js";
 
-/** @typedef {import("../model.d.ts").Counts} Counts */
+/** @typedef {import("../messages.d.ts").Counts} Counts */
 /** @typedef {keyof Counts} State */
 
 /** @type {State[]} */

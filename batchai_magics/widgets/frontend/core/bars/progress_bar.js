@@ -3,7 +3,7 @@
 import { el, setText } from "../dom.js";
 import { span } from "../format.js";
 
-/** @typedef {import("../model.d.ts").Progress} Progress */
+/** @typedef {import("../messages.d.ts").Progress} Progress */
 
 const SECOND_MS = 1000;
 

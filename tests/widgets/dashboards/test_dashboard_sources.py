@@ -3,9 +3,9 @@
 import pytest
 
 from batchai_magics.backends.base import Capabilities, Pace, Watcher
-from batchai_magics.widgets.boards.cluster_feed import NODES_S
-from batchai_magics.widgets.boards.jobs_feed import JobsFeed, JobsSource
-from tests.widgets.boards.showing.boards import cluster_source, jobs_source
+from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
+from batchai_magics.widgets.dashboards.jobs_dashboard import JobsFeed, JobsSource
+from tests.widgets.dashboards.opened_dashboards import cluster_source, jobs_source
 from tests.widgets.place import CLUSTER, EXPERIMENT, ExecutionState, NodeState, Place
 
 
@@ -21,7 +21,7 @@ def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
 
 
 @pytest.mark.parametrize("make", [cluster_source, jobs_source])
-def test_a_board_asks_no_more_often_than_the_backend_wants(place, clock, make):
+def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, make):
     place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
     source = make(place, clock)
     first, looks = source.poll(), place.looks
@@ -33,7 +33,7 @@ def test_a_board_asks_no_more_often_than_the_backend_wants(place, clock, make):
     assert source.poll()
 
 
-def test_a_board_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
+def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
     place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
     source = cluster_source(place, clock)
     watcher = Watcher(place, [CLUSTER], clock=clock)
@@ -55,7 +55,7 @@ def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place
     clock.now += 1
     assert [len(seen.nodes) for seen in source.poll()] == [5]
     place.states[0], place.states[2] = place.states[2], place.states[0]  # the counts stay as they were
-    clock.now += NODES_S
+    clock.now += NODES_TTL_S
     assert source.poll()[0].nodes[0].state is NodeState.IDLE
 
 

@@ -1,11 +1,27 @@
-// The shapes that the kernel and the page share for clusters and lists of jobs: traits and message kinds.
+// The shapes that the kernel and the page share: the model that anywidget passes to a view, traits and messages.
 
-import type { Counts, Model, Progress } from "../core/model.d.ts";
+/** What anywidget hands to a view. */
+export interface Model {
+  get(name: string): any;
+  on(event: string, listener: (...values: any[]) => void): void;
+  off(event?: string | null, listener?: ((...values: any[]) => void) | null): void;
+  send(content: Record<string, unknown>): void;
+  widget_manager?: any;
+}
 
-export type { Progress };
+/** The synced trait `counts`: nodes of the cluster by state. */
+export type Counts = Partial<Record<"running" | "idle" | "preparing" | "leaving" | "unusable", number>>;
 
-/** A model that can find others: anywidget's, in every front end but marimo. */
-export interface BoardModel extends Model {
+/** How far a job is. Times are milliseconds since 1970. */
+export interface Progress {
+  fraction: number;
+  words: string;
+  ends: number | null;
+  is_of_epoch: boolean; // all this is of the epoch that runs: nobody knows how many there are
+}
+
+/** A model that can look up other models: anywidget's, in every front end except marimo. */
+export interface DashboardModel extends Model {
   widget_manager?: {
     get_model(id: string): Promise<unknown>;
     create_view(model: unknown, options?: object): Promise<ChildView>;
@@ -18,7 +34,7 @@ export interface ChildView {
   remove(): void;
 }
 
-/** How many nodes: the trait's `scale`. */
+/** The scale settings: `scale` of the trait `facts`. */
 export interface Scale {
   kind: "manual" | "auto";
   target?: number;
@@ -26,7 +42,7 @@ export interface Scale {
   maximum?: number;
 }
 
-/** The synced trait `facts` of a cluster; all but name and problem are missing until it was seen. */
+/** The synced trait `facts` of a cluster; until the first poll it has only name and problem. */
 export interface ClusterFacts {
   name: string;
   problem: string;
@@ -70,8 +86,8 @@ export interface JobRow {
   exit_code: number | null;
 }
 
-/** The answer to a request; `model` is the id of a view that was made. */
-export interface BoardAnswer {
+/** The answer to a request; `model` is the id of a newly created view. */
+export interface DashboardAnswer {
   kind: "answer";
   id: string;
   text: string;

@@ -18,8 +18,8 @@ place.run("first", ExecutionState.SUCCEEDED, rates=[100, 200, 300], seconds=900)
 place.run("second", ExecutionState.FAILED, exit_code=1, seconds=600)
 place.run("third", rates=[20, 40, 30], seconds=60)
 """
-CLUSTER = "widgets.show_board(place.cluster_subject)"
-JOBS = "widgets.show_board(place.jobs_subject)"
+CLUSTER = "widgets.show_dashboard(place.cluster_subject)"
+JOBS = "widgets.show_dashboard(place.jobs_subject)"
 NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
 
 
@@ -132,7 +132,7 @@ def test_notebook_7_shows_both(notebook_7, setup_cell):
     assert notebook_7.errors == []
 
 
-def test_boards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_cell):
+def test_dashboards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_cell):
     lab.open("gone", setup_cell, CLUSTER, JOBS)
     for index in range(3):
         lab.run(index)

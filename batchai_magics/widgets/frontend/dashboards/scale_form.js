@@ -1,33 +1,34 @@
-// The size of a cluster: a number of nodes, or auto-scale between two. Asks once before it is done.
+// The form for a cluster's size: a number of nodes, or auto-scale limits. Asks for confirmation once.
 
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
 
-/** @typedef {import("./messages.d.ts").ClusterFacts} ClusterFacts */
+/** @typedef {import("../core/messages.d.ts").ClusterFacts} ClusterFacts */
+
 /** @typedef {Record<string, unknown>} Settings `scaleSettings` of cluster.json */
 
 const CONFIRM_MS = 10_000;
-const MOST_NODES = 10_000;
+const MAX_NODES = 10_000;
 const WHEN_LEAVING = [
   ["requeue", "queue their jobs again"],
   ["waitforjobcompletion", "wait for their jobs"],
   ["terminate", "end their jobs"],
 ];
 
-/** The form: the fields with a button, and in their place the question whether it is meant. */
+/** The form: the fields with a button, replaced by a confirmation question after submit. */
 export class ScaleForm {
   /** @type {ClusterFacts | null} */
-  #known = null;
+  #facts = null;
   #isEdited = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #fields = new SizeFields(() => this.#edited());
+  #fields = new SizeFields(() => this.#onEdit());
   #submit = el("button", { type: "submit", class: "ba-button" }, "Resize …");
-  #plain = el("span", { class: "ba-choice" }, ...this.#fields.elements, this.#submit);
+  #inputs = el("span", { class: "ba-choice" }, ...this.#fields.elements, this.#submit);
   #question = el("span", { class: "ba-question" });
-  #yes = el("button", { type: "button", class: "ba-button ba-go", click: () => this.#confirmed() }, "Yes, resize");
-  #no = el("button", { type: "button", class: "ba-button", click: () => this.#back() }, "Leave it");
-  #sure = el(
+  #yes = el("button", { type: "button", class: "ba-button ba-go", click: () => this.#onConfirm() }, "Yes, resize");
+  #no = el("button", { type: "button", class: "ba-button", click: () => this.#onCancel() }, "Leave it");
+  #confirmation = el(
     "span",
     { class: "ba-choice", role: "group", "aria-label": "Resize?", hidden: true },
     this.#question,
@@ -35,61 +36,61 @@ export class ScaleForm {
     this.#no,
   );
 
-  /** @param {(settings: Settings) => Promise<boolean>} apply whether it was done */
+  /** @param {(settings: Settings) => Promise<boolean>} apply resolves with whether it succeeded */
   constructor(apply) {
     this.apply = apply;
-    const submit = (/** @type {Event} */ event) => this.#asked(event);
-    this.element = el("form", { class: "ba-scale", submit }, this.#plain, this.#sure);
+    const submit = (/** @type {Event} */ event) => this.#onSubmit(event);
+    this.element = el("form", { class: "ba-scale", submit }, this.#inputs, this.#confirmation);
   }
 
   /**
-   * Shows the cluster's size, unless somebody is about to change it.
+   * Shows the cluster's size, unless the user is editing it.
    * @param {ClusterFacts} facts
    */
   update(facts) {
-    this.#known = facts;
+    this.#facts = facts;
     this.#fill();
   }
 
-  /** Ends what the form has running. */
+  /** Stops the form's timer. */
   stop() {
     clearTimeout(this.#timer);
   }
 
-  #edited() {
+  #onEdit() {
     this.#isEdited = true;
     this.#arrange();
   }
 
   #fill() {
-    if (this.#known && !this.#isEdited) this.#fields.fill(this.#known);
+    if (this.#facts && !this.#isEdited) this.#fields.fill(this.#facts);
     this.#arrange();
   }
 
   #arrange() {
-    this.#fields.arrange(this.#known?.current ?? null);
+    this.#fields.arrange(this.#facts?.current ?? null);
     this.#submit.disabled = !this.#isEdited;
   }
 
   /** @param {Event} event */
-  #asked(event) {
+  #onSubmit(event) {
     event.preventDefault();
-    if (!this.#known || !this.element.reportValidity()) return;
-    setText(this.#question, this.#fields.sentence(this.#known));
+    if (!this.#facts || !this.element.reportValidity()) return;
+    setText(this.#question, this.#fields.sentence(this.#facts));
     this.#swap(true);
     this.#yes.focus({ preventScroll: true });
-    this.#timer = setTimeout(() => this.#back(), CONFIRM_MS);
+    this.#timer = setTimeout(() => this.#onCancel(), CONFIRM_MS);
   }
 
-  async #confirmed() {
+  async #onConfirm() {
     this.#swap(false);
     this.#fields.focus();
     if (await this.apply(this.#fields.settings())) this.#isEdited = false;
     this.#fill();
   }
 
-  #back() {
-    const hadFocus = this.#sure.contains(document.activeElement);
+  #onCancel() {
+    const hadFocus = this.#confirmation.contains(document.activeElement);
     this.#swap(false);
     if (hadFocus) this.#submit.focus({ preventScroll: true });
   }
@@ -97,12 +98,12 @@ export class ScaleForm {
   /** @param {boolean} isAsking */
   #swap(isAsking) {
     clearTimeout(this.#timer);
-    this.#plain.hidden = isAsking;
-    this.#sure.hidden = !isAsking;
+    this.#inputs.hidden = isAsking;
+    this.#confirmation.hidden = !isAsking;
   }
 }
 
-/** The fields of a size: its kind, its numbers, and what becomes of the jobs of nodes that leave. */
+/** The fields of the form: manual or auto-scale, the numbers, and what happens to jobs on leaving nodes. */
 class SizeFields {
   #target = number("Number of nodes");
   #least = number("Fewest nodes");
@@ -142,8 +143,8 @@ class SizeFields {
   }
 
   /**
-   * Hides what does not matter now.
-   * @param {number | null} current how many nodes there are, where that is known
+   * Hides the fields that do not apply.
+   * @param {number | null} current number of nodes, if known
    */
   arrange(current) {
     this.#fixed.hidden = this.isAuto;
@@ -155,7 +156,7 @@ class SizeFields {
   }
 
   /**
-   * What the size would mean, as a question.
+   * The confirmation question.
    * @param {ClusterFacts} facts
    */
   sentence(facts) {
@@ -175,7 +176,7 @@ class SizeFields {
 /**
  * @param {string} label
  * @param {() => void} change
- * @param {string[][]} options value and words
+ * @param {string[][]} options pairs of value and label
  */
 function choice(label, change, options) {
   const items = options.map(([value, words]) => el("option", { value: value ?? "" }, `${words}`));
@@ -184,6 +185,6 @@ function choice(label, change, options) {
 
 /** @param {string} label */
 function number(label) {
-  const limits = { min: 0, max: MOST_NODES, step: 1, required: true };
+  const limits = { min: 0, max: MAX_NODES, step: 1, required: true };
   return el("input", { type: "number", class: "ba-field ba-number", "aria-label": label, ...limits });
 }

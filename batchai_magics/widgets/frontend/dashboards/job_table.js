@@ -1,12 +1,13 @@
-// The jobs as a table: sorted by any column, rows kept while they change.
+// The table of jobs: sortable by any column; rows are updated in place.
 
-import { el, oncePerFrame, setText } from "../core/dom.js";
-import { duration, quantity } from "../core/format.js";
 import { isProgressShown, progressBar } from "../core/bars/progress_bar.js";
 import { sparkline } from "../core/bars/sparkline.js";
+import { el, oncePerFrame, setText } from "../core/dom.js";
+import { duration, quantity } from "../core/format.js";
 
-/** @typedef {import("./messages.d.ts").JobRow} JobRow */
-/** @typedef {import("./messages.d.ts").Progress} Progress */
+/** @typedef {import("../core/messages.d.ts").JobRow} JobRow */
+/** @typedef {import("../core/messages.d.ts").Progress} Progress */
+
 /** @typedef {{title: string, key: string, of: (row: JobRow, table: JobTable) => string | number | null}} Column */
 /** @typedef {{element: HTMLTableRowElement, update: (row: JobRow) => void, tick: () => void}} Line */
 
@@ -39,19 +40,19 @@ export class JobTable {
     /** @type {Map<string, Progress>} */
     this.progress = new Map();
     this.opened = "";
-    this.isStopped = false; // nobody knows how they go on
+    this.isStopped = false; // the kernel is gone: no more updates
     this.sorted = "created";
     this.isDescending = true;
     /** @type {(row: JobRow) => boolean} */
     this.isShown = () => true;
     this.heads = new Map(COLUMNS.map((column) => [column.key, this.#head(column)]));
     this.body = el("tbody");
-    this.none = el("p", { class: "ba-empty-board" });
+    this.none = el("p", { class: "ba-empty-dashboard" });
     const head = el("thead", {}, el("tr", {}, ...this.heads.values()));
     const table = el("table", { class: "ba-table", "aria-label": "Jobs" }, head, this.body);
     this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Jobs" }, table);
     this.element = el("div", {}, this.scroller, this.none);
-    this.frame = oncePerFrame(() => this.#arrange());
+    this.frame = oncePerFrame(() => this.#draw());
     this.timer = setInterval(() => this.lines.forEach((line) => line.tick()), SECOND_MS);
   }
 
@@ -71,7 +72,7 @@ export class JobTable {
       if (!line) this.lines.set(row.name, (line = this.#line(row)));
       line.update(row);
     }
-    this.#offerProgress();
+    this.#toggleProgress();
     this.frame.ask();
   }
 
@@ -84,11 +85,11 @@ export class JobTable {
     for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
     for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
     if (this.sorted === "rate" || this.sorted === "progress") this.frame.ask();
-    this.#offerProgress();
+    this.#toggleProgress();
   }
 
   /**
-   * How far a job is that runs, or came that did not succeed.
+   * The progress of a job that runs or did not succeed.
    * @param {JobRow} row
    */
   progressOf(row) {
@@ -109,13 +110,13 @@ export class JobTable {
     this.frame.ask();
   }
 
-  /** @param {string} name the job that is open below; "" is none */
+  /** @param {string} name the open job; "" for none */
   mark(name) {
     this.opened = name;
     for (const row of this.rows) this.lines.get(row.name)?.update(row);
   }
 
-  /** Ends what the table has running. */
+  /** Stops the table's timers. */
   stop() {
     this.isStopped = true;
     clearInterval(this.timer);
@@ -123,8 +124,8 @@ export class JobTable {
     this.lines.forEach((line) => line.tick());
   }
 
-  /** Shows the column of progress while some job has any. */
-  #offerProgress() {
+  /** Shows the progress column while some job has progress. */
+  #toggleProgress() {
     this.element.dataset.progress = String(this.rows.some((row) => this.progressOf(row)));
   }
 
@@ -141,7 +142,7 @@ export class JobTable {
     this.frame.ask();
   }
 
-  #arrange() {
+  #draw() {
     for (const [key, head] of this.heads) {
       const order = this.isDescending ? "descending" : "ascending";
       if (key === this.sorted) head.setAttribute("aria-sort", order);
@@ -149,18 +150,18 @@ export class JobTable {
     }
     const column = /** @type {Column} */ (COLUMNS.find((one) => one.key === this.sorted));
     const shown = this.rows.filter(this.isShown);
-    const way = this.isDescending ? -1 : 1;
-    shown.sort((a, b) => compare(column.of(a, this), column.of(b, this), way) || b.created - a.created);
+    const direction = this.isDescending ? -1 : 1;
+    shown.sort((a, b) => compare(column.of(a, this), column.of(b, this), direction) || b.created - a.created);
     const elements = shown.map((row) => /** @type {Line} */ (this.lines.get(row.name)).element);
     const isSame = elements.length === this.body.children.length && elements.every((element, i) => this.body.children[i] === element);
-    if (!isSame) this.#place(elements);
+    if (!isSame) this.#replaceRows(elements);
     this.scroller.hidden = !shown.length;
     this.none.hidden = shown.length > 0;
     setText(this.none, this.rows.length ? "No job is like that." : "No jobs yet. Run a %%batchai_job cell, and it is here.");
   }
 
   /** @param {HTMLElement[]} elements */
-  #place(elements) {
+  #replaceRows(elements) {
     const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
     this.body.replaceChildren(...elements);
     if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
@@ -202,7 +203,7 @@ export class JobTable {
       spark.update(values);
       setText(rate, values.length ? quantity(values.at(-1)) : "");
       for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
-      setText(cell("created"), when(row.created));
+      setText(cell("created"), formatTime(row.created));
       setText(cell("exit"), row.exit_code === null ? "" : String(row.exit_code));
       cell("exit").dataset.failed = String(Boolean(row.exit_code));
       tick();
@@ -217,22 +218,22 @@ function elapsed(row) {
 }
 
 /**
- * Nothing comes last, whichever way the rest is sorted.
+ * Compares two values; null sorts last in either direction.
  * @param {string | number | null} a
  * @param {string | number | null} b
- * @param {number} way
+ * @param {number} direction 1 or -1
  */
-function compare(a, b, way) {
+function compare(a, b, direction) {
   if (a === null || b === null) return Number(a === null) - Number(b === null);
-  if (typeof a === "number" && typeof b === "number") return (a - b) * way;
-  return String(a).localeCompare(String(b), "en", { numeric: true }) * way;
+  if (typeof a === "number" && typeof b === "number") return (a - b) * direction;
+  return String(a).localeCompare(String(b), "en", { numeric: true }) * direction;
 }
 
 /**
- * A moment: the time of today, the date of other days.
+ * Formats a timestamp: the time if it is today, else the date.
  * @param {number} milliseconds
  */
-function when(milliseconds) {
+function formatTime(milliseconds) {
   const moment = new Date(milliseconds);
   const isToday = moment.toDateString() === new Date().toDateString();
   return isToday

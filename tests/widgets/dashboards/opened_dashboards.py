@@ -1,9 +1,9 @@
-"""Boards over a scripted place, opened in a page that records what it is given."""
+"""Dashboards over a scripted place, opened in a page that records what it is given."""
 
-from batchai_magics.widgets.boards import showing as boards
-from batchai_magics.widgets.boards.board import LiveBoard
-from batchai_magics.widgets.boards.cluster_feed import ClusterSource
-from batchai_magics.widgets.boards.jobs_feed import JobsSource
+from batchai_magics.widgets.dashboards import dashboard_output
+from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterSource
+from batchai_magics.widgets.dashboards.dashboard_output import LiveDashboard
+from batchai_magics.widgets.dashboards.jobs_dashboard import JobsSource
 from tests.widgets.place import CLUSTER, EXPERIMENT
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -23,11 +23,11 @@ def subject(place, kind):
 
 
 def opened(publisher, place, page, kind, *, ui="auto"):
-    """A board of this kind, and what it sends is recorded."""
+    """A dashboard of this kind, and what it sends is recorded."""
     publisher.do = lambda task: task()
-    boards.show(subject(place, kind), publisher, lambda job: f"model of {job.name}", ui=ui)
+    dashboard_output.show(subject(place, kind), publisher, lambda job: f"model of {job.name}", ui=ui)
     shown = publisher.showings()[-1]
-    if isinstance(shown, LiveBoard):
+    if isinstance(shown, LiveDashboard):
         page.listen(shown.view)
     return shown
 

@@ -1,4 +1,4 @@
-"""What is known of one cluster: looked at by the publisher, read by all its views."""
+"""The dashboard of a cluster: its polled source, the feed that views share, and the view that can resize."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend, Watcher
 from batchai_magics.cards.cluster import ClusterCard, scale_of, target_of, to_html, to_text
-from batchai_magics.models.cluster import ScaleSettings
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.cluster import ClusterPatch, ScaleSettings
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import BoardFeed, milliseconds
+from batchai_magics.widgets.core.feed import DashboardFeed, milliseconds
+from batchai_magics.widgets.core.showing import Clock
+from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, RunInBackground, answer_to
 
-LONGEST_S = 2.0  # between two looks while nothing happens
-NODES_S = 4.0  # after which nodes are asked for anew: two that change places change no count
+MAX_POLL_S = 2.0  # longest poll interval, while nothing changes
+NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count
 
 
 @dataclass(frozen=True)
-class ClusterSeen:
-    """A cluster and its nodes, which are not what they were."""
+class ClusterSnapshot:
+    """A cluster and its nodes after a change."""
 
     cluster: Cluster
     nodes: tuple[Node, ...]
 
 
 class ClusterSource:
-    """A cluster, looked at again and again. It is never over."""
+    """Polls a cluster; never ends."""
 
     is_over = False
     is_behind = False
@@ -42,17 +45,17 @@ class ClusterSource:
         self._id = id
         self._clock = clock
         self._watcher = Watcher(backend, [id], clock=clock)
-        self._last: ClusterSeen | None = None
+        self._last: ClusterSnapshot | None = None
         self._nodes_due_at = 0.0
 
-    def poll(self) -> list[ClusterSeen]:
-        """The cluster, if it has changed; raises NotFoundError once it is deleted."""
+    def poll(self) -> list[ClusterSnapshot]:
+        """Returns the cluster if it has changed. Raises NotFoundError once it is deleted."""
         look = self._watcher.look()
         if look is None:
             return []
-        cluster = look.of(self._id) or self._backend.show(self._id)  # which says that it is gone
+        cluster = look.of(self._id) or self._backend.show(self._id)  # raises NotFoundError
         assert isinstance(cluster, Cluster)
-        seen = ClusterSeen(cluster, self._nodes(cluster))
+        seen = ClusterSnapshot(cluster, self._nodes(cluster))
         if seen == self._last:
             return []
         self._last = seen
@@ -61,12 +64,12 @@ class ClusterSource:
     def _nodes(self, cluster: Cluster) -> tuple[Node, ...]:
         if self._last and self._last.cluster == cluster and self._clock() < self._nodes_due_at:
             return self._last.nodes
-        self._nodes_due_at = self._clock() + NODES_S
+        self._nodes_due_at = self._clock() + NODES_TTL_S
         return tuple(self._backend.nodes(self._id))
 
 
-class ClusterFeed(BoardFeed[ClusterSeen]):
-    """A cluster's latest state and nodes. `version` grows with every change."""
+class ClusterFeed(DashboardFeed[ClusterSnapshot]):
+    """A cluster's latest state and nodes. `version` increases with every change."""
 
     noun = "cluster"
 
@@ -76,14 +79,14 @@ class ClusterFeed(BoardFeed[ClusterSeen]):
         self.cluster: Cluster | None = None
         self.nodes: tuple[Node, ...] = ()
 
-    def take(self, event: ClusterSeen) -> None:
-        """Takes the cluster as it is now."""
+    def take(self, event: ClusterSnapshot) -> None:
+        """Stores the new state."""
         self.cluster, self.nodes = event.cluster, event.nodes
         self.version += 1
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing happens in the cluster and nothing is about to."""
+        """Whether the cluster is steady and its nodes are idle or unusable."""
         if self.cluster is None:
             return True
         is_still = all(node.state in (NodeState.IDLE, NodeState.UNUSABLE) for node in self.nodes)
@@ -95,7 +98,7 @@ class ClusterFeed(BoardFeed[ClusterSeen]):
         return f"%batchai cluster show -n {self.id.name}"
 
     def facts(self) -> dict[str, Any]:
-        """What the head of the view shows (`ClusterFacts` in frontend/boards/messages.d.ts)."""
+        """What the view's header shows (`ClusterFacts` in frontend/core/messages.d.ts)."""
         if self.cluster is None:
             return {"name": self.id.name, "problem": self.problem}
         cluster, spec, current = self.cluster, self.cluster.spec, self.cluster.node_states.total
@@ -115,7 +118,7 @@ class ClusterFeed(BoardFeed[ClusterSeen]):
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """The nodes (`NodeRow` in frontend/boards/messages.d.ts)."""
+        """The nodes (`NodeRow` in frontend/core/messages.d.ts)."""
         return [
             {
                 "id": node.id,
@@ -127,7 +130,7 @@ class ClusterFeed(BoardFeed[ClusterSeen]):
         ]
 
     def bundle(self) -> Bundle:
-        """The cluster as a still picture: HTML and text."""
+        """A snapshot of the cluster as HTML and text."""
         if self.cluster is None:
             return {"text/plain": f"cluster {self.id.name}"}
         card = ClusterCard(self.cluster, self.nodes, datetime.now(timezone.utc), self.way_back)
@@ -145,3 +148,26 @@ def _scale(scale: ScaleSettings | None) -> dict[str, Any]:
         "minimum": scale.auto_scale.minimum_node_count,
         "maximum": scale.auto_scale.maximum_node_count,
     }
+
+
+class ClusterView(DashboardView):
+    """Nodes as tiles; the request `scale` resizes the cluster or turns auto-scale on."""
+
+    script = "cluster_view"
+    requests = ("scale",)
+
+    def __init__(
+        self, backend: Backend, feed: ClusterFeed, *, view_id: str, work: RunInBackground, clock: Clock
+    ) -> None:
+        self._backend = backend
+        self._id = feed.id
+        super().__init__(feed, view_id=view_id, work=work, clock=clock)
+
+    def answer_scale(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
+        try:
+            patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})
+            self._backend.update(self._id, patch)
+        except BatchAIError as error:
+            return answer_to(content, str(error), is_done=False)
+        return answer_to(content, "")

@@ -12,8 +12,8 @@ from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
 from tests.patience import PATIENCE_S
 from tests.threads import ended, ours
-from tests.widgets.boards.showing.boards import KINDS, WIDGET, opened, say, sent, subject
 from tests.widgets.core.recorded_page import turns
+from tests.widgets.dashboards.opened_dashboards import KINDS, WIDGET, opened, say, sent, subject
 from tests.widgets.place import JOB, NodeState
 from tests.widgets.scripted import step_line
 
@@ -39,13 +39,13 @@ def test_as_html_a_picture_is_refreshed(publisher, clock, place, page, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_text_it_is_text_and_nothing_is_left_running(place, page, kind):
-    widgets.show_board(subject(place, kind), ui="text")
+    widgets.show_dashboard(subject(place, kind), ui="text")
     assert set(page.shown[""]) == {"text/plain"}
     assert "resnet" in page.shown[""]["text/plain"]
 
 
 def test_where_no_page_can_be_text_is_shown(place, page):
-    widgets.show_board(place.jobs_subject)
+    widgets.show_dashboard(place.jobs_subject)
     assert set(page.shown[""]) == {"text/plain"}
 
 
@@ -168,7 +168,7 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
     place.run("quiet")
     before_threads, models = ours(), len(_instances)
     for kind in KINDS:  # imports and caches are made
-        widgets.show_board(subject(place, kind))
+        widgets.show_dashboard(subject(place, kind))
     widgets.show(Job(place, place.jobs["quiet"].id))
     tracemalloc.start()
     before = _memory()
@@ -176,7 +176,7 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
         if number % 3 == 2:
             widgets.show(Job(place, place.jobs["quiet"].id))
         else:
-            widgets.show_board(subject(place, KINDS[number % 3]))
+            widgets.show_dashboard(subject(place, KINDS[number % 3]))
         shown = widgets._publisher().showings()[-1]
         say(shown, kind="ready")
         say(shown, kind="bye")

@@ -1,4 +1,4 @@
-"""A job's images/sec over its steps in a few numbers, and how far it is, read from its logs as they grow."""
+"""A job's images/sec by step, downsampled, and its progress, read incrementally from its logs."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.models.execution import ERR
 from batchai_magics.models.ids import ResourceId
 
-PIECE_BYTES = 1 << 18  # of one look
-TAIL_BYTES = 1 << 20  # of a long log, all that is read
-MOST_STEPS = 200
-MOST_VALUES = 40
+CHUNK_BYTES = 1 << 18  # per read
+TAIL_BYTES = 1 << 20  # only this much of a longer log is read
+MAX_STEPS = 200
+MAX_VALUES = 40
 
 
 class RateReader:
-    """The images/sec of one job: over all its ranks, by step; and how far it is.
+    """The images/sec of one job by step, summed over its ranks, and its progress.
 
-    Each `advance` reads a piece of the log, and for a job that `tells_progress` the end of its stderr.
+    Each `advance` reads a chunk of the log and, if `tells_progress`, the end of stderr.
     """
 
     def __init__(
@@ -38,15 +38,15 @@ class RateReader:
         self._offset: int | None = None
         self._errors_end = 0
         self._by_step: dict[int, dict[int | None, float]] = {}
-        self.looks = 0
-        self.is_drained = False  # the log has been read to its end, and cannot grow any more
+        self.read_count = 0
+        self.is_drained = False  # the log is complete and has been read to the end
 
     def advance(self) -> bool:
-        """Reads on; whether there is any new number."""
-        self.looks += 1
+        """Reads the next chunk; returns whether it brought new values."""
+        self.read_count += 1
         if self._offset is None:
             self._offset = max(0, self._backend.read(self._file, 0, 0).size - TAIL_BYTES)
-        chunk = self._backend.read(self._file, self._offset, PIECE_BYTES)
+        chunk = self._backend.read(self._file, self._offset, CHUNK_BYTES)
         self.is_drained = chunk.is_complete and chunk.end >= chunk.size
         if chunk.size < self._offset:
             self._restart()
@@ -56,24 +56,24 @@ class RateReader:
 
     @property
     def progress(self) -> Progress | None:
-        """How far the job is, as far as its output tells."""
+        """The job's progress, if its output reports it."""
         return self._progress.progress
 
     @property
     def values(self) -> list[float]:
-        """At most `MOST_VALUES` rates, evenly over the steps that all ranks have done, up to the latest."""
+        """At most `MAX_VALUES` rates, evenly spaced over the steps that all ranks have completed."""
         ranks = max(map(len, self._by_step.values()), default=0)
         rates = [sum(by_rank.values()) for by_rank in self._by_step.values() if len(by_rank) == ranks]
-        if len(rates) > MOST_VALUES:
-            stride = (len(rates) - 1) / (MOST_VALUES - 1)
-            rates = [rates[round(i * stride)] for i in range(MOST_VALUES)]
+        if len(rates) > MAX_VALUES:
+            stride = (len(rates) - 1) / (MAX_VALUES - 1)
+            rates = [rates[round(i * stride)] for i in range(MAX_VALUES)]
         return [round(rate, 1) for rate in rates]
 
     def _read(self, chunk: Chunk) -> bool:
         if not chunk.data:
             return False
         is_further = read_progress(self._progress, METRICS_FILE, chunk.shown, now=time.time())
-        return self._take(records_in(chunk, self._parser)) | is_further
+        return self._add(records_in(chunk, self._parser)) | is_further
 
     def _read_errors(self) -> bool:
         size = self._backend.read(self._errors, 0, 0).size
@@ -84,11 +84,11 @@ class RateReader:
         chunk = self._backend.read(self._errors, start, size - start)
         return read_progress(self._progress, ERR, chunk.shown, now=time.time())
 
-    def _take(self, records: Iterable[Record]) -> bool:
+    def _add(self, records: Iterable[Record]) -> bool:
         steps = [record for record in records if isinstance(record, StepRecord)]
         for record in steps:
             self._by_step.setdefault(record.step, {})[record.rank] = record.images_per_sec
-        if len(self._by_step) > MOST_STEPS:
+        if len(self._by_step) > MAX_STEPS:
             self._by_step = dict(list(self._by_step.items())[::-1][::2][::-1])
         return bool(steps)
 

@@ -1,4 +1,4 @@
-"""The anywidget model that the views of clusters and of lists of jobs share."""
+"""The anywidget model that all dashboards share."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import traitlets
 
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
-from batchai_magics.widgets.core.feed import BoardFeed
+from batchai_magics.widgets.core.feed import DashboardFeed
 from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
 from batchai_magics.widgets.core.showing import Clock
 
 ROW_BYTES = 220
 
-Work = Callable[[Callable[[], None]], None]
+RunInBackground = Callable[[Callable[[], None]], None]
 
 
-class BoardView(anywidget.AnyWidget):
-    """A head and rows, as small state. The publisher calls `send_next`; messages come in any thread.
+class DashboardView(anywidget.AnyWidget):
+    """A header and rows, synced as traits. The publisher calls `send_next`; messages arrive in any thread.
 
-    `work` runs a function soon, in a thread that may block: nothing here does. A message of a kind in
-    `requests` is answered by the method `answer_<kind>`, in that thread.
+    `work` schedules a function on a thread that may block; no method here blocks. A message whose kind is in
+    `requests` is answered by the method `answer_<kind>`, on that thread.
     """
 
     script: ClassVar[str]
@@ -37,7 +37,9 @@ class BoardView(anywidget.AnyWidget):
     facts = traitlets.Dict().tag(sync=True)
     rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
 
-    def __init__(self, feed: BoardFeed[Any], *, view_id: str, work: Work, clock: Clock) -> None:
+    def __init__(
+        self, feed: DashboardFeed[Any], *, view_id: str, work: RunInBackground, clock: Clock
+    ) -> None:
         self._feed = feed
         self._work = work
         self._lock = threading.Lock()
@@ -48,7 +50,7 @@ class BoardView(anywidget.AnyWidget):
         self._pages = Pages(clock)
         self._is_held = False
         self.is_heard = False  # a page has said hello
-        self.is_gone = False  # the page has taken the view out
+        self.is_gone = False  # the page has removed the view
         super().__init__(
             _esm=pages.script(self.script),
             _css=pages.style(self.script),
@@ -56,40 +58,40 @@ class BoardView(anywidget.AnyWidget):
             facts=feed.facts(),
             rows=feed.rows(),
         )
-        self.on_msg(self._take)
+        self.on_msg(self._on_message)
         self._forget_route()
 
     @property
     def is_silent(self) -> bool:
-        """Whether no page has said anything for a while, or the last one took the view out."""
+        """Whether no page has sent a heartbeat lately, or the last one has removed the view."""
         return self.is_gone or self._clock() - self._heard_at > SILENT_AFTER_S
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody uses the view right now, on a page that still answers."""
+        """Whether the pointer or focus is in the view, on a page that still answers."""
         return self._is_held and not self.is_silent
 
     def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if there is one, of at most about `limit_bytes`; returns its size."""
+        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
         if self._version != self._feed.version:
             return self._sync()
         if not self.is_heard:
             return 0
         with self._lock:
             reply = self._replies.popleft() if self._replies else None
-        reply = reply or self.more(limit_bytes)
+        reply = reply or self.next_message(limit_bytes)
         if reply is None:
             return 0
         self.send(reply)
         self._forget_route()
         return OVERHEAD_BYTES + len(str(reply))
 
-    def more(self, limit_bytes: int) -> dict[str, Any] | None:
-        """The next message beside head and rows, if there is one."""
+    def next_message(self, limit_bytes: int) -> dict[str, Any] | None:
+        """The next message beside header and rows, if there is one."""
         return None
 
-    def greet(self) -> None:
-        """A page has said hello: it has head and rows, and nothing else."""
+    def reset_page(self) -> None:
+        """A page has said hello: it has the header and rows, but no messages."""
 
     def _sync(self) -> int:
         self._version = self._feed.version
@@ -100,19 +102,19 @@ class BoardView(anywidget.AnyWidget):
         return OVERHEAD_BYTES + ROW_BYTES * len(self.rows)
 
     def _forget_route(self) -> None:
-        """Lets the page's messages go to the subshell that it chose (see `JobView`)."""
+        """Restores the routing of the page's messages to the subshell that it chose (see `JobView`)."""
         self.comm.__dict__.pop("_reply_subshell_id", None)
 
-    def _take(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
-        """Takes a message from the page; only notes what is to be done."""
+    def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        """Dispatches a message from the page; requests are queued for the background thread."""
         self._heard_at = self._clock()
         kind = content.get("kind")
         if kind == "ready":
-            self._hello(content)
+            self._on_ready(content)
         elif kind == "hold":
             self._is_held = bool(content.get("on"))
         elif kind == "bye":
-            self._bye(content)
+            self._on_bye(content)
         else:
             self._pages.alive(content)
         if kind in self.requests:
@@ -120,15 +122,15 @@ class BoardView(anywidget.AnyWidget):
         else:
             self._work(lambda: None)
 
-    def _hello(self, content: dict[str, Any]) -> None:
+    def _on_ready(self, content: dict[str, Any]) -> None:
         with self._lock:
             if not self._pages.hello(content):
                 return
             self.is_heard, self.is_gone = True, False
-        self.greet()
+        self.reset_page()
         self._reply({"kind": "welcome"})
 
-    def _bye(self, content: dict[str, Any]) -> None:
+    def _on_bye(self, content: dict[str, Any]) -> None:
         with self._lock:
             self._pages.bye(content)
             self.is_gone = not self._pages.is_any_here
@@ -139,6 +141,6 @@ class BoardView(anywidget.AnyWidget):
             self._replies.append(reply)
 
 
-def answer(content: dict[str, Any], text: str, *, is_done: bool = True) -> dict[str, Any]:
-    """The answer to a request of the page: whether it was done, and what there is to say."""
+def answer_to(content: dict[str, Any], text: str, *, is_done: bool = True) -> dict[str, Any]:
+    """The answer to a page's request: whether it succeeded, and a message for the user."""
     return {"kind": "answer", "id": content.get("id", ""), "text": text, "done": is_done}

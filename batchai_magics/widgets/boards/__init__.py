@@ -1,1 +1,0 @@
-"""The live views of clusters and of lists of jobs."""

@@ -1,0 +1,1 @@
+"""The dashboards of clusters and of lists of jobs."""

@@ -1,0 +1,239 @@
+"""The dashboard of an experiment's jobs: its polled source, the feed that views share, and the view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.jobs.progress import counts
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.feed import DashboardFeed
+from batchai_magics.widgets.core.showing import Clock
+from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, RunInBackground, answer_to
+from batchai_magics.widgets.dashboards.job_rates import RateReader
+from batchai_magics.widgets.job.facts import execution_of, progress_fields
+
+MAX_POLL_S = 4.0  # longest poll interval, while nothing changes
+MAX_ROWS = 200  # of the newest jobs
+MAX_READS = 8  # log files per poll
+
+
+@dataclass(frozen=True)
+class JobsSnapshot:
+    """The jobs of an experiment, newest first, after a change."""
+
+    jobs: tuple[JobResource, ...]
+
+
+@dataclass(frozen=True)
+class RatesUpdate:
+    """New images/sec or progress of a job."""
+
+    job: str
+    values: list[float]
+    progress: Progress | None = None
+
+
+class JobsSource:
+    """Polls an experiment's jobs; never ends. An experiment that does not exist (yet) has no jobs."""
+
+    is_over = False
+
+    def __init__(
+        self, backend: Backend, experiment: ResourceId, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._backend = backend
+        self._experiment = experiment
+        self._clock = clock
+        self._due_at = 0.0
+        self._last: tuple[JobResource, ...] | None = None
+        self._readers: dict[str, RateReader] = {}
+        self.is_behind = False  # logs of ended jobs remain to be read
+
+    def poll(self) -> list[JobsSnapshot | RatesUpdate]:
+        """Returns the jobs if any has changed, and new images/sec of some.
+
+        One request lists all jobs, at most as often as the backend's pace allows.
+        """
+        is_due = self._last is None or self._clock() >= self._due_at
+        jobs = self._jobs() if is_due else self._last or ()
+        news: list[JobsSnapshot | RatesUpdate] = []
+        if jobs != self._last:
+            self._last = jobs
+            news.append(JobsSnapshot(jobs))
+        return [*news, *self._rates(jobs[:MAX_ROWS])]
+
+    def _jobs(self) -> tuple[JobResource, ...]:
+        self._due_at = self._clock() + self._backend.capabilities.pace.look_s
+        try:
+            listed = self._backend.list(self._experiment, Kind.JOB)
+        except NotFoundError:
+            return ()
+        return tuple(job for job in reversed(listed) if isinstance(job, JobResource))
+
+    def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesUpdate]:
+        """Reads a few logs per poll, round-robin."""
+        waiting = self._unread_jobs([job for job in jobs if job.execution])
+        news = [_rates_update(job, reader) for job, reader in waiting[:MAX_READS]]
+        self.is_behind = any(job.state.is_final for job, _ in waiting[MAX_READS:])
+        return [seen for seen in news if seen]
+
+    def _unread_jobs(self, jobs: list[JobResource]) -> list[tuple[JobResource, RateReader]]:
+        """The jobs whose logs have not been read to the end, least often read first."""
+        known = self._readers
+        self._readers = {
+            job.output_path_segment: known.get(job.output_path_segment) or _reader(self._backend, job)
+            for job in jobs
+        }
+        pairs = [(job, self._readers[job.output_path_segment]) for job in jobs]
+        waiting = [(job, reader) for job, reader in pairs if not reader.is_drained]
+        return sorted(waiting, key=lambda pair: pair[1].read_count)
+
+
+class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
+    """An experiment's latest jobs and their images/sec. `version` increases when a job changes."""
+
+    noun = "experiment"
+
+    def __init__(self, experiment: ResourceId) -> None:
+        super().__init__()
+        self.id = experiment
+        self.jobs: tuple[JobResource, ...] = ()
+        self.rates: dict[str, list[float]] = {}
+        self.rate_versions: dict[str, int] = {}
+        self._progress: dict[str, Progress | None] = {}
+
+    def take(self, event: JobsSnapshot | RatesUpdate) -> None:
+        """Stores an update."""
+        if isinstance(event, RatesUpdate):
+            self.rates[event.job] = event.values
+            self._progress[event.job] = event.progress
+            self.rate_versions[event.job] = self.rate_versions.get(event.job, 0) + 1
+            return
+        self.jobs = event.jobs
+        names = {job.id.name for job in self.jobs}
+        self.rates = {name: values for name, values in self.rates.items() if name in names}
+        self.version += 1
+
+    @property
+    def progress(self) -> dict[str, Progress]:
+        """The latest progress of the jobs that report it, by name."""
+        names = (job.id.name for job in self.jobs if counts(job))
+        return {name: progress for name in names if (progress := self._progress.get(name))}
+
+    def job(self, name: str) -> ResourceId | None:
+        """The id of a job by its name."""
+        return next((job.id for job in self.jobs if job.id.name == name), None)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether every job has ended."""
+        return all(job.state.is_final for job in self.jobs)
+
+    @property
+    def way_back(self) -> str:
+        """The command that lists the jobs again."""
+        return f"%batchai job list -e {self.id.name} -w {self.id.workspace}"
+
+    def facts(self) -> dict[str, Any]:
+        """What the view's header shows (`JobsFacts` in frontend/core/messages.d.ts)."""
+        return {"name": self.id.name, "total": len(self.jobs), "problem": self.problem}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
+        return [_row(job) for job in self.jobs[:MAX_ROWS]]
+
+    def bundle(self) -> Bundle:
+        """A snapshot of the jobs as HTML and text."""
+        now = datetime.now(timezone.utc)
+        card = JobsCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back, self.progress)
+        return {"text/html": to_html(card), "text/plain": to_text(card)}
+
+
+def _reader(backend: Backend, job: JobResource) -> RateReader:
+    began = job.execution.started.timestamp() if job.execution else None
+    has_succeeded = job.state is ExecutionState.SUCCEEDED
+    return RateReader(backend, job.id, began=began, tells_progress=not has_succeeded)
+
+
+def _rates_update(job: JobResource, reader: RateReader) -> RatesUpdate | None:
+    try:
+        is_news = reader.advance()
+        return RatesUpdate(job.id.name, reader.values, reader.progress) if is_news else None
+    except BatchAIError:  # deleted since it was listed: the next list no longer has it
+        return None
+
+
+def _row(job: JobResource) -> dict[str, Any]:
+    return {
+        **execution_of(job),
+        "name": job.id.name,
+        "state": job.word,
+        "nodes": job.spec.node_count,
+        "toolkit": job.spec.toolkit.value,
+        "cluster": cluster_of(job),
+    }
+
+
+RATES_PER_MESSAGE = 20
+
+Open = Callable[[ResourceId], str]
+
+
+class JobsView(DashboardView):
+    """Jobs as rows, each with its images/sec; the request `open` embeds a job's live view below them.
+
+    `open_job` creates the view of a job and returns its model's id.
+    """
+
+    script = "jobs_view"
+    requests = ("open",)
+
+    def __init__(
+        self, feed: JobsFeed, *, view_id: str, work: RunInBackground, clock: Clock, open_job: Open
+    ) -> None:
+        self._jobs = feed
+        self._open_job = open_job
+        self._sent: dict[str, int] = {}
+        super().__init__(feed, view_id=view_id, work=work, clock=clock)
+
+    def reset_page(self) -> None:
+        """A page has said hello: it has no images/sec yet."""
+        self._sent = {}
+
+    def next_message(self, limit_bytes: int) -> dict[str, Any] | None:
+        """The images/sec of a few jobs for which the page is out of date."""
+        new = self._unsent()[:RATES_PER_MESSAGE]
+        if not new:
+            return None
+        self._sent.update({name: self._jobs.rate_versions[name] for name in new})
+        known = self._jobs.progress
+        progress = {name: progress_fields(known[name]) for name in new if name in known}
+        rates = {name: self._jobs.rates.get(name, []) for name in new}
+        return {"kind": "rates", "rates": rates, "progress": progress}
+
+    def _unsent(self) -> list[str]:
+        """The jobs for which the page is out of date."""
+        names = [job.id.name for job in self._jobs.jobs[:MAX_ROWS]]
+        versions = self._jobs.rate_versions
+        return [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)]
+
+    def answer_open(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Creates the live view of the job `content["name"]`."""
+        id = self._jobs.job(str(content.get("name")))
+        if id is None:
+            return answer_to(content, "The job was deleted.", is_done=False)
+        try:
+            return {**answer_to(content, ""), "model": self._open_job(id)}
+        except BatchAIError as error:
+            return answer_to(content, error.message, is_done=False)
