@@ -164,7 +164,7 @@ class App:
             answer = storage_errors.answer(foreseen_or_defect(call, error), "-")
         version = call.headers.get("x-ms-version") or call.query.get("sv") or ""
         answer = answer.with_headers(x_ms_version=version if _DATE.fullmatch(version) else _VERSION)
-        return response_of(answer, self._storage_threads)
+        return response_of(answer, self._storage_threads, is_file=True)
 
     async def _admitted(self, request: Request, call: Call, admitted: Admitted) -> Answer:
         """The answer to a request that is authorized: its body is read now."""

@@ -18,12 +18,8 @@ from batchai_magics.server.http.threads import Threads
 
 LOG = logging.getLogger("batchai.server")
 _HALF = re.compile("[\ud800-\udfff]")
-_ALWAYS = {
-    "Cache-Control": "no-cache",
-    "Pragma": "no-cache",
-    "Expires": "-1",
-    "X-Content-Type-Options": "nosniff",
-}
+_ALWAYS = {"X-Content-Type-Options": "nosniff"}
+_OF_RESOURCES = {"Cache-Control": "no-cache", "Pragma": "no-cache", "Expires": "-1"}
 JSON = "application/json; charset=utf-8"
 
 
@@ -61,19 +57,23 @@ def _raw_path(scope: Mapping[str, Any]) -> bytes:
     return bytes(scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
 
 
-def response_of(answer: Answer, threads: Threads) -> Response:
-    """The response, which names its request; one that cannot be encoded is told as a defect of ours."""
+def response_of(answer: Answer, threads: Threads, *, is_file: bool = False) -> Response:
+    """The response, which names its request; one that cannot be encoded is told as a defect of ours.
+
+    How long a file may be cached is its own property.
+    """
+    always = _ALWAYS if is_file else {**_ALWAYS, **_OF_RESOURCES}
     try:
-        return _response(answer, threads)
+        return _response(answer, threads, always)
     except (ValueError, TypeError):  # UnicodeError is a ValueError
         number = uuid.uuid4().hex[:12]
         LOG.exception("defect %s: an answer that cannot be encoded", number)
         text = f"The server could not encode its answer. Its log says why, under {number}."
-        return _response(Answer(500, body_of(refusal(500, DEFECT, text))), threads)
+        return _response(Answer(500, body_of(refusal(500, DEFECT, text))), threads, always)
 
 
-def _response(answer: Answer, threads: Threads) -> Response:
-    headers = {**_ALWAYS, **answer.headers, "request-id": str(uuid.uuid4())}
+def _response(answer: Answer, threads: Threads, always: Mapping[str, str]) -> Response:
+    headers = {**always, **answer.headers, "request-id": str(uuid.uuid4())}
     headers["x-ms-request-id"] = headers["request-id"]
     if answer.pieces is not None:
         return StreamingResponse(threads.each(answer.pieces), status_code=answer.status, headers=headers)

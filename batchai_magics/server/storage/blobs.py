@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 from xml.etree import ElementTree
 
@@ -11,10 +15,11 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer
-from batchai_magics.server.storage import metadata
+from batchai_magics.server.storage import conditions, metadata, properties
 from batchai_magics.server.storage.content import content, wanted
-from batchai_magics.server.storage.context import Asked, stamps
+from batchai_magics.server.storage.context import Asked, stamps, version_of
 from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.metadata import NOTHING, Record
 from batchai_magics.server.storage.request import Span
 
 _PIECE = 1 << 20
@@ -24,12 +29,11 @@ _BLOCK_ID = re.compile(r"[A-Za-z0-9+/=]{1,128}")
 
 def put(asked: Asked) -> Answer:
     """Makes a blob of the body."""
-    asked.check_share()
-    _check_absent(asked)
-    kept = metadata.said(asked.call)
-    _make(asked, asked.call.pieces(_PIECE))
-    asked.service.metadata.keep(asked.resource.key, kept)
-    return Answer(201, headers=_stamps(asked))
+    _check_type(asked)
+    check_target(asked)
+    record = Record(metadata.said(asked.call), properties.of_put_blob(asked.call))
+    pieces = _digested(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5"))
+    return Answer(201, headers=_make(asked, pieces, record))
 
 
 def put_block(asked: Asked) -> Answer:
@@ -39,7 +43,7 @@ def put_block(asked: Asked) -> Answer:
     if not _BLOCK_ID.fullmatch(id):
         raise StorageRefusal(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
     with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
-        _write(asked, part, asked.call.pieces(_PIECE))
+        _write(asked, part, _digested(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5")))
     old = asked.uploads.keep_block(asked.resource, id, part)
     if old:
         asked.uploads.discard(asked.storage, asked.share, old)
@@ -48,22 +52,20 @@ def put_block(asked: Asked) -> Answer:
 
 def put_block_list(asked: Asked) -> Answer:
     """Makes a blob of its blocks, in the order of the list."""
-    asked.check_share()
-    _check_absent(asked)
-    blocks = asked.uploads.blocks(asked.resource)
-    ids, kept = _block_ids(asked.call.body), metadata.said(asked.call)
+    check_target(asked)
+    blocks, ids = asked.uploads.blocks(asked.resource), _block_ids(asked.call.body)
+    record = Record(metadata.said(asked.call), properties.of_blob(asked.call))
     if not set(ids) <= set(blocks):
         raise StorageRefusal(400, "InvalidBlockList", "The specified block list is invalid.")
-    _make(asked, (piece for id in ids for piece in _read(asked, blocks[id])))
+    stamp = _make(asked, (piece for id in ids for piece in _read(asked, blocks[id])), record)
     asked.uploads.drop_blocks(asked.storage, asked.resource, asked.share)
-    asked.service.metadata.keep(asked.resource.key, kept)
-    return Answer(201, headers=_stamps(asked))
+    return Answer(201, headers=stamp)
 
 
 def read(asked: Asked) -> Answer:
     """A blob, or a range of it."""
     blob = _shown(asked)
-    _check_match(asked, blob)
+    conditions.of_read(asked.call.headers).check_read(version_of(blob, asked.record))
 
     mask = log_secrets.for_anybody(asked.service, asked.path)
 
@@ -73,43 +75,78 @@ def read(asked: Asked) -> Answer:
             yield mask(start, data) if mask else data
             start += len(data)
 
-    headers = {**_headers(blob), **asked.metadata_headers}
-    return content(headers, blob.size_bytes, wanted(asked.call, blob.size_bytes), pieces)
+    headers, span = _headers(asked, blob), wanted(asked.call, blob.size_bytes)
+    if span:
+        headers = properties.of_range(headers, is_blob=True)
+    return content(headers, blob.size_bytes, span, pieces)
 
 
-def properties(asked: Asked) -> Answer:
+def show(asked: Asked) -> Answer:
     """What there is to say of a blob."""
     blob = _shown(asked)
-    size = {"Content-Length": str(blob.size_bytes)}
-    return Answer(200, body=b"", headers={**_headers(blob), **asked.metadata_headers, **size})
+    conditions.of_read(asked.call.headers).check_read(version_of(blob, asked.record))
+    size = {"Content-Length": str(blob.size_bytes)} if asked.call.method == "HEAD" else {}
+    return Answer(200, body=b"", headers={**_headers(asked, blob), **size})
 
 
 def set_metadata(asked: Asked) -> Answer:
     """Gives a blob other metadata."""
-    kept, stamp = metadata.said(asked.call), _stamps(asked)
-    asked.service.metadata.keep(asked.resource.key, kept)
-    return Answer(200, headers=stamp)
+    said = metadata.said(asked.call)
+    return Answer(200, headers=_change(asked, lambda record: replace(record, metadata=said)))
 
 
 def set_properties(asked: Asked) -> Answer:
-    """Nothing: a blob's properties (its type of content and the like) are not kept here."""
-    return Answer(200, headers=_stamps(asked))
+    """Gives a blob other properties of its content; those that are not said are cleared."""
+    said = properties.of_blob(asked.call)
+    return Answer(200, headers=_change(asked, lambda record: replace(record, properties=said)))
 
 
 def delete(asked: Asked) -> Answer:
     """Deletes a blob."""
-    _shown(asked)
-    asked.storage.delete(asked.share, asked.path)
-    asked.service.metadata.forget(asked.resource.key)
+    wanted_state = conditions.of_write(asked.call.headers)
+    with asked.service.metadata.exclusive(asked.resource.key):
+        wanted_state.check_write(version_of(_shown(asked), asked.record))
+        asked.storage.delete(asked.share, asked.path)
+        asked.service.metadata.keep(asked.resource.key, NOTHING)
     return Answer(202)
 
 
-def _make(asked: Asked, pieces: Iterator[bytes]) -> None:
-    """Makes a blob of these bytes: all of it is there, or nothing."""
+def check_target(asked: Asked) -> None:
+    """Raises for a blob that may not be put where one is, by the request's conditions, or a folder."""
+    wanted_state = conditions.of_write(asked.call.headers)
+    asked.check_share()
+    found = _found(asked)
+    if found and (found.is_directory or wanted_state.none_match == ("*",)):
+        raise StorageRefusal(409, "BlobAlreadyExists", "The specified blob already exists.")
+    wanted_state.check_write(version_of(found, asked.record) if found else None)
+
+
+def place(asked: Asked, part: str, record: Record) -> Mapping[str, str]:
+    """Puts a file that is whole in the place of the blob, if the request's conditions hold; its stamps."""
+    with asked.service.metadata.exclusive(asked.resource.key):
+        check_target(asked)
+        asked.storage.rename(asked.share, part, asked.path)
+        asked.service.metadata.keep_new(asked.resource, record)
+        return stamps(_shown(asked), asked.record)
+
+
+def _make(asked: Asked, pieces: Iterator[bytes], record: Record) -> dict[str, str]:
+    """Makes a blob of these bytes: all of it is there, or nothing. What to say of it."""
     with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
         _write(asked, part, pieces)
-        asked.storage.rename(asked.share, part, asked.path)
+        stamp = place(asked, part, record)
     asked.uploads.parts.end(part)
+    return {**stamp, "x-ms-request-server-encrypted": "true"}
+
+
+def _change(asked: Asked, change: Callable[[Record], Record]) -> dict[str, str]:
+    """Changes what is kept of a blob, if the request's conditions hold. What to say of it."""
+    wanted_state, kept = conditions.of_write(asked.call.headers), asked.service.metadata
+    with kept.exclusive(asked.resource.key):
+        blob = _shown(asked)
+        wanted_state.check_write(version_of(blob, asked.record))
+        kept.keep(asked.resource.key, change(asked.record).revised(changed=time.time()))
+        return {**stamps(blob, asked.record), "x-ms-request-server-encrypted": "true"}
 
 
 def _write(asked: Asked, part: str, pieces: Iterator[bytes]) -> None:
@@ -144,37 +181,48 @@ def _block_ids(body: bytes) -> list[str]:
     return ids
 
 
-def _check_absent(asked: Asked) -> None:
-    """Raises for a blob that is there where the client wants to make a new one, and for a folder."""
+def _check_type(asked: Asked) -> None:
+    """Raises for a blob that is not made of blocks."""
+    kind = asked.call.headers.get("x-ms-blob-type", "")
+    if kind.lower() != "blockblob":
+        code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
+        text = f"x-ms-blob-type must be BlockBlob, not {kind!r}: page and append blobs are not kept here."
+        raise StorageRefusal(400, code, text)
+
+
+def _found(asked: Asked) -> ShareFile | None:
     try:
-        found = asked.storage.show(asked.share, asked.path)
+        return asked.storage.show(asked.share, asked.path)
     except NotFoundError:
-        return
-    if found.is_directory or asked.call.headers.get("if-none-match") == "*":
-        raise StorageRefusal(409, "BlobAlreadyExists", "The specified blob already exists.")
-
-
-def _check_match(asked: Asked, blob: ShareFile) -> None:
-    wanted_tag = asked.call.headers.get("if-match", "*")
-    if wanted_tag not in ("*", stamps(blob)["ETag"]):
-        raise StorageRefusal(412, "ConditionNotMet", "The blob has changed since.")
+        return None
 
 
 def _shown(asked: Asked) -> ShareFile:
     asked.check_share()
-    try:
-        found = asked.storage.show(asked.share, asked.path)
-    except NotFoundError:
-        found = None
+    found = _found(asked)
     if found is None or not found.is_file:
         raise StorageRefusal(404, "BlobNotFound", "The specified blob does not exist.")
     return found
 
 
-def _stamps(asked: Asked) -> dict[str, str]:
-    return {**stamps(_shown(asked)), "x-ms-request-server-encrypted": "true"}
+def _headers(asked: Asked, blob: ShareFile) -> dict[str, str]:
+    record = asked.record
+    return {
+        **stamps(blob, record),
+        **properties.headers(asked.call, record.properties),
+        **metadata.headers(record.metadata),
+        "x-ms-blob-type": "BlockBlob",
+        "x-ms-lease-state": "available",
+        "x-ms-lease-status": "unlocked",
+    }
 
 
-def _headers(blob: ShareFile) -> dict[str, str]:
-    kind = {"Content-Type": "application/octet-stream", "x-ms-blob-type": "BlockBlob"}
-    return {**stamps(blob), **kind, "x-ms-lease-state": "available", "x-ms-lease-status": "unlocked"}
+def _digested(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[bytes]:
+    """The pieces of a body; raises after the last one when they are not what its MD5 says."""
+    digest = hashlib.md5(usedforsecurity=False)
+    for piece in pieces:
+        if wanted_md5:
+            digest.update(piece)
+        yield piece
+    if wanted_md5 and base64.b64encode(digest.digest()).decode() != wanted_md5:
+        raise StorageRefusal(400, "Md5Mismatch", "The MD5 value of the body is not that of its header.")

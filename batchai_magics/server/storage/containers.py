@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from xml.sax.saxutils import escape
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import check_share_name
 from batchai_magics.server.call import Answer
-from batchai_magics.server.storage import metadata
+from batchai_magics.server.storage import conditions, metadata, properties
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
@@ -25,7 +26,7 @@ def create(asked: Asked) -> Answer:
         raise StorageRefusal(409, "ContainerAlreadyExists", "The specified container already exists.")
     kept = metadata.said(asked.call)
     asked.storage.make(asked.share)
-    asked.service.metadata.keep(asked.resource.key, kept)
+    asked.service.metadata.keep_metadata(asked.resource.key, kept)
     return Answer(201, headers=share_stamps(asked))
 
 
@@ -39,16 +40,24 @@ def keep_metadata(asked: Asked) -> Answer:
     """Gives a container other metadata."""
     kept = metadata.said(asked.call)
     asked.check_share()
-    asked.service.metadata.keep(asked.resource.key, kept)
+    _check_conditions(asked, "if-modified-since")
+    asked.service.metadata.keep_metadata(asked.resource.key, kept)
     return Answer(200, body=b"", headers=share_stamps(asked))
 
 
 def delete(asked: Asked) -> Answer:
     """Deletes a container with all in it."""
     asked.check_share()
+    _check_conditions(asked, "if-modified-since", "if-unmodified-since")
     asked.storage.remove(asked.share)
     asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
+
+
+def _check_conditions(asked: Asked, *supported: str) -> None:
+    stamp = share_stamps(asked)
+    version = conditions.Version(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
+    conditions.of_container(asked.call.headers, *supported).check_write(version)
 
 
 def list_all(asked: Asked) -> Answer:
@@ -99,14 +108,14 @@ def _level(name: str, prefix: str, delimiter: str) -> str:
 
 
 def _blob(asked: Asked, blob: ShareFile) -> str:
-    stamp = stamps(blob)
-    kept = asked.service.metadata.of(replace(asked.resource, path=blob.path).key)
+    record = asked.service.metadata.record(replace(asked.resource, path=blob.path).key)
+    stamp = stamps(blob, record)
     return (
         f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"
         f"<Etag>{escape(stamp['ETag'])}</Etag><Content-Length>{blob.size_bytes}</Content-Length>"
-        "<Content-Type>application/octet-stream</Content-Type><BlobType>BlockBlob</BlobType>"
+        f"{properties.elements(record.properties)}<BlobType>BlockBlob</BlobType>"
         "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties>"
-        f"{metadata.element(asked.call, kept)}</Blob>"
+        f"{metadata.element(asked.call, record.metadata)}</Blob>"
     )
 
 

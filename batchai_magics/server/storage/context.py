@@ -6,15 +6,17 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from email.utils import format_datetime
+from email.utils import format_datetime, parsedate_to_datetime
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage import metadata
+from batchai_magics.server.storage.conditions import Version
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import share_of
+from batchai_magics.server.storage.metadata import NOTHING, Record
 from batchai_magics.server.storage.sas import Resource
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -47,9 +49,14 @@ class Asked:
         return self.resource.path
 
     @property
+    def record(self) -> Record:
+        """What is kept of it beside its content."""
+        return self.service.metadata.record(self.resource.key)
+
+    @property
     def metadata_headers(self) -> dict[str, str]:
         """The metadata that are kept of it, as an answer tells them."""
-        return metadata.headers(self.service.metadata.of(self.resource.key))
+        return metadata.headers(self.record.metadata)
 
     @property
     def is_our_own(self) -> bool:
@@ -67,16 +74,23 @@ class Asked:
 StorageHandler = Callable[[Asked], Answer]
 
 
-def stamps(file: ShareFile) -> Mapping[str, str]:
-    """When a file was changed, and a tag that changes with it."""
+def stamps(file: ShareFile, record: Record = NOTHING) -> Mapping[str, str]:
+    """When a file or blob was changed, and a tag that changes with it; `record` is that of a blob."""
     modified = file.modified or datetime.now(timezone.utc)
     text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}"
-    tag = hashlib.sha256(text.encode()).hexdigest()[:15].upper()
+    tag = hashlib.sha256(f"{text}{record.revision}".encode()).hexdigest()[:15].upper()
+    changed = max(modified, datetime.fromtimestamp(record.changed, timezone.utc))
     return {
         "ETag": f'"0x{tag}"',
-        "Last-Modified": http_date(modified),
+        "Last-Modified": http_date(changed),
         WRITTEN: written_at(modified),
     }
+
+
+def version_of(file: ShareFile, record: Record) -> Version:
+    """The state of a blob, as conditions compare it."""
+    stamp = stamps(file, record)
+    return Version(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
 
 
 def written_at(moment: datetime) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from batchai_magics.server.call import Answer, text_in_url
-from batchai_magics.server.storage import metadata
-from batchai_magics.server.storage.context import Asked, stamps
+from batchai_magics.server.storage import blobs, conditions, metadata
+from batchai_magics.server.storage.context import Asked, stamps, version_of
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import share_of
+from batchai_magics.server.storage.metadata import Record
 from batchai_magics.server.storage.request import place_of_url
 from batchai_magics.server.storage.sas import Resource
 
@@ -20,25 +20,34 @@ _PIECE = 1 << 20
 
 
 def copy(asked: Asked) -> Answer:
-    """Makes a file a copy of another one; it is done when this is answered."""
-    source = _source(asked)
+    """Makes a file or blob a copy of another one; it is done when this is answered."""
+    source, is_blob = _source(asked), asked.resource.service == "blob"
     asked.check_share()
+    if is_blob:
+        blobs.check_target(asked)
     share = share_of(source)
-    if not asked.storage.show(share, source.path).is_file:
+    found = asked.storage.show(share, source.path)
+    if not found.is_file:
         raise _no_source(asked.call.headers[SOURCE])
+    record = asked.service.metadata.record(source.key)
+    conditions.of_copy_source(asked.call.headers).check_write(version_of(found, record))
+    record = Record(metadata.said(asked.call) or record.metadata, record.properties)
     with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
         asked.storage.resize(asked.share, part, 0)
         offset = 0
         for piece in _pieces(asked, share, source.path):
             asked.storage.change(asked.share, part, offset, piece)
             offset += len(piece)
-        asked.storage.rename(asked.share, part, asked.path)
+        stamp = blobs.place(asked, part, record) if is_blob else _place(asked, part, record)
     asked.uploads.parts.end(part)
-    kept = asked.service.metadata
-    kept.keep(asked.resource.key, metadata.said(asked.call) or kept.of(source.key))
-    shown = replace(asked.storage.show(asked.share, asked.path), path=asked.path)
     told = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
-    return Answer(202, headers={**stamps(shown), **told})
+    return Answer(202, headers={**stamp, **told})
+
+
+def _place(asked: Asked, part: str, record: Record) -> Mapping[str, str]:
+    asked.storage.rename(asked.share, part, asked.path)
+    asked.service.metadata.keep_new(asked.resource, record)
+    return stamps(asked.storage.show(asked.share, asked.path))
 
 
 def _pieces(asked: Asked, share: str, path: str) -> Iterator[bytes]:

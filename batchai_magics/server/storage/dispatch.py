@@ -59,11 +59,11 @@ _FILE: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "PUT", "", "range"): Action(files.put_range, "w"),
     ("o", "PUT", "", "properties"): Action(files.set_properties, "w"),
     ("o", "PUT", "", "metadata"): Action(files.set_metadata, "w"),
-    ("o", "GET", "", "metadata"): Action(files.properties, "r"),
-    ("o", "HEAD", "", "metadata"): Action(files.properties, "r"),
+    ("o", "GET", "", "metadata"): Action(files.show, "r"),
+    ("o", "HEAD", "", "metadata"): Action(files.show, "r"),
     ("o", "GET", "", "rangelist"): Action(files.ranges, "r"),
     ("o", "GET", "", ""): Action(files.read, "r"),
-    ("o", "HEAD", "", ""): Action(files.properties, "r"),
+    ("o", "HEAD", "", ""): Action(files.show, "r"),
     ("o", "DELETE", "", ""): Action(files.delete, "d"),
 }
 _BLOB: Mapping[tuple[str, str, str, str], Action] = {
@@ -78,11 +78,11 @@ _BLOB: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "PUT", "", "block"): Action(blobs.put_block, "cw"),
     ("o", "PUT", "", "blocklist"): Action(blobs.put_block_list, "cw"),
     ("o", "PUT", "", "metadata"): Action(blobs.set_metadata, "w"),
-    ("o", "GET", "", "metadata"): Action(blobs.properties, "r"),
-    ("o", "HEAD", "", "metadata"): Action(blobs.properties, "r"),
+    ("o", "GET", "", "metadata"): Action(blobs.show, "r"),
+    ("o", "HEAD", "", "metadata"): Action(blobs.show, "r"),
     ("o", "PUT", "", "properties"): Action(blobs.set_properties, "w"),
     ("o", "GET", "", ""): Action(blobs.read, "r"),
-    ("o", "HEAD", "", ""): Action(blobs.properties, "r"),
+    ("o", "HEAD", "", ""): Action(blobs.show, "r"),
     ("o", "DELETE", "", ""): Action(blobs.delete, "d"),
 }
 _LISTING = "l"

@@ -42,6 +42,8 @@ def answer(error: BatchAIError, request_id: str) -> Answer:
     headers = {"x-ms-error-code": code, "Content-Type": "application/xml"}
     if status == 503:
         headers["Retry-After"] = "1"
+    if status == 304:  # it has no body
+        return Answer(status, body=b"", headers={"x-ms-error-code": code})
     return Answer(status, body=xml(code, error, request_id), headers=headers)
 
 

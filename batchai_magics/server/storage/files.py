@@ -14,10 +14,11 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer
-from batchai_magics.server.storage import metadata
+from batchai_magics.server.storage import metadata, properties
 from batchai_magics.server.storage.content import content, wanted
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
+from batchai_magics.server.storage.metadata import Record
 from batchai_magics.server.storage.request import Span, header_number, path_of_url, span_of
 
 LARGEST = 4 << 40  # 4 TiB, as Azure has it
@@ -29,10 +30,10 @@ def create(asked: Asked) -> Answer:
     size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
     asked.check_share()
     _check_no_folder(asked)
-    kept = metadata.said(asked.call)
-    is_whole = asked.uploads.begin(asked.storage, asked.resource, asked.share, size, kept)
+    record = Record(metadata.said(asked.call), properties.of_file(asked.call))
+    is_whole = asked.uploads.begin(asked.storage, asked.resource, asked.share, size, record)
     if is_whole:
-        asked.service.metadata.keep(asked.resource.key, kept)
+        asked.service.metadata.keep_new(asked.resource, record)
     return Answer(201, headers=stamps(_shown(asked)))
 
 
@@ -54,38 +55,41 @@ def put_range(asked: Asked) -> Answer:
         headers["Content-MD5"] = _md5(asked.call.body)
     whole = asked.uploads.wrote(asked.storage, asked.resource, asked.share, (span.start, span.end))
     if whole:
-        asked.service.metadata.keep(asked.resource.key, whole.metadata)
+        asked.service.metadata.keep_new(asked.resource, whole.record)
     return Answer(201, headers={**stamps(_shown(asked)), **headers})
 
 
 def set_properties(asked: Asked) -> Answer:
-    """Gives a file another size, if one is said."""
-    shown = _shown(asked)
-    if asked.call.headers.get("x-ms-content-length"):
+    """Gives a file other properties of its content, or another size, or both.
+
+    Properties that are not said are cleared, unless the request is about the size alone.
+    """
+    said, shown = properties.of_file(asked.call), _shown(asked)
+    is_resized = bool(asked.call.headers.get("x-ms-content-length"))
+    if is_resized:
         size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
         if asked.uploads.of(asked.resource):
             raise StorageRefusal(409, "SharingViolation", "The file is being uploaded.")
         asked.storage.resize(asked.share, asked.path, size)
         shown = _shown(asked)
+    if said or not is_resized:
+        _keep(asked, replace(_record(asked), properties=said))
     return Answer(200, headers=stamps(shown))
 
 
 def set_metadata(asked: Asked) -> Answer:
     """Gives a file other metadata."""
-    kept, shown, upload = metadata.said(asked.call), _shown(asked), asked.uploads.of(asked.resource)
-    if upload:
-        upload.metadata = kept
-    else:
-        asked.service.metadata.keep(asked.resource.key, kept)
+    said, shown = metadata.said(asked.call), _shown(asked)
+    _keep(asked, replace(_record(asked), metadata=said))
     return Answer(200, headers=stamps(shown))
 
 
-def properties(asked: Asked) -> Answer:
+def show(asked: Asked) -> Answer:
     """What there is to say of a file."""
     file = _shown(asked)
-    size = {"Content-Length": str(file.size_bytes)}
+    size = {"Content-Length": str(file.size_bytes)} if asked.call.method == "HEAD" else {}
     if not asked.is_our_own:
-        return Answer(200, headers={**_headers(file), **_told(asked), **size}, body=b"")
+        return Answer(200, headers={**_headers(asked, file), **size}, body=b"")
     digest = {}
     is_masked = log_secrets.for_anybody(asked.service, asked.path) is not None
     if WANT_DIGEST in asked.call.headers and file.is_file and not is_masked:
@@ -115,7 +119,9 @@ def read(asked: Asked) -> Answer:
             yield mask(start, data) if mask else data
             start += len(data)
 
-    headers, span = {**_headers(source), **_told(asked), **digest}, wanted(asked.call, source.size_bytes)
+    headers, span = {**_headers(asked, source), **digest}, wanted(asked.call, source.size_bytes)
+    if span:
+        headers = properties.of_range(headers, is_blob=False)
     return content(headers, source.size_bytes, span, pieces)
 
 
@@ -135,8 +141,9 @@ def delete(asked: Asked) -> Answer:
         return Answer(202)
     if not asked.is_our_own and _shown(asked).is_directory:
         raise _mismatch()
-    asked.storage.delete(asked.share, asked.path)
-    asked.service.metadata.forget(asked.resource.key)
+    with asked.service.metadata.exclusive(asked.resource.key):
+        asked.storage.delete(asked.share, asked.path)
+        asked.service.metadata.forget(asked.resource.key)
     return Answer(202)
 
 
@@ -147,11 +154,13 @@ def rename(asked: Asked) -> Answer:
     asked.check_share()
     shown = asked.storage.show(asked.share, path)
     _check_target(asked, shown)
-    kept = metadata.said(asked.call)
-    asked.storage.rename(asked.share, path, asked.path)
-    asked.service.metadata.move(replace(asked.resource, path=path).key, asked.resource.key)
-    if kept:
-        asked.service.metadata.keep(asked.resource.key, kept)
+    said, content_type = metadata.said(asked.call), properties.of_file(asked.call)
+    with asked.service.metadata.exclusive(asked.resource.key):
+        asked.storage.rename(asked.share, path, asked.path)
+        asked.service.metadata.move(replace(asked.resource, path=path).key, asked.resource.key)
+    record = asked.record
+    changed = Record(said or record.metadata, {**record.properties, **content_type}, record.revision)
+    asked.service.metadata.keep(asked.resource.key, changed)
     return Answer(200, headers=stamps(_shown(asked)))
 
 
@@ -206,16 +215,28 @@ def _shown(asked: Asked) -> ShareFile:
     return replace(asked.storage.show(asked.share, asked.path), path=asked.path)
 
 
-def _told(asked: Asked) -> dict[str, str]:
-    """The metadata of a file, as whoever sends it sees them."""
+def _record(asked: Asked) -> Record:
+    """What is kept of a file, as whoever sends it sees it."""
     upload = asked.uploads.of(asked.resource)
-    return metadata.headers(upload.metadata) if upload else asked.metadata_headers
+    return upload.record if upload else asked.record
 
 
-def _headers(file: ShareFile) -> dict[str, str]:
+def _keep(asked: Asked, record: Record) -> None:
+    upload = asked.uploads.of(asked.resource)
+    if upload:
+        upload.record = record
+    else:
+        asked.service.metadata.keep(asked.resource.key, record)
+
+
+def _headers(asked: Asked, file: ShareFile) -> dict[str, str]:
+    """What an answer says of a file; our own client wants its bytes as they are, whatever their encoding."""
     if file.is_directory:
         raise _mismatch()
-    return {**stamps(file), "Content-Type": "application/octet-stream", "x-ms-type": "File"}
+    record = _record(asked)
+    kept = {} if asked.is_our_own else record.properties
+    told = {**properties.headers(asked.call, kept), **metadata.headers(record.metadata)}
+    return {**stamps(file), **told, "x-ms-type": "File"}
 
 
 def _md5(data: bytes) -> str:

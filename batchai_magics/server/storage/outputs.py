@@ -22,7 +22,8 @@ def read(asked: Asked) -> Answer:
         raise StorageRefusal(404, "ResourceNotFound", "The specified resource does not exist.")
     is_head, span = asked.call.method == "HEAD", span_of(asked.call)
     first = backend.read(file, span.start if span else 0, 0 if is_head else _length(span))
-    headers = {"Content-Type": "application/octet-stream", "x-ms-type": "File", "ETag": f'"0x{first.size:X}"'}
+    kind = {"Content-Type": "application/octet-stream", "Cache-Control": "no-cache", "x-ms-type": "File"}
+    headers = {**kind, "ETag": f'"0x{first.size:X}"'}
     if is_head:
         return Answer(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 

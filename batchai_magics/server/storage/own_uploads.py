@@ -13,6 +13,7 @@ from batchai_magics.server.call import Answer
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.files import LARGEST, check_body
+from batchai_magics.server.storage.metadata import NOTHING
 from batchai_magics.server.storage.request import header_number, span_of
 
 
@@ -38,8 +39,9 @@ def write(asked: Asked) -> Answer:
 def finish(asked: Asked) -> Answer:
     """Puts such a file in its place, if its digest is what the client says."""
     asked.check_share()
-    asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
-    asked.service.metadata.keep(asked.resource.key, {})
+    with asked.service.metadata.exclusive(asked.resource.key):
+        asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
+        asked.service.metadata.keep_new(asked.resource, NOTHING)
     return Answer(200, headers=stamps(asked.storage.show(asked.share, asked.path)))
 
 
@@ -52,8 +54,9 @@ def put_whole(asked: Asked) -> Answer:
     asked.check_share()
     if hashlib.sha256(body).hexdigest() != asked.call.headers.get(DIGEST):
         raise refusals.damaged_upload(asked.share, asked.path)
-    asked.storage.upload(asked.share, {asked.path: body})
-    asked.service.metadata.keep(asked.resource.key, {})
+    with asked.service.metadata.exclusive(asked.resource.key):
+        asked.storage.upload(asked.share, {asked.path: body})
+        asked.service.metadata.keep_new(asked.resource, NOTHING)
     headers = {"x-ms-request-server-encrypted": "true"}
     return Answer(201, headers={**stamps(asked.storage.show(asked.share, asked.path)), **headers})
 

@@ -11,6 +11,7 @@ from batchai_magics.server.call import Answer, Call, invalid_content
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.context import WRITTEN, stamps
 from batchai_magics.server.storage.keys import resource_at
+from batchai_magics.server.storage.metadata import NOTHING
 from batchai_magics.server.storage.request import checked_path
 
 
@@ -23,7 +24,7 @@ def store(service: Service, call: Call) -> Answer:
     contents = {checked_path(path): data for path, data in sent.items()}
     storage.upload(share, contents)
     for path in contents:
-        service.metadata.keep(resource_at(_service(call), share, path).key, {})
+        service.metadata.keep_new(resource_at(_service(call), share, path), NOTHING)
     shown = [storage.show(share, path) for path in contents]
     return Answer(data={"value": [stamps(file)[WRITTEN] for file in shown]})
 

@@ -30,7 +30,7 @@ def create_share(asked: Asked) -> Answer:
         raise StorageRefusal(409, "ShareAlreadyExists", "The specified share already exists.")
     kept = metadata.said(asked.call)
     asked.storage.make(asked.share)
-    asked.service.metadata.keep(asked.resource.key, kept)
+    asked.service.metadata.keep_metadata(asked.resource.key, kept)
     return Answer(201, headers=share_stamps(asked))
 
 
@@ -53,7 +53,7 @@ def keep_metadata(asked: Asked) -> Answer:
     """Gives a share or a folder other metadata."""
     kept = metadata.said(asked.call)
     shown = show_folder(asked)
-    asked.service.metadata.keep(asked.resource.key, kept)
+    asked.service.metadata.keep_metadata(asked.resource.key, kept)
     return Answer(200, body=b"", headers={name: shown.headers[name] for name in ("ETag", "Last-Modified")})
 
 
@@ -86,7 +86,7 @@ def create_folder(asked: Asked) -> Answer:
         asked.storage.show(asked.share, asked.path)
     except NotFoundError:
         asked.storage.make_folder(asked.share, asked.path)
-        asked.service.metadata.keep(asked.resource.key, kept)
+        asked.service.metadata.keep_metadata(asked.resource.key, kept)
         return Answer(201, headers=stamps(asked.storage.show(asked.share, asked.path)))
     raise StorageRefusal(409, "ResourceAlreadyExists", "The specified resource already exists.")
 

@@ -16,6 +16,7 @@ from batchai_magics.backends.base import Storage
 from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.storage.keys import share_of
+from batchai_magics.server.storage.metadata import NOTHING, Record
 from batchai_magics.server.storage.part_files import PartFiles
 from batchai_magics.server.storage.sas import Resource
 
@@ -27,7 +28,7 @@ class Upload:
     part: str
     size_bytes: int
     moved: float  # when bytes came last
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    record: Record = NOTHING
     ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, start: int, end: int) -> bool:
@@ -65,7 +66,7 @@ class Uploads:
         resource: Resource,
         share: str,
         size_bytes: int,
-        metadata: Mapping[str, str] | None = None,
+        record: Record = NOTHING,
     ) -> bool:
         """Begins a file of that size; one that is there stays until this one is whole. True: it is."""
         self.drop(storage, resource, share)
@@ -77,7 +78,7 @@ class Uploads:
                 self.parts.end(part)
                 return True
         with self._lock:
-            self._open[resource] = Upload(part, size_bytes, self._clock(), metadata or {})
+            self._open[resource] = Upload(part, size_bytes, self._clock(), record)
         return False
 
     @contextlib.contextmanager

@@ -5,8 +5,9 @@ import os
 import sys
 from datetime import datetime, timedelta, timezone
 
+from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError
-from azure.storage.blob import BlobSasPermissions, BlobServiceClient, generate_blob_sas
+from azure.storage.blob import BlobSasPermissions, BlobServiceClient, ContentSettings, generate_blob_sas
 
 URL, ACCOUNT, KEY = sys.argv[1:]
 credential = {"account_name": ACCOUNT, "account_key": KEY}
@@ -80,6 +81,40 @@ notes.upload_blob("whole", b"three")
 told["again"] = noted(whole)
 told["misnamed"] = refused(lambda: whole.set_blob_metadata({"a-b": "1"}))
 told["unset"] = refused(lambda: notes.get_blob_client("absent").set_blob_metadata({"a": "1"}))
+
+
+def settings(client):
+    """The properties that a blob says it has, and those that a list says."""
+    shown = client.get_blob_properties().content_settings
+    listed = next(item for item in notes.list_blobs(client.blob_name)).content_settings
+    return [[getattr(each, name) for name in NAMES] for each in (shown, listed)]
+
+
+NAMES = ("content_type", "content_encoding", "content_language", "content_disposition", "cache_control")
+values = ("text/csv", "gzip", "de", 'attachment; filename="a.csv"', "max-age=60")
+full = ContentSettings(**dict(zip(NAMES, values, strict=True)))
+for name, data in (("typed", b"1,2"), ("typed-blocks", large)):
+    typed = notes.upload_blob(name, data, content_settings=full)
+    told[name] = settings(typed)
+typed.set_http_headers(ContentSettings(content_type="text/plain"))
+told["retyped"] = settings(typed)
+notes.upload_blob("typed", b"3,4", overwrite=True)
+told["untyped"] = settings(notes.get_blob_client("typed"))
+
+tag = whole.get_blob_properties().etag
+changed = {"etag": tag, "match_condition": MatchConditions.IfNotModified}
+told["met"] = refused(lambda: whole.upload_blob(b"four", overwrite=True, **changed))
+told["unmet"] = [
+    refused(lambda: whole.upload_blob(b"five", overwrite=True, **changed)),
+    refused(lambda: whole.upload_blob(large, overwrite=True, **changed)),
+    refused(lambda: whole.set_blob_metadata({"a": "1"}, **changed)),
+    refused(lambda: whole.set_http_headers(full, **changed)),
+    refused(lambda: whole.delete_blob(**changed)),
+    refused(lambda: whole.download_blob(**changed)),
+]
+told["four"] = whole.download_blob().readall().decode()
+told["paged"] = refused(lambda: notes.get_blob_client("pages").create_page_blob(512))
+told["append"] = refused(lambda: notes.get_blob_client("append").create_append_blob())
 notes.delete_container()
 told["anew"] = noted(service.create_container("noted"))
 service.delete_container("noted")

@@ -68,6 +68,23 @@ def test_metadata_that_cannot_be_kept_are_refused(told: dict) -> None:
     assert told["unset"] == [404, "BlobNotFound"]
 
 
+def test_a_blob_has_the_properties_that_it_was_put_with_until_others_are_set(told: dict) -> None:
+    full = ["text/csv", "gzip", "de", 'attachment; filename="a.csv"', "max-age=60"]
+    assert told["typed"] == told["typed-blocks"] == [full, full]
+    assert told["retyped"] == [["text/plain", None, None, None, None]] * 2
+    assert told["untyped"] == [["application/octet-stream", None, None, None, None]] * 2
+
+
+def test_a_blob_that_was_changed_meanwhile_is_not_overwritten(told: dict) -> None:
+    assert told["met"] is None
+    assert told["unmet"] == [[412, "ConditionNotMet"]] * 6
+    assert told["four"] == "four"
+
+
+def test_page_and_append_blobs_are_refused_when_they_are_made(told: dict) -> None:
+    assert told["paged"] == told["append"] == [400, "InvalidHeaderValue"]
+
+
 def test_a_job_finds_a_blob_in_the_container_that_it_mounts(server: Running, told: dict) -> None:
     containers = server.world.backend.containers
     assert containers.download("data", "a/small.txt") == b"text"

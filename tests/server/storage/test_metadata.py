@@ -9,7 +9,7 @@ import pytest
 from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ShareClient, ShareServiceClient
 
-from batchai_magics.server.storage.metadata import Metadata
+from batchai_magics.server.storage.metadata import Metadata, Record
 from tests.server.running import Running, connected
 
 pytestmark = pytest.mark.slow
@@ -122,7 +122,9 @@ def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> N
     file = tmp_path / "metadata.jsonl"
     first = Metadata(file)
     for key in ("file/local/a", "file/local/a/b", "file/local/ab"):
-        first.keep(key, {"of": key})
+        first.keep(key, Record({"of": key}))
+    typed = Record(properties={"Content-Type": "text/csv"}, revision="1a", changed=1.5)
+    first.keep("blob/local/typed", typed)
     first.move("file/local/a", "file/local/c")
     first.forget("file/local/ab")
     with file.open("a") as stream:
@@ -130,4 +132,5 @@ def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> N
     after = Metadata(file)
     assert after.of("file/local/c/b") == {"of": "file/local/a/b"}
     assert [after.of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
-    assert len(file.read_text().splitlines()) == 2
+    assert (after.record("blob/local/typed"), after.of("blob/local/typed")) == (typed, {})
+    assert len(file.read_text().splitlines()) == 3

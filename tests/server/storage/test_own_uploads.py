@@ -17,7 +17,7 @@ from batchai_magics.server.call import Call
 from batchai_magics.server.storage import own_uploads
 from batchai_magics.server.storage.context import Asked
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.metadata import Metadata
+from batchai_magics.server.storage.metadata import Metadata, Record
 from batchai_magics.server.storage.part_files import PartFiles
 from batchai_magics.server.storage.sas import Resource
 from batchai_magics.server.storage.uploads import Uploads
@@ -88,6 +88,6 @@ def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Se
         own_uploads.put_whole(asked(b"text", x_ms_range="bytes=0-3", **digest(b"text")))
 
     for put in (in_pieces, whole):
-        service.metadata.keep(FILE.key, {"run": "7"})
+        service.metadata.keep(FILE.key, Record({"run": "7"}))
         put()
         assert service.metadata.of(FILE.key) == {}
