@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from batchai_magics.cell.option_values import CellOptions, values_of
 from batchai_magics.cell.options import read_options
 from batchai_magics.cell.result import sets_result
-from batchai_magics.cell.script import Bundle, bundle, check_script, program, read_uploads
+from batchai_magics.cell.script import Bundle, bundle, check_script, program
 from batchai_magics.cell.spec import (
     MOUNT_ROOT,
     lay_over,
@@ -20,6 +21,7 @@ from batchai_magics.cell.spec import (
     with_program,
     with_script_folder,
 )
+from batchai_magics.cell.uploads import read_uploads
 from batchai_magics.cell.variables import notes as variable_notes
 from batchai_magics.cell.variables import shipped
 from batchai_magics.config import Settings
@@ -29,6 +31,8 @@ from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, 
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.storage import AccountKey
 from batchai_magics.options.parsing import expand, split
+
+_MOST_LISTED = 200  # files of an upload that a dry run names
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def describe(request: CellRequest) -> str:
     text = json.dumps(request.spec.to_masked_wire(), indent=2, ensure_ascii=False)
     lines = [f"{head}, on cluster {request.cluster}", text]
     if request.uploads:
-        lines += ["to upload:", *(f"  {path}  {_size(len(data))}" for path, data in request.uploads.items())]
+        lines += ["to upload:", *_listed(request.uploads)]
     if request.patterns:
         lines += ["metrics:", *(f"  {name}  {pattern}" for name, pattern in request.patterns.items())]
     return "\n".join(lines)
@@ -213,6 +217,15 @@ def _request(
         patterns=asked.patterns,
         notes=notes,
     )
+
+
+def _listed(uploads: Mapping[str, bytes]) -> Iterator[str]:
+    for path, data in islice(uploads.items(), _MOST_LISTED):
+        yield f"  {path}  {_size(len(data))}"
+    if len(uploads) > _MOST_LISTED:
+        yield f"  … and {len(uploads) - _MOST_LISTED} more files"
+    if len(uploads) > 1:
+        yield f"  {len(uploads)} files, {_size(sum(map(len, uploads.values())))} in all"
 
 
 def _size(byte_count: int) -> str:

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,29 +62,9 @@ def _pointed(text: str, column: int) -> str:
     return f"    {shown}\n    {' ' * (at - start)}^"
 
 
-def read_uploads(names: Sequence[str], folder: Path) -> dict[str, bytes]:
-    """The files to put beside the script, by file name; UsageError names a file it cannot take."""
-    files: dict[str, bytes] = {}
-    for name in names:
-        path = folder / Path(name).expanduser()
-        if path.is_dir():
-            raise UsageError(f"--upload {name}: this is a folder", hint="name the files in it")
-        if path.name in files:
-            raise UsageError(f"--upload: two files are called {path.name}", hint="they go into one folder")
-        try:
-            files[path.name] = path.read_bytes()
-        except FileNotFoundError:
-            raise UsageError(
-                f"--upload {name}: there is no such file", hint=f"the folder is {folder}"
-            ) from None
-        except OSError as error:
-            raise UsageError(f"--upload {name}: {error.strerror or error}") from None
-    return files
-
-
 @dataclass(frozen=True)
 class Bundle:
-    """What goes to the share for one job: a folder named by its content, and the files in it."""
+    """What goes to the share for one job: a folder named by its content, and the files below it."""
 
     folder: str
     files: Mapping[str, bytes]

@@ -1,8 +1,39 @@
 """Files that go with a cell."""
 
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
 import pytest
 
+from batchai_magics.cell import describe, uploads
 from tests.cell.parsed import JOB_JSON, cell, refused
+
+PACKAGE = ("a/__init__.py", "a/models/__init__.py", "a/models/net.py", "a/data/x.csv", "a/data/y.csv")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A notebook's folder with a package in it, next to one with a package of the same file names."""
+    for name in PACKAGE:
+        for place in ("nb", "lib"):
+            put(tmp_path / place / name, f"{place}/{name}")
+    return tmp_path / "nb"
+
+
+def put(file: Path, text: str = "x") -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def sent(line: str, folder: Path) -> dict[str, str]:
+    """The uploads by their paths beside the script, which is left out."""
+    files = {
+        "/".join(path.split("/")[4:]): data.decode()
+        for path, data in cell(line, folder=folder).uploads.items()
+    }
+    return {path: text for path, text in files.items() if path != "r.py"}
 
 
 def test_uploads_lie_beside_the_script(tmp_path):
@@ -26,18 +57,140 @@ def test_uploads_go_with_a_job_file_too(tmp_path):
     assert request.spec.input_directories[0].id == "SCRIPT"
 
 
+def test_files_with_one_name_keep_their_paths(folder):
+    line = "r --upload a/__init__.py a/models/__init__.py"
+    assert sent(line, folder) == {name: f"nb/{name}" for name in PACKAGE[:2]}
+
+
+@pytest.mark.parametrize("word", ["a", "a/", "./a", "../nb/a", "{absolute}", "a/**", "."])
+def test_a_folder_goes_with_all_that_is_in_it(folder, word):
+    word = word.format(absolute=folder / "a")
+    assert sent(f"r --upload {word}", folder) == {name: f"nb/{name}" for name in PACKAGE}
+
+
+@pytest.mark.parametrize("word", ["a/data/*.csv", "a/*/[xy].csv", "**/?.csv", "'a/data/*'"])
+def test_a_pattern_stands_for_what_it_matches(folder, word):
+    put(folder / "a/data/.hidden")
+    assert set(sent(f"r --upload {word}", folder)) == {"a/data/x.csv", "a/data/y.csv"}
+
+
+@pytest.mark.parametrize(
+    ("word", "path"),
+    [
+        ("../lib/a/models/net.py", "net.py"),
+        ("../lib/a/models", "models/net.py"),
+        ("../lib/a", "a/models/net.py"),
+        ("../lib/**/net.py", "a/models/net.py"),
+    ],
+)
+def test_what_lies_outside_of_the_notebooks_folder_goes_by_its_own_name(folder, word, path):
+    assert sent(f"r --upload {word}", folder)[path] == "lib/a/models/net.py"
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_itself(folder):
+    put(folder / "x[1].csv")
+    put(folder / "x1.csv")
+    assert set(sent("r --upload x[1].csv", folder)) == {"x[1].csv"}
+
+
+def test_patterns_work_in_a_folder_whose_name_looks_like_one(tmp_path):
+    put(tmp_path / "[run]" / "x.csv")
+    assert set(sent("r --upload *.csv", tmp_path / "[run]")) == {"x.csv"}
+
+
+def test_what_programs_leave_behind_stays_here_unless_it_is_named(folder):
+    for name in ("a/__pycache__/net.pyc", "a/.git/config", "a/.ipynb_checkpoints/net.py", "a/old.pyc"):
+        put(folder / name)
+    assert set(sent("r --upload a", folder)) == set(PACKAGE)
+    assert set(sent("r --upload a/.git", folder)) == {"a/.git/config"}
+    assert set(sent("r --upload a/**", folder)) == set(PACKAGE)
+
+
+def test_links_inside_the_folder_stand_for_what_they_lead_to(folder):
+    (folder / "a/again.py").symlink_to("models/net.py")
+    (folder / "a/nets").symlink_to("models")
+    found = sent("r --upload a", folder)
+    assert found["a/again.py"] == found["a/nets/net.py"] == "nb/a/models/net.py"
+
+
+def test_a_link_that_is_named_is_followed(folder):
+    (folder / "linked").symlink_to("../lib/a/models")
+    assert sent("r --upload linked", folder)["linked/net.py"] == "lib/a/models/net.py"
+
+
+def test_a_file_that_is_named_twice_goes_once(folder):
+    assert set(sent("r --upload a a/models/net.py ./a", folder)) == set(PACKAGE)
+
+
+def test_an_unchanged_folder_gives_the_very_same_job(folder):
+    before = cell("r --upload a", folder=folder)
+    for name in PACKAGE:
+        os.utime(folder / name, (1, 1))
+    put(folder / "a/__pycache__/x.pyc")
+    assert cell("r --upload a", folder=folder).spec == before.spec
+    (folder / "a/data/y.csv").rename(folder / "a/data/z.csv")
+    assert cell("r --upload a", folder=folder).spec != before.spec
+
+
+def test_a_dry_run_lists_the_files_with_their_sizes(folder):
+    text = describe(cell("r --upload a", folder=folder))
+    assert "/a/models/net.py  18 bytes" in text
+    assert "  6 files, 109 bytes in all" in text
+
+
+def test_a_dry_run_does_not_list_thousands_of_files(folder):
+    for number in range(300):
+        put(folder / "many" / f"{number}")
+    assert "  … and 101 more files" in describe(cell("r --upload many", folder=folder))
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("MOST_BYTES", "at most 0 MiB go along"), ("MOST_FILES", "at most 3 files")]
+)
+def test_too_much_is_refused_before_it_is_read(folder, monkeypatch, name, told):
+    monkeypatch.setattr(uploads, name, 3)
+    monkeypatch.setattr(uploads, "_read", None)
+    message = refused("r --upload a", folder=folder)
+    assert message.startswith("--upload a: ")
+    assert told in message
+    assert "az storage file upload-batch" in message
+
+
+def test_a_pipe_is_refused_and_not_opened(folder):
+    os.mkfifo(folder / "a/pipe")
+    assert f"{folder}/a/pipe is no regular file" in refused("r --upload a", folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("../../lib/a", "leads out, to"),
+        ("..", "leads to a folder that it is in"),
+        ("nothing", "leads nowhere"),
+    ],
+)
+def test_links_that_cannot_be_followed_are_refused(folder, target, told):
+    (folder / "a/link").symlink_to(target)
+    message = refused("r --upload a", folder=folder)
+    assert message.startswith("--upload a: ")
+    assert told in message
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("r --upload nope.py", "--upload nope.py: there is no such file"),
-        ("r --upload folder", "--upload folder: this is a folder"),
-        ("r --upload a.txt folder/a.txt", "two files are called a.txt"),
+        ("r --upload nope.py", "--upload nope.py: there is no such file or folder"),
+        ("r --upload *.nope", "--upload *.nope: no file matches"),
+        ("r --upload empty", "--upload empty: there are no files in this folder"),
+        ("r --upload ../lib/a/__init__.py ../lib/a/models/__init__.py", "would both be __init__.py"),
+        ("r --upload a.txt ../lib/a.txt", "would both be a.txt"),
+        ("r --upload a ../lib/one/a", "would be a file where"),
         ("r --upload r.py", "the script itself has that name"),
         ("r --input SCRIPT=/x", "the input id SCRIPT is taken"),
     ],
 )
-def test_uploads_that_cannot_be_are_refused(line, told, tmp_path):
-    (tmp_path / "folder").mkdir()
-    for name in ("a.txt", "folder/a.txt", "r.py"):
-        (tmp_path / name).write_text("x")
-    assert told in refused(line, folder=tmp_path)
+def test_uploads_that_cannot_be_are_refused(line, told, folder):
+    (folder / "empty").mkdir()
+    for name in ("a.txt", "../lib/a.txt", "../lib/one/a", "r.py"):
+        put(folder / name)
+    assert told in refused(line, folder=folder)

@@ -30,7 +30,9 @@ from tests.contract.place import Place, Wishes
 from tests.server.running import connected, serving
 from tests.world import World, until
 
-_OF_FILES = frozenset({"test_metrics", "test_output", "test_running", "test_storage", "test_workdir"})
+_OF_FILES = frozenset(
+    {"test_metrics", "test_output", "test_running", "test_storage", "test_workdir", "test_uploads"}
+)
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order"}
 )  # nodes and queue are its own: it sets a node up for the first job that gets it

@@ -1,0 +1,46 @@
+"""Files that go with a cell: a package stays one on every rank, and an unchanged one is the same job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics import cell
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import Submitted, submit
+from tests.contract.place import Place
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow
+
+FILES = {
+    "a/__init__.py": "",
+    "a/models/__init__.py": "",
+    "a/models/net.py": "NAME = 'net'",
+    "data/é.csv": "7",
+}
+SCRIPT = """
+from pathlib import Path
+from a.models import net
+print(net.NAME, Path(__file__).with_name("data").joinpath("é.csv").read_text())
+"""
+LINE = "packaged --nodes 2 --processes 2 --toolkit pytorch --upload a data/*.csv"
+
+
+def run(place: Place, folder: Path) -> Submitted:
+    """Submits the cell from a notebook's folder."""
+    settings = Settings()
+    request = cell.parse(LINE, SCRIPT, settings=settings, folder=folder)
+    return submit(place.backend, request, settings)
+
+
+def test_a_package_is_imported_on_every_rank(place: Place, tmp_path: Path) -> None:
+    for name, text in FILES.items():
+        file = tmp_path / "notebook" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    job = run(place, tmp_path / "notebook").job.wait(PATIENCE_S)
+    assert job.log().split("\n")[:2] == ["net 7"] * 2, job.log("stderr.txt")
+    again = run(place, tmp_path / "notebook")
+    assert (again.is_new, again.job.name) == (False, "packaged")
