@@ -70,8 +70,20 @@ def deviations(operation: Mapping[str, Any], status: int, body: bytes) -> list[s
         return ["the operation has no such body"] if body else []
     if status >= 500 and status != 503:  # there are too many at once
         return ["an error of the server's own"]
-    validator = _validator_of(content["application/json"]["schema"]["$ref"])
-    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(json.loads(body))]
+    validator, data = _validator_of(content["application/json"]["schema"]["$ref"]), json.loads(body)
+    own = [f"{path}: no key of the published API" for path in own_keys(data)]
+    return [*own, *(f"{error.json_path}: {error.message}" for error in validator.iter_errors(data))]
+
+
+def own_keys(data: Any, path: str = "$") -> list[str]:
+    """Where an answer has keys that only our own client asks for; keys of tags are their users'."""
+    if isinstance(data, list):
+        return [found for item in data for found in own_keys(item, f"{path}[]")]
+    if not isinstance(data, dict):
+        return []
+    here = [f"{path}.{key}" for key in data if key.startswith("batchai")]
+    inside = [own_keys(value, f"{path}.{key}") for key, value in data.items() if key != "tags"]
+    return [*here, *(found for each in inside for found in each)]
 
 
 @cache

@@ -29,7 +29,12 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def asked(service: Service, name: str, subscription: str = SUBSCRIPTION) -> list[Answer]:
     """The answers of both addresses."""
-    call = Call("GET", "/", parts={"subscription": subscription, "operation": name}, origin="http://host")
+    call = Call(
+        "GET",
+        "/",
+        parts={"subscription": subscription, "operation": name, "location": "local"},
+        origin="http://host",
+    )
     return [links.result(service, call), links.status(service, call)]
 
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.arm import answers
 from batchai_magics.backends.arm.credentials import credentials
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.paths import Question
-from batchai_magics.backends.service.dialect.headers import AS_MADE, PREFER, waiting
+from batchai_magics.backends.service.dialect.headers import AS_MADE, OWN_CLIENT, PREFER, waiting
 from batchai_magics.errors import BatchAIError
 
 if TYPE_CHECKING:
@@ -128,14 +128,16 @@ class Connection:
             subscription_id=self.subscription,
             base_url=self.endpoint.url,
             user_agent=USER_AGENT,
-            raw_request_hook=_patiently,
+            raw_request_hook=_as_our_own,
             **credentials(self.endpoint),
             **self.endpoint.transport(),
             **_PATIENCE,
         )
 
 
-def _patiently(request: Any) -> None:
-    """Lets who asks how an operation stands wait for its end, where the far side can."""
-    if request.http_request.method == "GET" and "/operationresults/" in request.http_request.url.lower():
-        request.http_request.headers[PREFER] = waiting(_OPERATION_WAIT_S)
+def _as_our_own(request: Any) -> None:
+    """Asks our own server for all that it knows, and lets it wait for the end of an operation."""
+    sent = request.http_request
+    sent.headers[OWN_CLIENT] = "1"
+    if sent.method == "GET" and "/operationresults/" in sent.url.lower():
+        sent.headers[PREFER] = waiting(_OPERATION_WAIT_S)

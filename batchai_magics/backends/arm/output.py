@@ -11,7 +11,6 @@ from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.paths import Question
 from batchai_magics.backends.arm.storage.clients import file_client, translated
 from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import ResourceId
@@ -33,7 +32,7 @@ def listing(
         "linkexpiryinminutes": str(min(max(expiry_min, _SHORTEST_LINK_MIN), _LONGEST_LINK_MIN)),
         "maxresults": str(min(_LONGEST_PAGE, max(1, limit or _LONGEST_PAGE))),
     }
-    return Question("POST", paths.of(job, "listOutputFiles"), query, headers={OWN_CLIENT: "1"})
+    return Question("POST", paths.of(job, "listOutputFiles"), query)
 
 
 def read(backend: Backend, connection: Connection, file: FileRef, *, offset: int, limit: int) -> Chunk:

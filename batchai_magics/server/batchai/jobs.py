@@ -7,7 +7,7 @@ from batchai_magics.models.execution import OutputFile
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.batchai.links import accepted
-from batchai_magics.server.batchai.output import address
+from batchai_magics.server.batchai.output import Addresses
 from batchai_magics.server.batchai.paging import LONGEST, check_token, listed
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import refusal
@@ -42,13 +42,14 @@ def list_output_files(service: Service, call: Call) -> Answer:
     files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
     token = str(end) if end < len(files) else None
     is_own_client = OWN_CLIENT in call.headers
+    addresses = Addresses(service, call, job, directory_id, expiry_min)
     items = []
     for file in files[start:end]:
         if not (is_own_client or _is_published(file)):
             continue
         item = file.to_wire()
         if file.is_file:
-            item["downloadUrl"] = address(service, call, job, directory_id, file.path, expiry_min)
+            item["downloadUrl"] = addresses.of(file.path)
         items.append(item)
     return listed(call, items, token)
 

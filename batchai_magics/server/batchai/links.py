@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import quote
 
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import Workspace
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.operations import Operation
@@ -16,10 +19,10 @@ RETRY_S = "1"
 
 def accepted(service: Service, call: Call, operation: Operation) -> Answer:
     """202, empty, with both headers. Their names are the opposite of what one expects, as recorded."""
-    query = f"api-version={API_VERSION}"
+    query, location = f"api-version={API_VERSION}", _location(service, call)
     headers = {
-        "Location": call.link(_path(service, "operationstatuses", operation), query),
-        "Azure-AsyncOperation": call.link(_path(service, "operationresults", operation), query),
+        "Location": call.link(_path(service, location, "operationstatuses", operation), query),
+        "Azure-AsyncOperation": call.link(_path(service, location, "operationresults", operation), query),
         "Retry-After": RETRY_S,
     }
     return Answer(202, headers=headers)
@@ -47,13 +50,20 @@ def _find(service: Service, call: Call) -> Operation:
 
 
 def _told(service: Service, call: Call, operation: Operation, status: int) -> Answer:
-    url = f"{call.origin}{_path(service, 'operationresults', operation)}"
+    url = f"{call.origin}{_path(service, call.parts['location'], 'operationresults', operation)}"
     answer = Answer(status, operation.to_wire(url))
     if operation.ended is not None:
         return answer
     return replace(answer.with_headers(Retry_After=RETRY_S), is_news=False)
 
 
-def _path(service: Service, word: str, operation: Operation) -> str:
+def _location(service: Service, call: Call) -> str:
+    """The location of the workspace that a call is about, as addresses spell it: `northeurope`."""
+    found = service.backend.look([call.id(Kind.WORKSPACE)]).states.values()
+    named = next((resource.location for resource in found if isinstance(resource, Workspace)), "")
+    return quote(named.replace(" ", "").lower()) or service.location
+
+
+def _path(service: Service, location: str, word: str, operation: Operation) -> str:
     scope = f"/subscriptions/{service.subscription}/providers/Microsoft.BatchAI"
-    return f"{scope}/locations/{service.location}/{word}/{operation.name}"
+    return f"{scope}/locations/{location}/{word}/{operation.name}"

@@ -20,6 +20,7 @@ from batchai_magics.server.http.messages import address_of, head_of, response_of
 from batchai_magics.server.http.threads import Threads
 from batchai_magics.server.http.versions import versioned
 from batchai_magics.server.http.waiting import Waiting
+from batchai_magics.server.published import published
 from batchai_magics.server.service import Service
 
 LOG = logging.getLogger("batchai.server")
@@ -49,7 +50,7 @@ def endpoint(route: Route, desk: Desk, most_bytes: int) -> Endpoint:
                 answer = await _answer(route, desk, ready)
         except BatchAIError as error:
             answer = refused(error)
-        return response_of(answer, desk.streams)
+        return response_of(published(answer, call, route), desk.streams)
 
     return respond
 

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 
 from batchai_magics.backends.service.dialect.headers import SERVICE, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
+from batchai_magics.server.batchai.output import is_address
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage import (
@@ -142,6 +143,8 @@ class Counter:
     def _action(self, call: Call, resource: Resource) -> Action:
         if (resource.account, resource.share) == (OWN_ACCOUNT, OUTPUTS):
             return _of_output(call, resource)
+        if is_address(call, resource):
+            return _OUTPUT
         restype, comp = call.query.get("restype", "").lower(), call.query.get("comp", "").lower()
         method = "GET" if call.method == "HEAD" and restype else call.method
         action = _found(call, resource, (method, restype, comp))
@@ -158,7 +161,7 @@ class Counter:
         Raises StorageRefusal where there is none.
         """
         try:
-            keys = self.service.keys.of(resource.account)
+            keys = self.service.keys.of(OWN_ACCOUNT if action is _OUTPUT else resource.account)
         except NotFoundError:
             raise failed("There is no such account.") from None
         authorization = call.headers.get("authorization", "")

@@ -13,6 +13,8 @@ from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.request import Span, span_of
 
 _PIECE = 1 << 20
+_TYPE = {"Content-Type": "application/octet-stream", "Cache-Control": "no-cache"}
+_KINDS = {"file": {**_TYPE, "x-ms-type": "File"}, "blob": {**_TYPE, "x-ms-blob-type": "BlockBlob"}}
 
 
 def read(asked: Asked) -> Answer:
@@ -22,8 +24,7 @@ def read(asked: Asked) -> Answer:
         raise StorageRefusal(404, "ResourceNotFound", "The specified resource does not exist.")
     is_head, span = asked.call.method == "HEAD", span_of(asked.call)
     first = backend.read(file, span.start if span else 0, 0 if is_head else _length(span))
-    kind = {"Content-Type": "application/octet-stream", "Cache-Control": "no-cache", "x-ms-type": "File"}
-    headers = {**kind, "ETag": f'"0x{first.size:X}"'}
+    headers = {**_KINDS[asked.resource.service], "ETag": f'"0x{first.size:X}"'}
     if is_head:
         return Answer(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 

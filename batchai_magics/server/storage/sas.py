@@ -53,6 +53,7 @@ class Grant:
     permissions: str
     expiry: datetime
     version: str
+    service: str = "file"
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ def sign(grant: Grant, key: str) -> str:
     """The query of an address that gives what `grant` says."""
     query = {
         "sv": grant.version,
-        "sr": "f",
+        "sr": grant.service[0],
         "se": grant.expiry.astimezone(timezone.utc).strftime(_TIMES[0]),
         "sp": grant.permissions,
     }
     share, _, path = grant.file.partition("/")
-    text = _service_text(query, Resource(grant.account, "file", share, path))
+    text = _service_text(query, Resource(grant.account, grant.service, share, path))
     return urlencode({**query, "sig": signature(key, text)})
 
 

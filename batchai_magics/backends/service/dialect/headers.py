@@ -11,7 +11,8 @@ SINCE, STATE = "x-batchai-since", "x-batchai-state"
 PREFER = "Prefer"
 AS_MADE = "return=representation"
 
-# Of requests to storage. It is our own client: everything is listed, and deleted with all in it.
+# Of all requests of our own client. It is told what the published API has no words for; of storage,
+# everything is listed, and deleted with all in it.
 OWN_CLIENT = "x-batchai-client"
 SERVICE = "x-batchai-service"  # `blob`: containers, as if they were shares
 WANT_DIGEST = "x-batchai-want-digest"
