@@ -93,7 +93,7 @@ def test_ten_who_watch_a_silent_job_share_one_poll(
     polls = (time.monotonic() - began) / BETWEEN_S + 2
     assert counted["show"] == 0
     assert counted["look"] <= polls + WATCHERS
-    assert counted["tail"] <= polls + WATCHERS
+    assert counted["tail"] <= polls + 2 * WATCHERS  # each may end at a moment of its own
 
 
 def test_a_new_line_is_read_once_for_all_who_wait_for_it(
