@@ -56,6 +56,7 @@ def test_a_resource_is_read_as_it_was_written(still: Still) -> None:
         "spec": '{"a": 1}',
         "fingerprint": "print of Mixed",
         "created": NOW,
+        "owner": "",
     }
     with still.store.read() as db:
         found = resources.find(db, ResourceId.parse(str(id).replace("Mixed", "mIXED")))
