@@ -14,29 +14,28 @@ OTHERS = 0o077
 _OURS = ("state.db", "jobs", "clusters", "shares", "containers", "fileservers")  # one of them makes a home
 
 
-def make_home(home: Path) -> None:
-    """Makes the home, or makes sure that it is its owner's alone; a StorageError when that cannot be."""
+def make_home(home: Path, *, setting: str = "BATCHAI_HOME") -> None:
+    """Makes the home, or makes sure that it is its owner's alone; a StorageError when that cannot be.
+
+    `setting` is what names the home.
+    """
     try:
         make_folder(home)
         found = home.stat()
     except OSError as error:
-        hint = f"Set {_setting(home)} to a folder that you can write."
+        hint = f"Set {setting} to a folder that you can write."
         raise StorageError(f"{home} cannot be used: {error.strerror}", hint=hint) from error
     if is_read_only(home):  # nothing will be written there
         return
     if found.st_uid != (home.owner_wanted() if is_elsewhere(home) else os.geteuid()):
         text = f"{home} belongs to another user (number {found.st_uid})"
-        raise StorageError(text, code="HomeNotOwned", hint=_choose(home))
+        raise StorageError(text, code="HomeNotOwned", hint=_choose(setting))
     if found.st_mode & OTHERS:
-        _close(home, found.st_mode)
+        _close(home, found.st_mode, setting)
 
 
-def _setting(home: Path) -> str:
-    return "slurm.home" if is_elsewhere(home) else "BATCHAI_HOME"
-
-
-def _choose(home: Path) -> str:
-    return f"Set {_setting(home)} to an empty folder of your own."
+def _choose(setting: str) -> str:
+    return f"Set {setting} to an empty folder of your own."
 
 
 def is_read_only(folder: Path) -> bool:
@@ -57,14 +56,14 @@ def make_file(path: Path) -> None:
         path.chmod(FILE)
 
 
-def _close(home: Path, mode: int) -> None:
+def _close(home: Path, mode: int, setting: str) -> None:
     names = [item.name for item in home.iterdir()]
     if mode & stat.S_ISVTX or (names and not any(name in _OURS for name in names)):
         text = f"{home} is open to other users, and holds what is not ours"
-        hint = f"{_choose(home)} If it is meant to be the home, close it yourself: chmod 700 {home}"
+        hint = f"{_choose(setting)} If it is meant to be the home, close it yourself: chmod 700 {home}"
         raise StorageError(text, code="HomeNotPrivate", hint=hint)
     try:
         home.chmod(FOLDER)
     except OSError as error:
         text = f"{home} is open to other users, and cannot be closed: {error.strerror}"
-        raise StorageError(text, code="HomeNotPrivate", hint=_choose(home)) from error
+        raise StorageError(text, code="HomeNotPrivate", hint=_choose(setting)) from error

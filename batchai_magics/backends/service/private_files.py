@@ -16,10 +16,17 @@ def make_folder(path: Path) -> None:
     if is_elsewhere(path):
         return path.make_folder(FOLDER)
     try:
-        path.mkdir(mode=FOLDER)
+        _make_one(path)
     except FileNotFoundError:
+        if path.parent == path:
+            raise
         make_folder(path.parent)
-        make_folder(path)
+        _make_one(path)  # below /proc nothing can be made, though the folder above is there
+
+
+def _make_one(path: Path) -> None:
+    try:
+        path.mkdir(mode=FOLDER)
     except FileExistsError:
         if not path.is_dir():
             raise

@@ -74,7 +74,7 @@ class SlurmBackend(BackendBase):
     def __init__(self, settings: SlurmSettings) -> None:
         machine = settings.machine
         layout = Layout(machine.folder(settings.usual_home))
-        private.make_home(layout.home)
+        private.make_home(layout.home, setting="slurm.home")
         slurm = Slurm(machine, settings.conf)
         answers = Answers(slurm, layout.home / "asked", settings.look_s, FileClock(layout.home / "clock"))
         found = Records(layout.home / "resources", machine)

@@ -150,10 +150,17 @@ def mkdir(path: str, mode: int, parents: bool = False, exist_ok: bool = False, a
 
 def _make_folder(path: str, mode: int) -> None:
     try:
-        os.mkdir(path, mode)
+        _make_one(path, mode)
     except FileNotFoundError:
+        if os.path.dirname(path) == path:
+            raise
         _make_folder(os.path.dirname(path), mode)
-        _make_folder(path, mode)
+        _make_one(path, mode)  # below /proc nothing can be made, though the folder above is there
+
+
+def _make_one(path: str, mode: int) -> None:
+    try:
+        os.mkdir(path, mode)
     except FileExistsError:
         if not os.path.isdir(path):
             raise
