@@ -5,6 +5,7 @@ The longer nothing changes, the more rarely it is asked. All times are of the sh
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import threading
@@ -23,9 +24,11 @@ from batchai_magics.errors import ServiceError
 
 LONGEST_S = 60.0  # between two questions, however long nothing has changed
 CALM = 10  # the share of the time without a change that passes until the next question
+NEWS_S = 1.5  # between two questions about jobs that are new
 PAUSE_S = 0.05
 ROUNDED_S = 2.0  # by which file systems may round the times of files down
-FIRST_S = 60.0  # how long another process's first question is waited for
+FIRST_S = 3.0  # how long another process's first question is waited for
+Ask = Callable[[], Sequence[tuple[Any, ...]]]
 GONE = JobLine("", "", "", "", "", "")  # of a job that Slurm does not know
 
 
@@ -54,8 +57,9 @@ class Answers:
 
     def __init__(self, slurm: Slurm, folder: Path, look_s: float, clock: FileClock) -> None:
         self._slurm, self._folder, self._look_s = slurm, folder, look_s
+        self._suffix = f"-{hashlib.sha256(slurm.conf.encode()).hexdigest()[:8]}" if slurm.conf else ""
         self.clock = clock
-        self._lock = threading.Lock()
+        self._asking = {name: threading.Lock() for name in ("jobs", "nodes")}
         self._unkept: dict[Path, Answer] = {}  # answers for which there is no room in the folder
 
     @property
@@ -63,15 +67,23 @@ class Answers:
         """Where they are kept."""
         return [self._file(name) for name in ("jobs", "nodes")]
 
-    def jobs(self, *, since: float = 0.0) -> tuple[float, dict[str, JobLine]]:
-        """This user's jobs by number, and when that was so; not before `since` unless Slurm is silent."""
-        found = self._latest("jobs", lambda: list(self._slurm.jobs().values()), since)
+    @property
+    def news_s(self) -> float:
+        """How soon Slurm is asked about a new job, and how often at most it is asked for news."""
+        return min(NEWS_S, self._look_s)
+
+    def jobs(self, *, since: float = 0.0, within_s: float = math.inf) -> tuple[float, dict[str, JobLine]]:
+        """This user's jobs by number, and when that was so.
+
+        Not before `since`, and not longer ago than `within_s`, unless Slurm is silent or was asked just now.
+        """
+        found = self._latest("jobs", lambda: list(self._slurm.jobs().values()), since, within_s)
         return found.asked, {line[0]: JobLine(*line) for line in found.lines}
 
-    def of_job(self, number: str, *, since: float) -> Heard | None:
+    def of_job(self, number: str, *, since: float, within_s: float = math.inf) -> Heard | None:
         """What Slurm has said of a job since; `GONE` when it knows it no longer. None where nobody knows."""
         try:
-            asked, lines = self.jobs(since=since)
+            asked, lines = self.jobs(since=since, within_s=within_s)
         except ServiceError:
             return None
         return Heard(asked, lines.get(number, GONE)) if asked > since else None
@@ -85,51 +97,67 @@ class Answers:
         return self._slurm.configuration()
 
     def _file(self, name: str) -> Path:
-        return self._folder / f"{name}-{self._slurm.machine.user}.json"
+        return self._folder / f"{name}-{self._slurm.machine.user}{self._suffix}.json"
 
-    def _latest(self, name: str, ask: Callable[[], Sequence[tuple[Any, ...]]], since: float) -> Answer:
-        file = self._file(name)
-        with self._lock:
-            found = _later(_read(file), self._unkept.get(file))
-            if found and self._age_s(found) < found.age_allowed_s(self._look_s):
-                is_silent = found.tried > found.asked
-                if found.asked >= since or is_silent:
-                    return found
-            return self._asked(file, ask, found)
-
-    def _asked(
-        self, file: Path, ask: Callable[[], Sequence[tuple[Any, ...]]], before: Answer | None
-    ) -> Answer:
-        """A new answer; where another process is asking, what was said before, or what it gets."""
-        lock = file.with_suffix(".lock")
-        deadline = time.monotonic() + FIRST_S
-        while not _is_taken(lock):
-            if newer := _newer(file, before):
-                return newer
-            if time.monotonic() > deadline:
-                raise ServiceError("Slurm does not answer", code="SlurmUnavailable", hint="Try again later.")
-            time.sleep(PAUSE_S)
+    def _latest(self, name: str, ask: Ask, since: float = 0.0, within_s: float = math.inf) -> Answer:
+        """The answer that is kept, or a new one; what is kept also while another thread asks."""
+        file, lock = self._file(name), self._asking[name]
+        found = self._known(file)
+        if found and self._is_good(found, since, within_s):
+            return found
+        if not lock.acquire(blocking=found is None) and found:
+            return found
         try:
-            if answer := _newer(file, before):  # another was done just before
-                lock.unlink(missing_ok=True)
-            else:
-                answer = _renewed(ask, before, self.clock.now())
-                self._keep(file, lock, answer)
+            newer = self._known(file)
+            if newer and self._is_good(newer, since, within_s):
+                return newer
+            return self._asked(file, ask, newer)
+        finally:
+            lock.release()
+
+    def _known(self, file: Path) -> Answer | None:
+        return _later(_read(file), self._unkept.get(file))
+
+    def _is_good(self, found: Answer, since: float, within_s: float) -> bool:
+        limit_s = found.age_allowed_s(self._look_s)
+        is_silent = found.tried > found.asked
+        if not is_silent:
+            limit_s = self.news_s if found.asked < since else min(limit_s, max(within_s, self.news_s))
+        return self._age_s(found) < limit_s
+
+    def _asked(self, file: Path, ask: Ask, before: Answer | None) -> Answer:
+        """A new answer; while another process asks, what was said before, or what that one gets.
+
+        That one may wait for a controller which never answers: it is not waited for long.
+        """
+        lock = file.with_suffix(".lock")
+        if not _is_taken(lock):
+            known = before or _first(file)
+            return known or self._kept(file, _renewed(ask, None, self.clock.now()))
+        try:
+            newer = _newer(file, before)  # another was done just before
+            answer = newer or _renewed(ask, before, self.clock.now())
         except BaseException:
             lock.unlink(missing_ok=True)
             raise
-        return answer
+        if newer:
+            lock.unlink(missing_ok=True)
+            return newer
+        return self._kept(file, answer, lock)
 
-    def _keep(self, file: Path, lock: Path, answer: Answer) -> None:
-        """Keeps an answer for everybody, where there is room for it, and gives the lock up."""
+    def _kept(self, file: Path, answer: Answer, lock: Path | None = None) -> Answer:
+        """The answer, kept for everybody where there is room for it; gives the lock up."""
         self._unkept[file] = answer
         with left_for_later():
             with private_files.at_once(file):
                 private_files.write(file, json.dumps(answer))
-                lock.unlink(missing_ok=True)
+                if lock:
+                    lock.unlink(missing_ok=True)
             del self._unkept[file]
-            return
-        lock.unlink(missing_ok=True)
+            return answer
+        if lock:
+            lock.unlink(missing_ok=True)
+        return answer
 
     def _age_s(self, answer: Answer) -> float:
         """How long ago Slurm was asked; one of the future, by a clock that was set since, is too old."""
@@ -145,6 +173,14 @@ def _is_taken(lock: Path) -> bool:
     return is_ours
 
 
+def _first(file: Path) -> Answer | None:
+    """What another process is told that asks for the first time; None where that takes long."""
+    deadline = time.monotonic() + FIRST_S
+    while (answer := _read(file)) is None and time.monotonic() < deadline:
+        time.sleep(PAUSE_S)
+    return answer
+
+
 def _newer(file: Path, before: Answer | None) -> Answer | None:
     answer = _read(file)
     return answer if answer and (before is None or answer.tried > before.tried) else None
@@ -154,7 +190,7 @@ def _later(kept: Answer | None, unkept: Answer | None) -> Answer | None:
     return max((each for each in (kept, unkept) if each), key=lambda each: each.tried, default=None)
 
 
-def _renewed(ask: Callable[[], Sequence[tuple[Any, ...]]], before: Answer | None, now: float) -> Answer:
+def _renewed(ask: Ask, before: Answer | None, now: float) -> Answer:
     try:
         lines = tuple(tuple(line) for line in ask())
     except ServiceError:

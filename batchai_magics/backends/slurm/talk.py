@@ -93,6 +93,7 @@ class Slurm:
         may_fail: bool = False,
     ) -> str:
         if not self._is_new_enough:
+            self._check_conf()
             self._is_new_enough = True
             understand.check_version(self._run(say.version()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
@@ -111,6 +112,15 @@ class Slurm:
         if done.code and not may_fail:
             raise understand.refusal(words[0], done.err.decode(errors="replace"))
         return done.out.decode(errors="replace")
+
+    def _check_conf(self) -> None:
+        """CapabilityError for a configuration file that is not there: Slurm's commands would wait for it."""
+        conf = self.conf or self._environ.get("SLURM_CONF", "")
+        if conf and not self.machine.folder(PurePosixPath(conf)).exists():
+            name = "setting slurm.conf" if self.conf else "SLURM_CONF"
+            hint = "Name Slurm's configuration file, or leave it out where that is the usual one."
+            text = f"{name}: there is no file {conf} on {self.machine.name}"
+            raise CapabilityError(text, code="NoSlurm", hint=hint)
 
 
 def environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:

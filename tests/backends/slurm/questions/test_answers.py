@@ -8,12 +8,13 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.machines.here import Here
-from batchai_magics.backends.slurm.answers import Answer, Answers
+from batchai_magics.backends.slurm.answers import NEWS_S, Answer, Answers
 from batchai_magics.backends.slurm.records import try_lock
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine
@@ -55,11 +56,77 @@ def test_many_processes_ask_once(slurm: Counted, tmp_path: Path) -> None:
 
 
 def test_who_needs_a_later_answer_gets_one(slurm: Counted, tmp_path: Path) -> None:
+    seed(tmp_path, ago_s=NEWS_S + 1, calm_s=0)
     answers = opened(slurm, tmp_path)
     asked, _ = answers.jobs()
     assert answers.jobs(since=asked - 1)[0] == asked
-    assert answers.jobs(since=time.time())[0] > asked
-    assert slurm.count == 2
+    assert answers.jobs(since=asked + 1)[0] > asked
+    assert slurm.count == 1
+
+
+def test_of_many_who_need_later_answers_most_get_none(slurm: Counted, tmp_path: Path) -> None:
+    answers = opened(slurm, tmp_path)
+    asked, _ = answers.jobs()
+    assert [answers.of_job("7", since=asked + number) for number in range(50)] == [None] * 50
+    assert slurm.count == 1
+
+
+def test_a_fresher_answer_is_asked_for_where_one_is_needed(slurm: Counted, tmp_path: Path) -> None:
+    seed(tmp_path, ago_s=5, calm_s=0)
+    answers = opened(slurm, tmp_path)
+    answers.jobs(within_s=10)
+    assert slurm.count == 0
+    answers.jobs(within_s=4)
+    assert slurm.count == 1
+
+
+class Stuck(Counted):
+    """A Slurm whose controller never answers, as one looks that a wrong configuration file names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asking, self.answering = Event(), Event()
+
+    def jobs(self) -> dict[str, JobLine]:
+        self.asking.set()
+        self.answering.wait()
+        return super().jobs()
+
+
+@pytest.mark.parametrize("is_same_process", [True, False])
+def test_who_asks_a_slurm_that_does_not_answer_keeps_nobody_else_waiting(
+    slurm: Counted, tmp_path: Path, is_same_process: bool
+) -> None:
+    seed(tmp_path, ago_s=100, calm_s=0)
+    stuck = Stuck()
+    answers = opened(stuck, tmp_path, look_s=1.0)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(answers.jobs)
+        stuck.asking.wait()
+        other = answers if is_same_process else opened(slurm, tmp_path, look_s=1.0)
+        assert other.jobs()[1] == {"7": LINE}
+        assert not asking.done()
+        stuck.answering.set()
+
+
+def test_a_first_answer_is_not_waited_for_long_where_another_process_gets_none(
+    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchai_magics.backends.slurm.answers.FIRST_S", 0.1)
+    stuck = Stuck()
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(opened(stuck, tmp_path).jobs)
+        stuck.asking.wait()
+        assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
+        assert not asking.done()
+        stuck.answering.set()
+
+
+def test_two_slurms_are_not_taken_for_one(slurm: Counted, tmp_path: Path) -> None:
+    other = Counted()
+    other.conf, other.line = "/other/slurm.conf", LINE._replace(state="PENDING")
+    assert opened(slurm, tmp_path).jobs()[1] == {"7": LINE}
+    assert opened(other, tmp_path).jobs()[1] == {"7": other.line}
 
 
 def test_while_slurm_is_down_the_last_answer_stands(slurm: Counted, tmp_path: Path) -> None:
@@ -95,12 +162,15 @@ def test_while_slurm_is_down_it_is_not_asked_more_often(slurm: Counted, tmp_path
     assert slurm.count == 1
 
 
-def test_an_answer_is_as_old_as_what_it_says(slurm: Counted, tmp_path: Path) -> None:
+def test_an_answer_is_as_old_as_what_it_says(
+    slurm: Counted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("batchai_magics.backends.slurm.answers.NEWS_S", 0.0)
     since = seed(tmp_path, ago_s=100, calm_s=3000)
     opened(slurm, tmp_path, look_s=10.0).jobs()
     assert (slurm.count, changed(tmp_path)) == (1, since)
     slurm.line = LINE._replace(state="COMPLETING")
-    opened(slurm, tmp_path, look_s=10.0).jobs(since=time.time())
+    opened(slurm, tmp_path, look_s=10.0).jobs(since=time.time() + 1)
     assert (slurm.count, changed(tmp_path) > since) == (2, True)
 
 

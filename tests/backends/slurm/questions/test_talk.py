@@ -1,0 +1,72 @@
+"""What is asked before Slurm's commands are run, and how often they are."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.machines.machine import Done, Line
+from batchai_magics.backends.slurm.answers import NEWS_S
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.errors import CapabilityError
+from tests.contract.place import Place
+
+JOBS = 50
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How often each command has been run."""
+    run, counts = Here.run, Counter[str]()
+
+    def counted(here: Here, line: Line, *, timeout_s: float, answer: Path | None = None) -> Done:
+        counts[line.words[0]] += 1
+        return run(here, line, timeout_s=timeout_s, answer=answer)
+
+    monkeypatch.setattr(Here, "run", counted)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("conf", "variable", "named"),
+    [("{}", "", "slurm.conf"), ("", "{}", "SLURM_CONF")],
+    ids=["setting", "env"],
+)
+def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for_it(
+    commands: Counter[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    conf: str,
+    variable: str,
+    named: str,
+) -> None:
+    missing = tmp_path / "slurm.conf"
+    monkeypatch.setenv("SLURM_CONF", variable.format(missing))
+    slurm = Slurm(Here(), conf.format(missing))
+    for _ in range(2):
+        with pytest.raises(CapabilityError, match=rf"{named}: there is no file {missing}"):
+            slurm.nodes()
+    assert not commands
+
+
+@pytest.mark.slow
+def test_many_jobs_are_submitted_with_few_questions(place: Place, commands: Counter[str]) -> None:
+    look_s = SlurmSettings().look_s
+    settings = replace(place.backend._home.settings, look_s=look_s)
+    began_s = time.monotonic()
+    with closing(SlurmBackend(settings)) as backend:
+        for number in range(JOBS):
+            backend.create(place.job(f"job{number}"), place.spec("true"))
+    took_s = time.monotonic() - began_s
+    assert commands["sbatch"] == JOBS
+    assert commands["squeue"] <= 1 + took_s / NEWS_S
+    assert commands["sinfo"] <= 3 + took_s / look_s
