@@ -137,10 +137,11 @@ def _carry_out(invocation: Invocation) -> int:
     from batchai_magics.config import config_path
     from batchai_magics.errors import UsageError
 
-    if invocation.command.words == "use" and is_choosing(invocation.arguments):
-        hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config_path()}."
-        raise UsageError("`use` chooses for a notebook's session", hint=hint)
     context = Context(load_settings())
+    if invocation.command.words == "use" and is_choosing(invocation.arguments):
+        notes = getattr(run(invocation, context), "notes", ())  # what is chosen is checked here too
+        hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config_path()}."
+        raise UsageError("`use` chooses for a notebook's session", hint="\n".join((*notes, hint)))
     invocation.command.load()
     _begin()
     return _shown(run(invocation, context), invocation)

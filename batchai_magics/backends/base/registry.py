@@ -87,6 +87,15 @@ def open_backend(settings: Settings) -> Backend:
     return BACKENDS.opening(settings.backend).open_backend(settings)
 
 
+def check_choice(settings: Settings) -> str:
+    """What a backend says when a person chooses it; an error for a place that cannot run jobs.
+
+    A module of a backend may have a function of this name that looks at more than `open_backend` does.
+    """
+    check = getattr(BACKENDS.opening(settings.backend), "check_choice", None)
+    return str(check(settings)) if check else ""
+
+
 def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = None) -> Settings:
     """The settings of this process, those of its backends among them."""
     return load(env, path=path, backends=BACKENDS)

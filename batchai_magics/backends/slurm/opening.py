@@ -26,3 +26,21 @@ def open_backend(settings: Settings) -> Backend:
 
     own.check()
     return SlurmBackend(own)
+
+
+def check_choice(settings: Settings) -> str:
+    """Has a node read a file in the home, once for each partition: see `home_check.check`."""
+    from batchai_magics.backends.folders import private
+    from batchai_magics.backends.slurm import home_check
+
+    own = settings.own(SlurmSettings)
+    own.check()
+    machine = own.machine
+    try:
+        if not machine.has("srun"):
+            return ""  # the first job says what is missing
+        home = machine.folder(own.usual_home)
+        private.make_home(home, setting="slurm.home")
+        return home_check.check(machine, own, home)
+    finally:
+        machine.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -13,10 +14,10 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm import orders, understand
+from batchai_magics.backends.slurm import home_check, orders, understand
 from batchai_magics.backends.slurm.accounting.memory import Beside, Memory
 from batchai_magics.backends.slurm.accounting.past import Kept
-from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.answers import Answers, Heard
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
 from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
 from batchai_magics.backends.slurm.node.written_once import written_at
@@ -38,6 +39,8 @@ from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
 
 SKEW_S = 2.0  # where nodes give files their times themselves, their clocks may be so far apart
+# A job that Slurm says has ended so, and whose program has left no word of its beginning, has never begun.
+NEVER_BEGUN = (Ending.FAILED, Ending.COMPLETED)
 OVERDUE_S = 20.0  # a program that was told to end its job, and has not by then, is ended by Slurm
 
 
@@ -191,8 +194,7 @@ class Runs:
             with left_for_later():
                 self._settle_unsubmitted(job, files)
             return self.standing(job.guid)
-        since = files.written("submission", attempt)
-        heard = self._answers.of_job(submission.slurm_job, since=since)
+        heard = self._heard(files, attempt, submission)
         with left_for_later():
             self._settle_submitted(job, attempt, submission, heard and heard.line)
         standing = self.standing(job.guid)
@@ -203,6 +205,15 @@ class Runs:
         if standing.state is not ExecutionState.QUEUED:
             return standing
         return replace(standing, waiting=understand.waiting_words(heard.line, heard.asked))
+
+    def _heard(self, files: RunFiles, attempt: int, submission: Submission) -> Heard | None:
+        """What Slurm says of an attempt; a young one that has not begun is asked for more often."""
+        since = files.written("submission", attempt)
+        age_s = max(0.0, self._clock.now() - since)  # a moment more or less is nothing
+        if age_s < self._answers.news_s:  # Slurm has hardly looked at it
+            return None
+        within_s = math.inf if files.begun(attempt) else age_s / 2
+        return self._answers.of_job(submission.slurm_job, since=since, within_s=within_s)
 
     def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
         since = written_at(files.order) or job.created
@@ -231,14 +242,24 @@ class Runs:
         if ending is None:
             return
         over = files.note_over(attempt, Over(ending.value, self._clock.now()))
+        is_never_begun = files.begun(attempt) is None and ending in NEVER_BEGUN
         is_cancelled = ending is Ending.CANCELLED and self.standing(job.guid).is_waiting
         over_s = self._clock.age_s(files.written("over", attempt))
-        if is_cancelled or over_s >= self._settings.lost_s:
+        if is_never_begun or is_cancelled or over_s >= self._settings.lost_s:
             known, ended, words = self._remembered(job, submission, ending)
             stop = files.last_stop(attempt)
             outcome = outcome_of(known, reason=stop.reason if stop else "")
+            if is_never_begun and not files.batch_log.exists():
+                outcome = self._home_not_shared(job, files, line)
             outcome = with_words(with_last_words(outcome, files), words)
             self.conclude(job, outcome, ended=ended or over.time)
+
+    def _home_not_shared(self, job: Record, files: RunFiles, line: JobLine | None) -> Outcome:
+        """The end of a run whose node has written nothing to the home, not even what Slurm itself keeps."""
+        node = line.first_node if line else ""
+        return home_check.not_shared(
+            self._layout.home, node=node, partition=job.more["partition"], file=files.script
+        )
 
     def _end_overdue(self, files: RunFiles, attempt: int, submission: Submission) -> None:
         """Has Slurm end a run that was to end, and has not."""

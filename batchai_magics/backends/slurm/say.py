@@ -129,6 +129,13 @@ def alone(partition: str, node: str, more: Sequence[str]) -> list[str]:
     return [f"--partition={partition}", f"--nodelist={node}", "--job-name=batchai-exec", *more]
 
 
+def reading(file: Path, *, partition: str, more: Sequence[str]) -> list[str]:
+    """The line that has any free node tell its name, and read a file; it does not wait for one long."""
+    words = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
+    words += ["--mpi=none", "--chdir=/", *([f"--partition={partition}"] if partition else []), *more]
+    return [*words, "/bin/sh", "-c", 'echo "$SLURMD_NODENAME"; cat "$0"', str(file)]
+
+
 @dataclass(frozen=True)
 class Command:
     """A shell command for a node, and the file that its exit code goes to."""

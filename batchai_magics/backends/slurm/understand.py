@@ -24,6 +24,12 @@ class JobLine(NamedTuple):
     nodes: str
     comment: str  # the guid of the run that it is an attempt at
 
+    @property
+    def first_node(self) -> str:
+        """The first of its nodes, which runs its script; empty before it has any."""
+        match = re.match(r"([^,\[]+)(?:\[(\d+))?", self.nodes)
+        return "".join(match.groups("")) if match else ""
+
 
 class NodeLine(NamedTuple):
     """A node in a partition as sinfo tells it."""

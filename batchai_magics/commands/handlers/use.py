@@ -6,7 +6,15 @@ from argparse import Namespace
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.registry import choose, endpoint_of, open_backend, own_of, with_own
+from batchai_magics.backends.base.registry import (
+    check_choice,
+    choose,
+    endpoint_of,
+    open_backend,
+    own_of,
+    with_own,
+)
+from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.table import Table
 from batchai_magics.models.ids import Kind, check_name, cluster_id, workspace_id
 
@@ -37,18 +45,19 @@ class Choice:
         return Table(titles, (tuple(data.values()),))
 
 
-def use(context: Context, arguments: Namespace) -> Choice:
+def use(context: Context, arguments: Namespace) -> Choice | Noted:
     """The settings with what the line chooses; without options, those that hold now."""
     chosen = {name: getattr(arguments, name) for name in NAMES}
     settings = replace(context.settings, **{name: value for name, value in chosen.items() if value})
     settings = _with_backend(settings, arguments)
     check_name(settings.experiment, Kind.EXPERIMENT)
     cluster_id(settings.cluster, workspace_id(settings))
-    return Choice(settings)
+    note = check_choice(settings) if arguments.backend or _own(arguments) else ""
+    return Noted(Choice(settings), (note,)) if note else Choice(settings)
 
 
 def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
-    own = {name: value for name in OWN if (value := getattr(arguments, name))}
+    own = _own(arguments)
     if arguments.backend:
         settings = choose(settings, arguments.backend)
     if own:
@@ -56,6 +65,10 @@ def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
     if arguments.backend or own:
         _check(settings)
     return settings
+
+
+def _own(arguments: Namespace) -> dict[str, str]:
+    return {name: value for name in OWN if (value := getattr(arguments, name))}
 
 
 def _check(settings: Settings) -> None:

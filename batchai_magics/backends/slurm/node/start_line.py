@@ -7,9 +7,12 @@ from pathlib import Path
 
 # Any Python understands the first two steps: one that is too old says so before it meets what it cannot read.
 _START = (
-    "import sys; sys.version_info >= (3, 10) or sys.exit('Python 3.10 or newer is needed on the nodes, and '"
-    " + sys.executable + ' is ' + sys.version.split()[0] + ': set slurm.python');"
-    " sys.path.insert(0, sys.argv.pop(1)); from {} import main; main()"
+    "import os, sys; sys.version_info >= (3, 10) or sys.exit('Python 3.10 or newer is needed on the nodes,'"
+    " + ' and ' + sys.executable + ' is ' + sys.version.split()[0] + ': set slurm.python');"
+    " sys.path.insert(0, sys.argv.pop(1)); os.path.isdir(sys.path[0]) or"
+    " sys.exit('%s does not see %s: set slurm.home to a folder that all nodes share'"
+    " % (os.environ.get('SLURMD_NODENAME', 'this node'), sys.path[0]));"
+    " from {} import main; main()"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.node.outcome import TERMINATE
-from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.answers import NEWS_S, Answers
 from batchai_magics.backends.slurm.node.run_files import Begun, Stop, Submission
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import OVERDUE_S, SKEW_S, Placement, Runs
@@ -117,7 +118,7 @@ def test_a_job_waits_for_a_cluster_that_is_too_small_for_it(
     assert any("n9" in word for word in options) is not is_held
 
 
-def note_submitted(runs: Runs, *, ago_s: float = 0.0) -> None:
+def note_submitted(runs: Runs, *, ago_s: float = 1.0) -> None:
     runs.files("guid").note_submission(1, Submission("1", time.time()))
     age(runs, "submission", ago_s)
 
@@ -133,7 +134,7 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
 ) -> None:
     opened(slurm, tmp_path).jobs()
     slurm.is_down = True
-    note_submitted(runs)
+    note_submitted(runs, ago_s=0)
     assert runs.settle(job).is_open
     assert runs.files("guid").over(1) is None
 
@@ -170,6 +171,48 @@ def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_tha
     slurm.say("PENDING")
     standing = runs.settle(job)
     assert (standing.state, standing.is_waiting) == (state, state is ExecutionState.QUEUED)
+
+
+def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
+    runs: Runs, slurm: Said, job: Record, tmp_path: Path
+) -> None:
+    patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
+    note_submitted(runs)
+    slurm.lines = {"1": JobLine("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
+    (error,) = patient.settle(job).end.outcome.errors
+    assert error["code"] == "HomeNotShared"
+    test = f"`srun --partition=p --nodelist=n07 ls -d {runs.files('guid').script}`"
+    for words in ("on n07", f"nothing to {tmp_path}", "slurm.home", test):
+        assert words in error["message"]
+
+
+@pytest.mark.parametrize(("name", "is_ended"), [("batch.log", True), ("begun-1.json", False)])
+def test_a_job_whose_script_has_written_something_sees_the_home(
+    runs: Runs, slurm: Said, job: Record, tmp_path: Path, name: str, is_ended: bool
+) -> None:
+    patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
+    note_submitted(runs)
+    begun = Begun("1", ("n1",), 0.0)._asdict()
+    (runs.files("guid").root / name).write_text(json.dumps(begun) if "begun" in name else "no such python")
+    slurm.say("FAILED")
+    end = patient.settle(job).end
+    assert (end is not None) is is_ended
+    if end:
+        assert end.outcome.errors[0]["code"] == "JobSupervisorLost"
+        assert "no such python" in end.outcome.errors[0]["message"]
+
+
+def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
+    runs: Runs, slurm: Said, job: Record, tmp_path: Path
+) -> None:
+    answers = Answers(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
+    unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
+    slurm.say("PENDING")
+    note_submitted(runs, ago_s=0)
+    assert unhurried.settle(job).waiting == ""
+    assert not [*(tmp_path / "asked").glob("*")]
+    age(runs, "submission", NEWS_S + 1)
+    assert unhurried.settle(job).waiting == "too few of its nodes are free"
 
 
 def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(

@@ -178,7 +178,9 @@ def test_choosing_a_login_node_that_is_not_there_says_so(sshd: RealSshd, monkeyp
     monkeypatch.setenv("BATCHAI_SLURM_HOME", str(sshd.folder / "data"))
     line = dict.fromkeys((*NAMES, *OWN)) | {"backend": "slurm", "ssh": HOST}
     context = SimpleNamespace(settings=Settings())
-    assert use(context, Namespace(**line)).to_data()["ssh"] == HOST
+    chosen = use(context, Namespace(**line))
+    assert chosen.value.to_data()["ssh"] == HOST
+    assert "was not checked" in chosen.notes[0], "no Slurm is named: srun has no node to ask"
     sshd.kill()
     with pytest.raises(UnreachableError, match=HOST):
         use(context, Namespace(**line))

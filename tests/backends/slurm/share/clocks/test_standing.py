@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from batchai_magics.backends.slurm.answers import NEWS_S
 from batchai_magics.backends.slurm.node.run_files import Begun, Over, Stop
 from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import OVERDUE_S
@@ -92,7 +93,7 @@ def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
 
 def until_heard(host: Host, job: Record) -> Standing:
     """Where a job stands when Slurm has been asked since: times of files are rounded."""
-    host.passes(1)
+    host.passes(NEWS_S + 1)
     return host.runs.settle(job)
 
 

@@ -1,0 +1,81 @@
+"""Whether nodes see the home: a node is asked when a person chooses the backend, and failed jobs show it."""
+
+from __future__ import annotations
+
+import shlex
+import uuid
+from pathlib import Path
+
+from batchai_magics.backends.machines.machine import Line, Machine
+from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.slurm import say, talk
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.errors import StorageError
+from batchai_magics.models.slurm_options import slurm_values
+
+CODE = "HomeNotShared"
+FIX = "Set slurm.home to a folder that this machine and all nodes share."
+TIMEOUT_S = 30.0
+_KEPT_OPTIONS = ("account", "constraint", "qos", "reservation")  # others are of whole jobs
+
+
+def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
+    """Has a node read a file in the home, once for each partition; gives a sentence about what was found.
+
+    StorageError when the node does not see the file. Where no node is free to look, the sentence says so.
+    """
+    mark = home / "seen" / (settings.partition or "default")
+    if mark.exists():
+        return ""
+    file, token = home / f"home-check-{uuid.uuid4().hex}", uuid.uuid4().hex
+    private_files.write(file, f"{token}\n")
+    try:
+        node, problem = _asked(machine, settings, file, token)
+    finally:
+        file.unlink(missing_ok=True)
+    if not node:
+        return f"Whether nodes see slurm.home ({home}) was not checked: {problem}"
+    if problem:
+        text = f"{node} does not see {home}, the folder that slurm.home names: {problem}"
+        hint = f"{FIX} Test one: {_test(node, settings.partition, home)}"
+        raise StorageError(text, code=CODE, hint=hint)
+    private_files.write(mark, f"{node}\n")
+    return f"{node} sees slurm.home ({home})."
+
+
+def not_shared(home: Path, *, node: str, partition: str, file: Path) -> Outcome:
+    """The end of a job whose script has written nothing to the home; `file` is what its node should see."""
+    who = node or "its first node"
+    text = (
+        f"The job failed on {who} at once, and wrote nothing to {home}: {who} probably does not see this"
+        f" folder, which slurm.home names. Test it: {_test(node, partition, file)}. {FIX.rstrip('.')}"
+    )
+    return failed_with(CODE, text, **({"NodeId": node} if node else {}))
+
+
+def _test(node: str, partition: str, file: Path) -> str:
+    """A line by which a person sees whether a node sees a file."""
+    place = [f"--partition={partition}"] * bool(partition) + [f"--nodelist={node}"] * bool(node)
+    return f"`{shlex.join(['srun', *place, 'ls', '-d', str(file)])}`"
+
+
+def _asked(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> tuple[str, str]:
+    """The node that looked (empty where none did), and what kept it from seeing the file, if anything."""
+    values = slurm_values(shlex.split(settings.options))
+    more = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
+    words = say.reading(file, partition=settings.partition, more=more)
+    env = talk.environment(machine, settings.python or machine.python, settings.conf)
+    try:
+        done = machine.run(Line(words, env), timeout_s=TIMEOUT_S)
+    except FileNotFoundError:
+        return "", f"there is no {words[0]} on {machine.name}"
+    except TimeoutError:
+        return "", f"{words[0]} did not answer within {TIMEOUT_S:g} s"
+    told = done.out.decode(errors="replace").split()
+    said = done.err.decode(errors="replace").strip().splitlines()
+    if not told:
+        return "", said[-1].removeprefix("srun: ") if said else "srun ended without a word"
+    return told[0], "" if token in told else next(
+        (line for line in said if str(file) in line), "no such file"
+    )
