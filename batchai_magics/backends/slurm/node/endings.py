@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import enum
-import re
-from pathlib import Path
 
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 
 LOST = "JobNodeLost"
-_MERE_END = re.compile(
-    "Exited with exit code|launch/slurm: |Terminated|cpu binding"
-)  # what srun says of any end
 
 
 class Ending(enum.Enum):
@@ -62,11 +57,3 @@ def outcome_of(ending: Ending, *, reason: str = "") -> Outcome:
         return stopped(reason)
     code, text = _WORDS[ending]
     return failed_with(code, text)
-
-
-def not_launched(log: Path) -> Outcome:
-    """The end of a job none of whose processes has told how it ended; `log` has what srun said."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    words = [line for line in lines if line.strip() and not _MERE_END.search(line)]
-    said = f": {words[0].strip()}" if words else ""
-    return failed_with("JobLaunchFailed", f"Slurm ran none of the job's processes{said}")

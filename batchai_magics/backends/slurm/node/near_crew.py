@@ -9,6 +9,7 @@ from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, o
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
+from batchai_magics.backends.slurm.node.killed import KILLED, of_kernel, oom_kills, out_of_memory
 from batchai_magics.launch.plan import Plan, ProcessExit
 
 
@@ -20,6 +21,7 @@ class NearCrew:
         self._ranks = Ranks(plan, bell, env=self._env)
         self._by_themselves: set[int] | None = None
         self._trouble = NO_TROUBLE
+        self._kills = oom_kills()
 
     @property
     def is_running(self) -> bool:
@@ -56,6 +58,8 @@ class NearCrew:
         plan, manager = self._ranks.plan, self._ranks.manager
         by_themselves = set(self._ranks.ends) if self._by_themselves is None else self._by_themselves
         outcome = of_ranks(self.ends, plan, by_themselves, self._trouble)
+        if outcome.exit_code == KILLED and oom_kills() > self._kills:
+            return out_of_memory(outcome, of_kernel(plan.nodes[0].id))
         is_alone = manager is not None and manager.size > 1 and not manager.spoken
         return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
 

@@ -28,6 +28,7 @@ from batchai_magics.backends.slurm.node import allocation, ending
 from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
 from batchai_magics.backends.slurm.node.crews import Crew, crew, is_cut_off, let_end
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
+from batchai_magics.backends.slurm.node.killed import out_of_memory_folder, started_folder
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
@@ -93,8 +94,9 @@ class JobRun:
 
     def _make_folders(self) -> None:
         job = self._files.layout
-        own = (Path(self._plan.exits), cut_off_folder(self._plan), unkept_folder(self._plan))
-        for stale in (*own, job.preparation_exits, self._files.setup_exits):
+        own = (cut_off_folder, unkept_folder, started_folder, out_of_memory_folder)
+        folders = (Path(self._plan.exits), *(folder(self._plan) for folder in own))
+        for stale in (*folders, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
         for node in (*self._plan.nodes, *(self._setup.nodes if self._setup else ())):

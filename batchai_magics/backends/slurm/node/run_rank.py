@@ -15,6 +15,12 @@ from pathlib import Path
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.slurm.node import ending
+from batchai_magics.backends.slurm.node.killed import (
+    KILLED,
+    oom_kills,
+    out_of_memory_folder,
+    started_folder,
+)
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, is_followed, unkept_folder
 from batchai_magics.launch.plan import Launcher, Plan
 
@@ -32,15 +38,19 @@ def main() -> None:
         sys.stderr.write("Slurm starts no process manager for MPI here: see the setting slurm.mpi\n")
         sys.exit(ALONE)
     ending.adopt_orphans()
+    note(started_folder(plan), rank)
+    kills = oom_kills()
     with contextlib.closing(Ranks(plan, Bell(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             if signal.SIGTERM in ranks.turn(LOOK_S) or files.end or is_followed(plan):
-                note_cut_off(plan, rank)
+                note(cut_off_folder(plan), rank)
                 ending.end(ranks, patience_s=PATIENCE_S)
         note_unkept(plan, ranks.unwritable)
         ending.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
+    if code == KILLED and oom_kills() > kills:
+        note(out_of_memory_folder(plan), rank)
     ending.kill()
     sys.exit(code if code is not None else os.EX_IOERR)
 
@@ -65,17 +75,16 @@ def read_secrets(file: Path) -> dict[str, str]:
     return values
 
 
-def note_cut_off(plan: Plan, rank: int) -> None:
-    """Notes that a rank did not end by itself."""
+def note(folder: Path, number: int) -> None:
+    """Notes something by an empty file: of a rank that it has started, or did not end by itself."""
     with contextlib.suppress(OSError):  # a full disk: its end tells as much
-        (cut_off_folder(plan) / str(rank)).touch(mode=0o600)
+        (folder / str(number)).touch(mode=0o600)
 
 
 def note_unkept(plan: Plan, problem: OSError | None) -> None:
     """Notes why output could not be kept, if it could not."""
-    if problem:
-        with contextlib.suppress(OSError):
-            (unkept_folder(plan) / str(problem.errno)).touch(mode=0o600)
+    if problem and problem.errno:
+        note(unkept_folder(plan), problem.errno)
 
 
 if __name__ == "__main__":

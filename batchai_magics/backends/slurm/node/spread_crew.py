@@ -15,7 +15,7 @@ from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, o
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.exits import exits_in
 from batchai_magics.backends.node.runner.rank import die_with_parent
-from batchai_magics.backends.slurm.node.endings import not_launched
+from batchai_magics.backends.slurm.node.killed import explained
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
@@ -121,7 +121,7 @@ class SpreadCrew:
         by_themselves = {end.rank for end in self.ends} - cut_off
         trouble = _trouble(self._plan)
         outcome = of_ranks(_in_order(self.ends, by_themselves), self._plan, by_themselves, trouble)
-        return outcome if self.ends or trouble.unwritable else not_launched(self._files.batch_log)
+        return outcome if trouble.unwritable else explained(outcome, self._plan, self._files.batch_log)
 
     def close(self) -> None:
         """Nothing of it is left: what still runs is ended."""

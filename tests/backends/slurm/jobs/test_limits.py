@@ -52,6 +52,14 @@ def test_a_job_that_uses_more_memory_than_it_has_says_so(strict_place: Place) ->
     assert (job.state, first_error(job).code) == (ExecutionState.FAILED, "JobOutOfMemory")
 
 
+def test_ranks_on_two_nodes_that_use_more_memory_than_they_have_say_so(strict_place: Place) -> None:
+    mpi = {"commandLine": EATS, "processCount": 2}
+    fields = {"nodeCount": 2, "customToolkitSettings": None, "customMpiSettings": mpi}
+    job = strict_place.run(batchaiSlurm="--mem=100M", **fields)
+    assert strict_place.log(job.id) == b"up\nup\n"
+    assert first_error(job).code == "JobOutOfMemory"
+
+
 def test_a_job_that_reaches_slurms_time_limit_says_so(strict_place: Place, strict_slurm: RealSlurm) -> None:
     id = strict_place.start(HOLD, batchaiSlurm="--time=1")
     strict_place.is_up(id)

@@ -1,0 +1,100 @@
+"""What is made of processes on several nodes that were killed, by the words and files that they left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node.outcome import Outcome, of_ranks
+from batchai_magics.backends.slurm.node import killed
+from batchai_magics.backends.slurm.node.killed import explained, out_of_memory_folder, started_folder
+from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process, ProcessExit
+
+BINDING = "srun: cluster configuration lacks support for cpu binding\n"
+BY_SLURM = "slurmstepd-n1: error: StepId=7.0 exceeded memory limit (349999104 > 104857600), being killed\n"
+BY_CGROUP = "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks failed.\n"
+BY_HAND = (
+    "slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-23T14:46:57 ***\nsrun: error: n1: Killed\n"
+)
+NO_PLUGIN = "srun: error: Couldn't find the specified plugin name for mpi/pmix\n"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Two ranks on two nodes, whose programs have started."""
+    nodes = tuple(Node(name, "/f", "/t", {}) for name in ("n1", "n2"))
+    processes = (Process(0, 0, "x"), Process(1, 1, "x"))
+    plan = Plan("g", nodes, processes, Output(LogFile(""), LogFile("")), str(tmp_path / "exits"), "python")
+    for folder in (started_folder(plan), out_of_memory_folder(plan)):
+        folder.mkdir()
+    for rank in (0, 1):
+        (started_folder(plan) / str(rank)).touch()
+    return plan
+
+
+def ended(plan: Plan, tmp_path: Path, words: str, *exits: ProcessExit) -> Outcome:
+    """The outcome after these exits, and what srun said."""
+    log = tmp_path / "batch.log"
+    log.write_text(BINDING + words)
+    return explained(of_ranks(exits, plan, {end.rank for end in exits}), plan, log)
+
+
+@pytest.mark.parametrize("words", [BY_SLURM, BY_CGROUP])
+@pytest.mark.parametrize("code", [None, 137])
+def test_ranks_that_slurm_killed_for_memory_say_so(
+    plan: Plan, tmp_path: Path, words: str, code: int | None
+) -> None:
+    exits = [ProcessExit(1, "n2", code, 1.0)] if code else []
+    outcome = ended(plan, tmp_path, words, *exits)
+    (error,) = outcome.errors
+    assert error["code"] == "JobOutOfMemory"
+    assert words.strip().partition("error: ")[2] in error["message"]
+    assert len(outcome.ranks) == 2
+
+
+def test_a_failure_of_its_own_is_told_before_a_lack_of_memory(plan: Plan, tmp_path: Path) -> None:
+    outcome = ended(plan, tmp_path, BY_SLURM, ProcessExit(0, "n1", 7, 1.0))
+    assert (outcome.errors[0]["code"], outcome.exit_code) == ("JobFailed", 7)
+
+
+def test_the_kernels_counter_tells_a_lack_of_memory_where_slurm_says_nothing(
+    plan: Plan, tmp_path: Path
+) -> None:
+    (out_of_memory_folder(plan) / "1").touch()
+    (error,) = ended(plan, tmp_path, "", ProcessExit(1, "n2", 137, 1.0)).errors
+    assert (error["code"], "kernel of n2" in error["message"]) == ("JobOutOfMemory", True)
+    assert {"name": "failedNode", "value": "n2"} in error["details"]
+
+
+def test_ranks_that_somebody_killed_were_not_never_run(plan: Plan, tmp_path: Path) -> None:
+    outcome = ended(plan, tmp_path, BY_HAND)
+    (error,) = outcome.errors
+    assert (error["code"], outcome.exit_code, len(outcome.ranks)) == ("JobFailed", 137, 2)
+    assert "were killed" in error["message"]
+    assert "STEP 7.0 ON n1 CANCELLED" in error["message"]
+
+
+def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> None:
+    for file in started_folder(plan).iterdir():
+        file.unlink()
+    (error,) = ended(plan, tmp_path, NO_PLUGIN).errors
+    assert error["code"] == "JobLaunchFailed"
+    assert "none of the job's processes: Couldn't find the specified plugin" in error["message"]
+
+
+@pytest.mark.parametrize("code", [0, 3, 137])
+def test_exit_codes_that_ranks_have_left_stand(plan: Plan, tmp_path: Path, code: int) -> None:
+    exits = [ProcessExit(rank, "n1", code, 1.0) for rank in (0, 1)]
+    assert ended(plan, tmp_path, "", *exits).exit_code == code
+
+
+@pytest.mark.parametrize(("text", "count"), [("pgfault 3\noom_kill 12\nx 1\n", 12), ("pgfault 3\n", 0)])
+def test_the_kernel_counts_what_it_kills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, count: int
+) -> None:
+    (tmp_path / "vmstat").write_text(text)
+    monkeypatch.setattr(killed, "_COUNTER", tmp_path / "vmstat")
+    assert killed.oom_kills() == count
+    monkeypatch.setattr(killed, "_COUNTER", tmp_path / "none")
+    assert killed.oom_kills() == 0
