@@ -9,6 +9,7 @@ import argparse
 import base64
 import contextlib
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -22,12 +23,14 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import find
 from batchai_magics.metrics import StepRecord
+from batchai_magics.models.states import ExecutionState
 
 QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
 JOB = "quickstart"
 PATIENCE_S = 600  # for one cell
 LOOK_S = 2.0  # between two looks at the job
 EVERY = 20  # steps
+LAST_LINES = 5  # of what a job that failed wrote to its stderr
 
 
 def main() -> None:
@@ -45,11 +48,10 @@ def main() -> None:
         )
         with Steps():
             notebook = execute(out / QUICKSTART.name)
-        files = [
-            out / QUICKSTART.name,
-            write_chart(notebook, out / "chart.png"),
-            write_log(out / "stdout.txt"),
-        ]
+        files = [out / QUICKSTART.name, write_log(out / "stdout.txt")]
+        if problem := failure():
+            sys.exit(f"\n{problem}\nThe notebook and the log: {', '.join(map(str, files))}")
+        files.insert(1, write_chart(notebook, out / "chart.png"))
         print(f"\n{speeds()}")
         print(f"\n{QUICKSTART.name} ran in {time.monotonic() - began:.0f} s. Results:")
         print(*(f"  {file}" for file in files), sep="\n")
@@ -119,6 +121,17 @@ def write_log(target: Path) -> Path:
     """The job's log, as a file."""
     target.write_text(_job().log(), encoding="utf-8")
     return target
+
+
+def failure() -> str:
+    """What became of the job, with the last lines of its errors; empty when it succeeded."""
+    job = _job()
+    if job.state is ExecutionState.SUCCEEDED:
+        return ""
+    execution = job.show().execution
+    reasons = [f"{error.code}: {error.message}" for error in execution.errors] if execution else []
+    said = job.log(tail=LAST_LINES, file="stderr.txt")
+    return "\n".join([f"The job {job.state.value}.", *reasons, said.rstrip()])
 
 
 def speeds() -> str:

@@ -123,6 +123,21 @@ def test_all_ranks_hold_the_same_weights_after_training(script):
     assert one == other
 
 
+def test_a_quickstart_whose_job_fails_says_why(tmp_path):
+    for name in ("run.py", "cnn_benchmark.py", QUICKSTART.name):
+        (tmp_path / name).write_text((NOTEBOOKS / name).read_text())
+    notebook = json.loads((tmp_path / QUICKSTART.name).read_text())
+    cell = next(each for each in notebook["cells"] if each["source"][0].startswith("%%batchai_job"))
+    cell["source"] = [cell["source"][0], "raise SystemExit('nothing to train')"]
+    (tmp_path / QUICKSTART.name).write_text(json.dumps(notebook))
+    line = [sys.executable, tmp_path / "run.py", "--out", tmp_path / "out"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    for words in ("JobFailed", "nothing to train", str(tmp_path / "out" / "stdout.txt")):
+        assert words in done.stderr
+
+
 def test_the_quickstart_runs_from_top_to_bottom(tmp_path):
     printed = run(sys.executable, NOTEBOOKS / "run.py", "--out", tmp_path)
     cells = re.findall(r"^\[(\d+)/(\d+)\] (.+)$", printed, re.MULTILINE)
