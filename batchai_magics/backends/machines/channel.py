@@ -38,6 +38,7 @@ class Channel:
         self._pauses, self._until = 0, 0.0
         self._failure: ServiceError | None = None
         self._shared: str | None = None
+        self._configuration = ""  # what `ssh -G` says of the host
         self._outbox = Outbox()
 
     def ask(self, name: str, data: bytes = b"", *, wait_s: float = ANSWER_S, **asked: Any) -> Frame:
@@ -154,7 +155,8 @@ class Channel:
             ["-o", "ControlMaster=yes", "-o", f"ControlPath={self._shared}", "-fN"] if self._shared else []
         )
         login = shlex.join([*self._ssh, *shared, self.host])
-        return ssh_line.failure(self.host, said, python=self._python, login=login)
+        forget = ssh_line.forgetting(self.host, self._configuration)
+        return ssh_line.failure(self.host, said, python=self._python, login=login, forget=forget)
 
     def _lost(self) -> UnreachableError:
         text = f"the connection to {self.host} was lost, and lost again"
@@ -167,6 +169,7 @@ class Channel:
             told = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         except FileNotFoundError:
             return ""
+        self._configuration = told.stdout
         if os.name != "posix" or ssh_line.has_shared(told.stdout):
             return ""
         return str(_own_folder() / "%C")

@@ -104,17 +104,18 @@ _NO_PYTHON = re.compile(
 )
 
 
-def failure(host: str, said: str, *, python: str, login: str) -> ServiceError:
-    """Why there is no connection, by what `ssh` said last; with the line `login` a person can log in."""
+def failure(host: str, said: str, *, python: str, login: str, forget: str) -> ServiceError:
+    """Why there is no connection, by what `ssh` said last.
+
+    With the line `login` a person can log in, with `forget` the host's key is forgotten.
+    """
     last = _last_line(said)
     if "Could not resolve hostname" in said:
         hint = f"Check slurm.ssh, or name it in ~/.ssh/config: `Host {host}` and its HostName."
         return UnreachableError(f"there is no host {host!r}: {last}", code="HostUnknown", hint=hint)
     if _CHANGED in said:
         text = f"{host} has another host key than before"
-        hint = (
-            f"Ask its administrator whether it was changed; if so: ssh-keygen -R {host}, then {login} once."
-        )
+        hint = f"Ask its administrator whether it was changed; if so: {forget}, then {login} once."
         return ServiceError(text, code="HostKeyChanged", hint=hint)
     if _KEY in said:
         text = f"the host key of {host} is not known here"
@@ -146,5 +147,19 @@ def _last_line(said: str) -> str:
 
 def has_shared(configuration: str) -> bool:
     """Whether the user's own configuration shares connections, by what `ssh -G` says."""
-    found = dict(line.partition(" ")[::2] for line in configuration.lower().splitlines())
-    return found.get("controlpath", "none") != "none"
+    return _settings(configuration).get("controlpath", "none").lower() != "none"
+
+
+def forgetting(host: str, configuration: str) -> str:
+    """The line by which a host's key is forgotten: it is kept by name and port, which `ssh -G` tells."""
+    found = _settings(configuration)
+    name, port = found.get("hostname", host), found.get("port", "22")
+    name = found.get("hostkeyalias") or (name if port == "22" else f"[{name}]:{port}")
+    file = found.get("userknownhostsfile", "").partition(" ")[0]
+    own = ["-f", file] if file and not file.endswith("/.ssh/known_hosts") else []
+    return shlex.join(["ssh-keygen", *own, "-R", name])
+
+
+def _settings(configuration: str) -> dict[str, str]:
+    """What `ssh -G` says, by name."""
+    return dict(line.partition(" ")[::2] for line in configuration.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.machines import link
+from batchai_magics.backends.machines import link, ssh_line
 from batchai_magics.backends.machines.channel import Channel
 from batchai_magics.backends.machines.machine import Line
 from batchai_magics.backends.machines.there import There
@@ -104,7 +105,25 @@ def test_an_unknown_host_key_is_named(own_sshd: RealSshd) -> None:
 def test_a_changed_host_key_is_named(own_sshd: RealSshd) -> None:
     own_sshd.know(own_sshd.folder / "stranger.pub")
     code, hint = code_of(own_sshd.channel())
-    assert (code, "ssh-keygen -R" in hint) == ("HostKeyChanged", True)
+    assert code == "HostKeyChanged"
+    line = shlex.split(hint.partition("if so: ")[2].partition(", then")[0])
+    assert line[-1] == f"[127.0.0.1]:{own_sshd.port}"
+    subprocess.run(line, check=True, capture_output=True)
+    assert code_of(own_sshd.channel())[0] == "HostKeyUnknown", "the line has it forgotten"
+
+
+@pytest.mark.parametrize(
+    ("configuration", "line"),
+    [
+        ("", "ssh-keygen -R login"),
+        ("hostname 10.0.0.9\nport 22\nuserknownhostsfile /h/.ssh/known_hosts /x", "ssh-keygen -R 10.0.0.9"),
+        ("hostname 10.0.0.9\nport 2222", "ssh-keygen -R '[10.0.0.9]:2222'"),
+        ("hostname h\nport 2222\nhostkeyalias gate", "ssh-keygen -R gate"),
+        ("hostname H\nport 22\nuserknownhostsfile /own/Known", "ssh-keygen -f /own/Known -R H"),
+    ],
+)
+def test_a_host_key_is_forgotten_by_the_name_that_it_is_kept_by(configuration: str, line: str) -> None:
+    assert ssh_line.forgetting("login", configuration) == line
 
 
 def test_a_host_that_nobody_knows_is_named(tmp_path: Path) -> None:
