@@ -34,6 +34,8 @@ class CellOptions:
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Mapping[str, str] = field(default_factory=dict)  # id → path suffix, which may be empty
     mounts: tuple[str, ...] = ()  # as written: bfs:data=datasets
+    storage_account_name: str | None = None  # of the mounts
+    storage_account_key: str | None = field(default=None, repr=False)
     priority: str | None = None
     max_time: str | None = None  # as the API writes it: PT30M
     experiment: str | None = None
@@ -69,7 +71,10 @@ def values_of(texts: Mapping[str, Any], env: Mapping[str, str]) -> CellOptions:
     """The values of what `read_options` gives; the values of secrets are taken from `env`."""
     plain = {
         key: texts[key]
-        for key in ("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file", "slurm")
+        for key in (
+            *("name", "cluster", "args", "image", "prep", "experiment", "workspace", "file", "slurm"),
+            *("storage_account_name", "storage_account_key"),
+        )
     }
     return CellOptions(
         **plain,

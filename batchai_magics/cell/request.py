@@ -24,7 +24,7 @@ from batchai_magics.cell.spec import (
 from batchai_magics.cell.uploads import read_uploads
 from batchai_magics.cell.variables import notes as variable_notes
 from batchai_magics.cell.variables import shipped
-from batchai_magics.config import Settings
+from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, naming_files
 from batchai_magics.models.documents.load import Description, load_file, load_text, name_after
 from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in, workspace_id
@@ -32,6 +32,7 @@ from batchai_magics.models.job import JobSpec
 from batchai_magics.models.storage import AccountKey
 from batchai_magics.options.parsing import expand, split
 
+_OWN_STORAGE = ("local", "slurm")  # backends that keep the shares that they mount
 _MOST_LISTED = 200  # files of an upload that a dry run names
 
 
@@ -105,7 +106,7 @@ def parse(
     body = expand(body, names, place="in the cell") if asked.is_template else body
     folder = folder or Path.cwd()
     target = _target(asked, settings, folder, default_name)
-    account = _account_key(env, settings)
+    account = _account_key(asked, env, settings)
     asked = replace(asked, has_result=not asked.is_described and sets_result(body))
     asked = with_program(asked, target.job)
     with naming_files():
@@ -151,10 +152,12 @@ def _target(asked: CellOptions, settings: Settings, folder: Path, default_name: 
     return _Target(workspace, experiment, job, f"{MOUNT_ROOT}/{settings.share_mount}")
 
 
-def _account_key(env: Mapping[str, str], settings: Settings) -> AccountKey:
+def _account_key(asked: CellOptions, env: Mapping[str, str], settings: Settings) -> AccountKey:
+    """The storage account of the mounts: as `az` found it, from options, environment or settings."""
     return AccountKey(
-        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or settings.storage_account,
-        env.get("AZURE_BATCHAI_STORAGE_KEY") or settings.storage_key,
+        asked.storage_account_name or env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or settings.storage_account,
+        asked.storage_account_key or env.get("AZURE_BATCHAI_STORAGE_KEY") or settings.storage_key,
+        default=DEFAULT_ACCOUNT if settings.backend in _OWN_STORAGE else "",
     )
 
 

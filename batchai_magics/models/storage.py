@@ -144,10 +144,14 @@ class SecretVariable(WireModel):
 
 @dataclass(frozen=True)
 class AccountKey:
-    """A storage account's name and key, for the placeholders of a file; an empty part was not given."""
+    """A storage account's name and key, for the placeholders of a file; an empty part was not given.
+
+    `default` is the account of mounts that name none, where the backend keeps shares itself: it needs no key.
+    """
 
     name: str = ""
     key: str = ""
+    default: str = ""
 
     def __repr__(self) -> str:
         return f"AccountKey(name={self.name!r})"

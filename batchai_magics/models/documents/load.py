@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,8 @@ _MISSING = (
     "Please configure Azure Storage account {what} via AZURE_BATCHAI_STORAGE_{part} "
     "or provide storage_{setting} value in batchai section of your az configuration file."
 )
+_OPTION = "or give --storage-account-{what}"
+_BY_DEFAULT = "{source}: mounts without a storage account use the default one, {account}"
 
 _NO_ACCOUNT = (
     "Ill-formed Azure Blob File System reference in the configuration file - no account name provided."
@@ -39,6 +41,7 @@ class Description:
     source: str  # names the text in messages
     wire: dict[str, Any] = field(repr=False)
     unknown: tuple[Problem, ...] = ()
+    default_account: str = ""  # the one that mounts without an account got
 
     @property
     def body(self) -> dict[str, Any]:
@@ -48,11 +51,13 @@ class Description:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line a key that means nothing here."""
-        return tuple(
+        """One line a key that means nothing here, and one on the default account where mounts got that."""
+        unknown = (
             f"{self.source}: {problem.path} means nothing here and is left out ({problem.fix})"
             for problem in self.unknown
         )
+        account = _BY_DEFAULT.format(source=self.source, account=self.default_account)
+        return (*unknown, account) if self.default_account else tuple(unknown)
 
     def checked(self, model: type[Model], body: Mapping[str, Any]) -> Model:
         """The model with these `properties`; a SpecError also names the keys that were left out."""
@@ -75,7 +80,7 @@ def load_file(
     """
     source = source or str(path)
     wire, unknown = model.known(parse(read_file(path), source=source))
-    return Description(source, _filled(wire, source, account or AccountKey()), tuple(unknown))
+    return _filled(Description(source, wire, tuple(unknown)), account or AccountKey())
 
 
 def load_text(
@@ -83,7 +88,7 @@ def load_text(
 ) -> Description:
     """What somebody typed: the same, but an unknown key stays there, for the check to refuse."""
     wire = model.canonical(parse(text, source=source))
-    return Description(source, _filled(wire, source, account or AccountKey()))
+    return _filled(Description(source, wire), account or AccountKey())
 
 
 def name_after(path: Path) -> str:
@@ -93,19 +98,21 @@ def name_after(path: Path) -> str:
     return as_name(name)
 
 
-def _filled(wire: dict[str, Any], source: str, account: AccountKey) -> dict[str, Any]:
-    """`wire` with its storage placeholders replaced."""
-    volumes = list(_volumes(wire["properties"]))
+def _filled(description: Description, given: AccountKey) -> Description:
+    """The description with its storage placeholders replaced."""
+    volumes = list(_volumes(description.body))
+    account = replace(given, name=given.name or given.default)
     problems = [
         problem
         for path, volume in volumes
-        for problem in (*_missing(volume, path, account), *_nameless(volume, path))
+        for problem in (*_missing(volume, path, account), *_nameless(volume, path, account))
     ]
     if problems:
-        raise SpecError(problems, what=source)
+        raise SpecError(problems, what=description.source)
+    is_default = not given.name and any(_names_none(volume) for _, volume in volumes)
     for _, volume in volumes:
         _fill(volume, account)
-    return wire
+    return replace(description, default_account=given.default) if is_default else description
 
 
 def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -120,22 +127,36 @@ def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield join_path(join_path(path, key), index), volume
 
 
+def _names_none(volume: Mapping[str, Any]) -> bool:
+    """Whether a volume leaves it open to which account it belongs."""
+    name, url = volume.get("accountName"), volume.get("azureFileUrl")
+    has_placeholder = any(isinstance(text, str) and ACCOUNT in text for text in (name, url))
+    return has_placeholder or not (name or url)
+
+
 def _missing(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
     """The placeholders that there is no value for."""
     names = (volume.get("accountName"), volume.get("azureFileUrl"))
     if not account.name and any(isinstance(name, str) and ACCOUNT in name for name in names):
-        yield Problem(path, _MISSING.format(what="name", part="ACCOUNT", setting="account"))
-    if not account.key and _object(volume, "credentials").get("accountKey") == KEY:
-        yield Problem(path, _MISSING.format(what="key", part="KEY", setting="key"))
+        yield _not_given(path, "name", "ACCOUNT")
+    is_needed = not account.default and not account.key
+    if is_needed and _object(volume, "credentials").get("accountKey") == KEY:
+        yield _not_given(path, "key", "KEY")
 
 
-def _nameless(volume: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def _not_given(path: str, what: str, part: str) -> Problem:
+    message = _MISSING.format(what=what, part=part, setting=part.lower())
+    return Problem(path, message, _OPTION.format(what=what))
+
+
+def _nameless(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
     """A share or container whose account is named nowhere, in the words of `az`."""
     if volume.get("accountName"):
         return
     url = volume.get("azureFileUrl")
     if path.rpartition(".")[2].startswith(CONTAINERS):
-        yield Problem(path, _NO_ACCOUNT)
+        if not account.default:
+            yield Problem(path, _NO_ACCOUNT)
     elif not url:
         yield Problem(join_path(path, "azureFileUrl"), NO_URL)
     elif isinstance(url, str) and ACCOUNT not in url and not account_in(url):
@@ -148,11 +169,16 @@ def _fill(volume: dict[str, Any], account: AccountKey) -> None:
     if isinstance(url, str):
         volume["azureFileUrl"] = url = url.replace(ACCOUNT, account.name)
         volume.setdefault("accountName", account_in(url))
+    elif account.default and not volume.get("accountName"):
+        volume["accountName"] = account.name
     if volume.get("accountName") == ACCOUNT:
         volume["accountName"] = account.name
     is_own = bool(account.key) and volume.get("accountName") == account.name and not volume.get("credentials")
-    if is_own or _object(volume, "credentials").get("accountKey") == KEY:
+    has_placeholder = _object(volume, "credentials").get("accountKey") == KEY
+    if is_own or (has_placeholder and account.key):
         volume["credentials"] = {"accountKey": account.key}
+    elif has_placeholder:
+        del volume["credentials"]
 
 
 def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
