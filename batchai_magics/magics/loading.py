@@ -101,7 +101,7 @@ def _take_away_displays(ip: InteractiveShell) -> None:
 def _settle_views(result: object = None) -> None:
     """Without a page (nbclient) an ended job's card reaches the notebook only while a cell still runs."""
     if _WIDGETS in sys.modules:
-        sys.modules[_WIDGETS].settle()
+        sys.modules[_WIDGETS].freeze_ended()
 
 
 def _displays(ip: InteractiveShell) -> Any:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TIERS = ("auto", "widget", "html", "text")
 
-__all__ = ["TIERS", "close_all", "is_text", "settle", "show", "show_comparison", "show_dashboard"]
+__all__ = ["TIERS", "close_all", "freeze_ended", "is_text", "show", "show_comparison", "show_dashboard"]
 
 
 def show(job: Job, *, ui: str = "auto") -> None:
@@ -39,12 +39,12 @@ def show(job: Job, *, ui: str = "auto") -> None:
 
     feed = _publisher().feed(job.id.key, lambda: _open(job))
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
-        showing = JobCard(job, feed)
+        output = JobCard(job, feed)
     else:
-        work = _publisher().do
-        showing = LiveJob(job, feed, work=work, is_kept=ui == "widget", open_job=_open_inside)
-    showing.open()
-    _publisher().add(showing)
+        work = _publisher().run_in_background
+        output = LiveJob(job, feed, work=work, is_kept=ui == "widget", open_job=_open_inside)
+    output.open()
+    _publisher().add(output)
 
 
 def show_dashboard(subject: Subject, *, ui: str = "auto") -> None:
@@ -80,16 +80,16 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
 
     tier = "text" if is_text(ui) else ui
     if value.is_running and display.has_frontend():
-        from batchai_magics.widgets.comparison import showing as comparisons
+        from batchai_magics.widgets.comparison import comparison_output as comparisons
 
         comparisons.show(value, _publisher(), ui=tier)
     else:
-        from batchai_magics.widgets.comparison.showing import show_still
+        from batchai_magics.widgets.comparison.comparison_output import show_static
 
-        show_still(value, ui=tier)
+        show_static(value, ui=tier)
 
 
-def settle(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
+def freeze_ended(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
     """Freezes the views of ended jobs that no page shows live; to be called in the main thread.
 
     Without a page (nbclient, papermill) an output counts only while a cell runs: called at the end of each
@@ -98,8 +98,8 @@ def settle(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
     if not _publisher.cache_info().currsize:
         return
     publisher = _publisher()
-    for showing in publisher.showings(job.id.key if job else None):
-        showing.settle(lambda is_met: publisher.wait_for(is_met, timeout_s))
+    for output in publisher.outputs(job.id.key if job else None):
+        output.on_cell_end(lambda is_met: publisher.wait_for(is_met, timeout_s))
 
 
 def close_all() -> None:
@@ -133,7 +133,7 @@ def _open_inside(job: Job) -> str:
 
     publisher = _publisher()
     feed = publisher.feed(job.id.key, lambda: _open(job))
-    inner = InnerJob(job, feed, work=publisher.do, open_job=_open_inside)
+    inner = InnerJob(job, feed, work=publisher.run_in_background, open_job=_open_inside)
     publisher.add(inner)
     return str(inner.view.model_id)
 

@@ -40,7 +40,7 @@ def rows() -> Iterator[Row]:
         page.say_ready()
         sent, memory, began = (page.messages, page.size_bytes), rss_bytes(), time.monotonic()
         job.wait()
-        widgets.settle(job)
+        widgets.freeze_ended(job)
         seconds = time.monotonic() - began
         size = sum(file.size_bytes for file in job.files() if file.name == "stdout.txt")
         grown = rss_bytes() - memory

@@ -77,7 +77,7 @@ def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path
     monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
     (tmp_path / "1.log").write_text(LOG.format(images=8, devices=["horovod/cpu:0"]))
     touch = f"Path({str(tmp_path / 'enough')!r}).touch()"
-    settle = f"from batchai_magics import widgets\nwidgets.settle(timeout_s={PATIENCE_S})"
+    settle = f"from batchai_magics import widgets\nwidgets.freeze_ended(timeout_s={PATIENCE_S})"
     ends = f"{touch}\njob.wait()\n{settle}"
     sources = [
         "%load_ext batchai_magics\nfrom pathlib import Path",

@@ -1,4 +1,4 @@
-"""What reaches the cell's output: mime bundles under a display id. Only here IPython is asked to show."""
+"""MIME bundles in a cell's output, under a display id. The only module that calls IPython's display."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Bundle = Mapping[str, str]
 
 EMPTY: Bundle = {"text/html": "", "text/plain": ""}
 MAX_PNG_BYTES = 120_000
-HELLO_S = 20.0  # that a page may take to show a view, until it says hello
+HELLO_S = 20.0  # timeout for a page to show a view and say hello
 
 
 def show(bundle: Bundle, display_id: str) -> None:
@@ -25,26 +25,26 @@ def show(bundle: Bundle, display_id: str) -> None:
 
 
 def update(bundle: Bundle, display_id: str) -> None:
-    """Replaces what is shown under the id, wherever it is; may be called from any thread."""
+    """Replaces the output with this display id; may be called from any thread."""
     from IPython.display import display
 
     display(dict(bundle), raw=True, display_id=display_id, update=True)  # type: ignore[no-untyped-call]  # as above
 
 
 def has_frontend() -> bool:
-    """Whether a kernel shows outputs here: rich ones, that can change. A terminal cannot."""
+    """Whether this is a kernel, whose outputs can be rich and be updated; a terminal's cannot."""
     from IPython.core.getipython import get_ipython
 
     return getattr(get_ipython(), "kernel", None) is not None
 
 
-def hello_by(now: float) -> float:
-    """Until when, by the clock of `now`, the page that asked for a view may say hello."""
+def hello_deadline(now: float) -> float:
+    """The time, on the clock of `now`, until which the requesting page may say hello."""
     return now + HELLO_S if is_asked_by_page() else now
 
 
 def is_asked_by_page() -> bool:
-    """Whether a page asked for the running cell. nbclient and papermill do not say which cell it is."""
+    """Whether a page requested the running cell: nbclient and papermill send no cell id."""
     from IPython.core.getipython import get_ipython
 
     kernel = getattr(get_ipython(), "kernel", None)
@@ -52,11 +52,11 @@ def is_asked_by_page() -> bool:
     return "cellId" in (parent.get("metadata") or {})
 
 
-def hidden_by(view_id: str, bundle: Bundle) -> Bundle:
-    """A picture that a live view of that id hides, and that hides what is left of it where it cannot live.
+def snapshot_for(view_id: str, bundle: Bundle) -> Bundle:
+    """Marks a bundle as the snapshot of a live view: the view hides it, and it hides a dead view's remains.
 
-    A notebook saved while the view was live names a model that is no more when it is opened again. There
-    JupyterLab writes an error, without any element: what stands before the picture and has none is not shown.
+    A notebook saved while the view was live refers to a model that no longer exists when it is reopened.
+    JupyterLab then shows a bare error text; the style hides an output before the snapshot without elements.
     """
     if "text/html" not in bundle:
         return bundle
@@ -67,7 +67,7 @@ def hidden_by(view_id: str, bundle: Bundle) -> Bundle:
 
 
 def figure(ax: Axes, text: str) -> Bundle:
-    """The figure that an Axes belongs to, as a PNG of bounded size, and what it says in words."""
+    """The figure of an Axes as a PNG of bounded size, with a text equivalent."""
     from batchai_magics.metrics import figure_png
 
     png = figure_png(ax)

@@ -1,4 +1,4 @@
-"""What the publisher watches: sources of news, and what is known from them, whatever it is of."""
+"""Feeds and their sources: a source is polled for events, a feed keeps the state that all views share."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from batchai_magics.widgets.core.display import Bundle
 
 _log = logging.getLogger(__name__)
 
-TICK_S = 0.1  # between two rounds of the publisher
+TICK_S = 0.1  # between two steps of the publisher
 Event = TypeVar("Event")
 
 
 class Source(Protocol):
-    """Where the news of one thing come from, polled: `follow.Follower`, or a look at a cluster."""
+    """A polled source of events, such as `follow.Follower`."""
 
     @property
     def is_over(self) -> bool:
-        """Whether no event will come any more."""
+        """Whether the source has ended."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to read at once."""
+        """Whether there is more to read immediately."""
 
     def poll(self) -> Sequence[Any]:
-        """The events since the last time; never waits."""
+        """Returns the events since the last poll; does not block."""
 
 
 class Feed(ABC, Generic[Event]):
-    """What is known of one thing: taken from its source's events, read by all its views.
+    """The state of one resource, built from its source's events and read by all its views.
 
-    `version` grows with every change that a view has to be told of at once; `is_over` says that no event will
-    come any more.
+    `version` increases with every change that views must show immediately; `is_over` means that the source
+    has ended.
     """
 
-    noun: ClassVar[str]  # what it is, for a sentence
+    noun: ClassVar[str]  # what it shows, for messages
 
     def __init__(self) -> None:
         self.problem = ""
@@ -49,73 +49,73 @@ class Feed(ABC, Generic[Event]):
 
     @abstractmethod
     def take(self, event: Event) -> None:
-        """Takes the next event."""
+        """Applies the next event."""
 
-    def looked(self) -> None:
-        """All events of one look have been taken."""
+    def poll_ended(self) -> None:
+        """Called when all events of a poll have been applied."""
 
-    def complain(self, problem: str) -> None:
-        """Says why nothing new comes; an empty text takes it back."""
+    def report_problem(self, problem: str) -> None:
+        """Sets the message that explains why updates have stopped; an empty text clears it."""
         if problem != self.problem:
             self.problem = problem
             self.version += 1
 
     def end(self) -> None:
-        """No event will come any more."""
+        """Marks the feed as ended."""
         self.is_over = True
         self.version += 1
 
 
-class Watch:
-    """One thing that is watched: its source and its feed, however many views it has."""
+class FeedPoller:
+    """Polls a source into a feed, which any number of views share."""
 
-    def __init__(self, source: Source, feed: Feed[Any], *, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, source: Source, feed: Feed[Any], *, max_interval_s: float = LONGEST_S) -> None:
         self.source = source
         self.feed = feed
-        self.is_seen = False  # a view was added that shows it
-        self._longest_s = self._most_s = longest_s
+        self.had_output = False  # some output has shown the feed
+        self._max_interval_s = self._interval_limit_s = max_interval_s
         self._interval_s = TICK_S
         self._due_at = 0.0
 
     def poll(self, now: float) -> None:
-        """Takes what is new, if it is time to ask; asks less often while nothing comes."""
+        """Polls the source if it is due; backs off while nothing changes."""
         if self.feed.is_over or now < self._due_at:
             return
         try:
-            is_news = self._take_news()
-        except Exception as error:  # noqa: BLE001  # one thing that cannot be read must not end the others
+            has_events = self._take_events()
+        except Exception as error:  # noqa: BLE001  # one failing source must not stop the others
             _log.debug("what a live view shows cannot be read", exc_info=True)
-            self.feed.complain(stopped(error))
+            self.feed.report_problem(stopped_message(error))
             self.feed.end()
             return
-        self._interval_s = TICK_S if is_news else min(self._most_s, self._interval_s * GROWTH)
+        self._interval_s = TICK_S if has_events else min(self._interval_limit_s, self._interval_s * GROWTH)
         self._due_at = now if self.source.is_behind else now + self._interval_s
 
-    def _take_news(self) -> bool:
-        events = self._ask()
+    def _take_events(self) -> bool:
+        events = self._poll_source()
         for event in events:
             self.feed.take(event)
-        self.feed.looked()
+        self.feed.poll_ended()
         if self.source.is_over:
             self.feed.end()
         return bool(events)
 
-    def _ask(self) -> Sequence[Any]:
+    def _poll_source(self) -> Sequence[Any]:
         try:
             events = self.source.poll()
         except NotFoundError:
-            self.feed.complain(f"The {self.feed.noun} was deleted.")
+            self.feed.report_problem(f"The {self.feed.noun} was deleted.")
             self.feed.end()
             return ()
         except UnreachableError as error:
-            self.feed.complain(f"{error.message}. Trying again; nothing is lost.")
-            self._most_s = LOST_S
+            self.feed.report_problem(f"{error.message}. Trying again; nothing is lost.")
+            self._interval_limit_s = LOST_S
             return ()
         except BatchAIError as error:
-            self.feed.complain(error.message)
+            self.feed.report_problem(error.message)
             return ()
-        self.feed.complain("")
-        self._most_s = self._longest_s
+        self.feed.report_problem("")
+        self._interval_limit_s = self._max_interval_s
         return events
 
 
@@ -125,7 +125,7 @@ class DashboardFeed(Feed[Event]):
     @property
     @abstractmethod
     def is_at_rest(self) -> bool:
-        """Whether nothing happens and nothing is about to."""
+        """Whether nothing is changing or about to change."""
 
     @property
     @abstractmethod
@@ -134,22 +134,22 @@ class DashboardFeed(Feed[Event]):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What its head shows."""
+        """What the header shows."""
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """What it lists."""
+        """What the dashboard lists."""
 
     @abstractmethod
     def bundle(self) -> Bundle:
-        """It as a still picture: HTML and text, or text alone while nothing is known."""
+        """A snapshot as HTML and text, or as text only while nothing is known."""
 
 
-def stopped(error: Exception) -> str:
-    """What a live view says that cannot go on."""
+def stopped_message(error: Exception) -> str:
+    """The message of a live view that failed."""
     return f"The live view stopped: {error}"
 
 
 def milliseconds(moment: datetime) -> int:
-    """A time as the page counts it: since 1970."""
+    """A time in milliseconds since 1970, as the page expects it."""
     return int(moment.timestamp() * 1000)

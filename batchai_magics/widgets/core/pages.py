@@ -1,4 +1,4 @@
-"""The pages that show a view: the module and style they load, and which of them are there."""
+"""The pages that show a view: the bundle they load, and which of them are open."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any
 from batchai_magics.errors import BatchAIError
 
 STATIC = Path(__file__).parents[1] / "static"
-SILENT_AFTER_S = 75.0  # a page says something every 20 s, a hidden one every 60 s
+PAGE_TIMEOUT_S = 75.0  # a page sends a heartbeat every 20 s, a hidden one every 60 s
 
 
 @cache
 def script(name: str = "job_view") -> str:
-    """A view's ES module; raises BatchAIError when it has not been built."""
+    """Returns a view's ES module. Raises BatchAIError if it has not been built."""
     return _read(f"{name}.js")
 
 
 @cache
 def style(name: str = "job_view") -> str:
-    """A view's style sheet; raises BatchAIError when it has not been built."""
+    """Returns a view's style sheet. Raises BatchAIError if it has not been built."""
     return _read(f"{name}.css")
 
 
 @dataclass
 class _Page:
     turn: int
-    is_here: bool
-    heard_at: float
+    is_open: bool
+    last_seen_at: float
 
 
 class Pages:
-    """The pages of one view. What they say may come in another order than it was said.
+    """The pages of one view. Their messages may arrive out of order.
 
-    A kernel that is busy hears a page's first words late, those that come over a line of their own at once.
-    So a page counts how often it has shown the view: `turn` of its hello and of the bye that belongs to it.
+    A busy kernel receives a page's first messages late, but those sent over a subshell immediately. So each
+    page numbers the times it has shown the view: its hello and the matching bye have the same `turn`.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -45,29 +45,29 @@ class Pages:
         self._pages: dict[str, _Page] = {}
 
     @property
-    def is_any_here(self) -> bool:
-        """Whether a page shows the view and was heard of lately."""
+    def is_any_open(self) -> bool:
+        """Whether a page shows the view and has sent a heartbeat lately."""
         now = self._clock()
-        return any(page.is_here and now - page.heard_at < SILENT_AFTER_S for page in self._pages.values())
+        return any(page.is_open and now - page.last_seen_at < PAGE_TIMEOUT_S for page in self._pages.values())
 
     def hello(self, content: Mapping[str, Any]) -> bool:
-        """A page says that it shows the view; False for one that has said bye since."""
-        name, turn = _who(content)
+        """Records a page that shows the view; returns False if it has said bye since."""
+        name, turn = _page_and_turn(content)
         known = self._pages.get(name)
-        if turn and known and (known.turn > turn or (known.turn == turn and not known.is_here)):
+        if turn and known and (known.turn > turn or (known.turn == turn and not known.is_open)):
             return False
         self._pages[name] = _Page(turn, True, self._clock())
         return True
 
     def alive(self, content: Mapping[str, Any]) -> None:
-        """A page says something else."""
-        known = self._pages.get(_who(content)[0])
+        """Records any other message of a page."""
+        known = self._pages.get(_page_and_turn(content)[0])
         if known:
-            known.heard_at = self._clock()
+            known.last_seen_at = self._clock()
 
     def bye(self, content: Mapping[str, Any]) -> None:
-        """A page says that it has taken the view out."""
-        name, turn = _who(content)
+        """Records a page that has removed the view."""
+        name, turn = _page_and_turn(content)
         known = self._pages.get(name)
         if known is None or not turn or known.turn <= turn:
             self._pages[name] = _Page(turn, False, self._clock())
@@ -84,5 +84,5 @@ def _read(name: str) -> str:
         ) from None
 
 
-def _who(content: Mapping[str, Any]) -> tuple[str, int]:
+def _page_and_turn(content: Mapping[str, Any]) -> tuple[str, int]:
     return str(content.get("page", "")), int(content.get("turn", 0))

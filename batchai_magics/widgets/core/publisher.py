@@ -1,4 +1,4 @@
-"""The one thread of a kernel that watches jobs for its views and sends to the page."""
+"""The kernel's one thread that polls sources for all views and sends to their pages."""
 
 from __future__ import annotations
 
@@ -11,206 +11,207 @@ from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
 from batchai_magics.follow import LONGEST_S
-from batchai_magics.widgets.core.budget import Budget
-from batchai_magics.widgets.core.feed import TICK_S, Feed, Source, Watch, stopped
-from batchai_magics.widgets.core.showing import Showing
+from batchai_magics.widgets.core.cell_output import CellOutput
+from batchai_magics.widgets.core.feed import TICK_S, Feed, FeedPoller, Source, stopped_message
+from batchai_magics.widgets.core.flow_control import Budget
 
 _log = logging.getLogger(__name__)
 
-ASLEEP_S = 2.0  # between two rounds while nobody looks
-FROZEN_KEPT = 16  # views that are published again when a page comes back
-GONE_KEPT = 16  # views without a page, which may be opened again
+UNWATCHED_TICK_S = 2.0  # between two steps while no page shows a view
+MAX_FROZEN = 16  # frozen outputs that are published again when a page comes back
+MAX_REMOVED = 16  # outputs without a page, which may come back
 
 AnyFeed = TypeVar("AnyFeed", bound=Feed[Any])
 
 
 class Publisher:
-    """Watches each job once, and sends within one budget.
+    """Polls each source once, however many views show it, and sends within one budget.
 
-    It has two threads, one that watches and sends and one for what may block; they end with `close`.
+    One thread polls and sends, another runs tasks that may block; `close` ends both.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, budget: Budget | None = None) -> None:
         self.clock = clock
         self._budget = budget or Budget(clock)
         self._changed = threading.Condition()
-        self._watches: dict[str, Watch] = {}
-        self._showings: list[Showing] = []
-        self._frozen: list[Showing] = []
+        self._pollers: dict[str, FeedPoller] = {}
+        self._outputs: list[CellOutput] = []
+        self._frozen: list[CellOutput] = []
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closed = False
 
     def start(self) -> Publisher:
         """Starts the two threads."""
-        self.do(_load_parser)
-        for name, run in (("batchai-publisher", self._publish), ("batchai-reader", self._read)):
+        self.run_in_background(_load_parser)
+        for name, run in (("batchai-publisher", self._run_steps), ("batchai-reader", self._run_tasks)):
             threading.Thread(target=run, name=name, daemon=True).start()
         return self
 
     def feed(
-        self, key: str, make: Callable[[], tuple[Source, AnyFeed]], *, longest_s: float = LONGEST_S
+        self, key: str, make: Callable[[], tuple[Source, AnyFeed]], *, max_interval_s: float = LONGEST_S
     ) -> AnyFeed:
-        """The feed of a thing: the one that its views share, or a new one.
+        """Returns the feed that all views of `key` share, created by `make` if there is none.
 
-        While nothing happens, the source is asked every `longest_s` seconds.
+        While nothing changes, the source is polled every `max_interval_s` seconds.
         """
         with self._changed:
-            if key not in self._watches:
-                self._watches[key] = Watch(*make(), longest_s=longest_s)
-            return cast("AnyFeed", self._watches[key].feed)
+            if key not in self._pollers:
+                self._pollers[key] = FeedPoller(*make(), max_interval_s=max_interval_s)
+            return cast("AnyFeed", self._pollers[key].feed)
 
-    def add(self, showing: Showing) -> None:
-        """Keeps a view up to date from now on."""
+    def add(self, output: CellOutput) -> None:
+        """Keeps an output up to date from now on."""
         with self._changed:
-            self._showings.append(showing)
-            for watch in self._watches.values():
-                watch.is_seen = watch.is_seen or watch.feed is showing.feed
+            self._outputs.append(output)
+            for poller in self._pollers.values():
+                poller.had_output = poller.had_output or poller.feed is output.feed
             self._changed.notify_all()
 
-    def do(self, task: Callable[[], None]) -> None:
-        """Runs a task soon, where it may block, then looks at once what there is to send."""
+    def run_in_background(self, task: Callable[[], None]) -> None:
+        """Queues a task for the thread that may block, then sends what it produced."""
         self._tasks.put(task)
 
-    def showings(self, key: str | None = None) -> list[Showing]:
-        """The views that are not frozen: of one thing, or all."""
+    def outputs(self, key: str | None = None) -> list[CellOutput]:
+        """The outputs that are not frozen: all, or those of one key."""
         with self._changed:
-            return [s for s in self._showings if key is None or s.key == key]
+            return [s for s in self._outputs if key is None or s.key == key]
 
     def wait_for(self, is_met: Callable[[], bool], timeout_s: float) -> bool:
-        """Waits, at most so long, until a round of the publisher has made `is_met` true."""
+        """Waits until `is_met` is true after a step, or the timeout; returns whether it is."""
         with self._changed:
             return self._changed.wait_for(is_met, timeout_s)
 
     def step(self) -> None:
-        """One round: polls the jobs that are due, sends what the budget allows."""
+        """Polls the sources that are due and sends what the budget allows."""
         now = self.clock()
         with self._changed:
-            watches, showings, frozen = list(self._watches.values()), list(self._showings), list(self._frozen)
-        awake = {id(showing.feed) for showing in showings if not showing.is_asleep}
-        for watch in watches:
-            if id(watch.feed) in awake or not watch.is_seen:
-                watch.poll(now)
-        self._send(showings)
-        for showing in frozen:
-            if sent := _tried(
-                showing, showing.republish
-            ):  # what sends nothing must not use up the others' messages
+            pollers, outputs, frozen = list(self._pollers.values()), list(self._outputs), list(self._frozen)
+        awake = {id(output.feed) for output in outputs if not output.is_unwatched}
+        for poller in pollers:
+            if id(poller.feed) in awake or not poller.had_output:
+                poller.poll(now)
+        self._send(outputs)
+        for output in frozen:
+            # An output that sends nothing must not use up the budget.
+            if sent := _send_safely(output, output.republish):
                 self._budget.spend(sent)
         with self._changed:
-            self._sort_out()
+            self._retire_outputs()
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends all views as they stand, and the threads."""
+        """Freezes and closes all outputs, and ends the threads."""
         with self._changed:
-            showings = [*self._showings, *self._frozen]
+            outputs = [*self._outputs, *self._frozen]
             self._is_closed = True
-            self._showings, self._frozen = [], []
-            self._watches.clear()
+            self._outputs, self._frozen = [], []
+            self._pollers.clear()
             self._changed.notify_all()
         self._tasks.put(None)
-        for showing in showings:
-            _close(showing)
+        for output in outputs:
+            _close(output)
 
-    def _send(self, showings: list[Showing]) -> None:
-        """One message for each view in turn, until nobody has any or the budget is spent."""
-        waiting = showings
+    def _send(self, outputs: list[CellOutput]) -> None:
+        """Sends messages round-robin, until no output has any or the budget is spent."""
+        waiting = outputs
         while waiting:
-            served: list[Showing] = []
-            for showing in waiting:
+            served: list[CellOutput] = []
+            for output in waiting:
                 limit = self._budget.left_bytes
                 if not limit:
-                    self._put_behind(served)
+                    self._move_to_back(served)
                     return
-                sent = _tried(showing, partial(showing.send_next, limit))
+                sent = _send_safely(output, partial(output.send_next, limit))
                 if sent:
                     self._budget.spend(sent)
-                    served.append(showing)
+                    served.append(output)
             waiting = served
 
-    def _put_behind(self, served: list[Showing]) -> None:
-        """Lets those that got nothing be the first of the next round."""
+    def _move_to_back(self, served: list[CellOutput]) -> None:
+        """Puts the outputs that have sent behind those that have not, for the next step."""
         with self._changed:
-            self._showings.sort(key=lambda showing: showing in served)
+            self._outputs.sort(key=lambda output: output in served)
 
-    def _sort_out(self) -> None:
-        """Puts frozen views aside and forgets what nobody looks at."""
-        _close_oldest([showing for showing in self._showings if showing.is_gone], GONE_KEPT)
-        self._showings, frozen = _split([*self._frozen, *self._showings])
-        self._frozen = _close_oldest(frozen, FROZEN_KEPT)
-        self._forget_watches()
+    def _retire_outputs(self) -> None:
+        """Moves frozen outputs aside and closes the oldest ones without a page."""
+        _close_oldest([output for output in self._outputs if output.is_removed], MAX_REMOVED)
+        self._outputs, frozen = _split([*self._frozen, *self._outputs])
+        self._frozen = _close_oldest(frozen, MAX_FROZEN)
+        self._drop_unused_pollers()
 
-    def _forget_watches(self) -> None:
-        used = {id(showing.feed) for showing in self._showings}
-        self._watches = {
-            key: watch for key, watch in self._watches.items() if id(watch.feed) in used or not watch.is_seen
+    def _drop_unused_pollers(self) -> None:
+        used = {id(output.feed) for output in self._outputs}
+        self._pollers = {
+            key: poller
+            for key, poller in self._pollers.items()
+            if id(poller.feed) in used or not poller.had_output
         }
 
-    def _publish(self) -> None:
+    def _run_steps(self) -> None:
         while not self._is_closed:
             self.step()
             with self._changed:
-                if self._is_closed:  # during the round: nothing would end a wait that begins now
+                if self._is_closed:  # closed during the step: nothing would end the wait
                     return
-                is_awake = any(not showing.is_asleep for showing in self._showings)
-                self._changed.wait(TICK_S if is_awake else ASLEEP_S if self._showings else None)
+                is_awake = any(not output.is_unwatched for output in self._outputs)
+                self._changed.wait(TICK_S if is_awake else UNWATCHED_TICK_S if self._outputs else None)
 
-    def _read(self) -> None:
+    def _run_tasks(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
                 task()
-            except Exception:  # noqa: BLE001  # a traceback from a thread would land in some cell's output
+            except Exception:  # noqa: BLE001  # a thread's traceback would land in some cell's output
                 _log.debug("a request of the live view failed", exc_info=True)
             with self._changed:
                 self._changed.notify_all()
 
 
 def _load_parser() -> None:
-    """Loads what the first line of a log would otherwise wait for: numpy, above all."""
+    """Imports what parsing the first log line needs, above all numpy."""
     from batchai_magics.metrics import Parser
 
     Parser().feed(b"\n")
 
 
-def _split(showings: list[Showing]) -> tuple[list[Showing], list[Showing]]:
-    """The live ones, and the frozen ones that may be published again."""
-    live: list[Showing] = []
-    frozen: list[Showing] = []
-    for showing in showings:
-        if not showing.is_frozen:  # asked once: another thread may freeze it meanwhile
-            live.append(showing)
-        elif not showing.is_closed:
-            frozen.append(showing)
+def _split(outputs: list[CellOutput]) -> tuple[list[CellOutput], list[CellOutput]]:
+    """Splits outputs into live ones and frozen ones that may be published again."""
+    live: list[CellOutput] = []
+    frozen: list[CellOutput] = []
+    for output in outputs:
+        if not output.is_frozen:  # read once: another thread may freeze it meanwhile
+            live.append(output)
+        elif not output.is_closed:
+            frozen.append(output)
     return live, frozen
 
 
-def _close_oldest(showings: list[Showing], kept: int) -> list[Showing]:
-    """Closes all but the newest ones, and gives those."""
-    for old in showings[:-kept]:
+def _close_oldest(outputs: list[CellOutput], kept: int) -> list[CellOutput]:
+    """Closes all but the newest outputs and returns those."""
+    for old in outputs[:-kept]:
         _close(old)
-    return showings[-kept:]
+    return outputs[-kept:]
 
 
-def _tried(showing: Showing, send: Callable[[], int]) -> int:
-    """What a view has sent, in bytes. One that cannot be drawn must not end the others.
+def _send_safely(output: CellOutput, send: Callable[[], int]) -> int:
+    """Calls `send` and returns the bytes sent; an output that fails must not stop the others.
 
-    A live one stays as it is; one that was frozen is closed.
+    A live output that fails is frozen as it is; a frozen one is closed.
     """
     try:
         return send()
-    except Exception as error:  # noqa: BLE001  # whatever is wrong with one view, the others go on
+    except Exception as error:  # noqa: BLE001  # one failing output must not stop the others
         _log.debug("a live view failed", exc_info=True)
-        if showing.is_frozen:
-            _close(showing)
+        if output.is_frozen:
+            _close(output)
         else:
-            showing.feed.complain(stopped(error))
-            showing.is_frozen = True
+            output.feed.report_problem(stopped_message(error))
+            output.is_frozen = True
         return 0
 
 
-def _close(showing: Showing) -> None:
+def _close(output: CellOutput) -> None:
     try:
-        showing.close()
-    except Exception:  # noqa: BLE001  # it is forgotten all the same
+        output.close()
+    except Exception:  # noqa: BLE001  # it is dropped all the same
         _log.debug("a live view cannot be closed", exc_info=True)
-    showing.is_closed = True
+    output.is_closed = True

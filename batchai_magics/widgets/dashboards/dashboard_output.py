@@ -9,10 +9,10 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, Clock, LiveOutput, WaitFor
 from batchai_magics.widgets.core.display import EMPTY, Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed
-from batchai_magics.widgets.core.showing import REFRESH_S, Clock, LiveShowing, Showing, Wait
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.dashboards.cluster_dashboard import MAX_POLL_S as CLUSTER_POLL_S
 from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterFeed, ClusterSource, ClusterView
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 IDLE_S = 600.0  # without a change, after which a dashboard is frozen
 
 
-class DashboardOutput(Showing):
+class DashboardOutput(CellOutput):
     """HTML that is refreshed until it is closed, or until nothing has changed for `IDLE_S`."""
 
     feed: DashboardFeed[Any]
@@ -36,18 +36,18 @@ class DashboardOutput(Showing):
 
     def open(self) -> None:
         """Shows it beneath the running cell."""
-        display.show(self._picture(), self.id)
+        display.show(self._render(), self.id)
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
         if self._is_over():
             return self.freeze()
-        return self._update(self._picture(), self.id) if self._is_due(REFRESH_S, limit_bytes) else 0
+        return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
 
-    def settle(self, wait_for: Wait) -> None:
+    def on_cell_end(self, wait_for: WaitFor) -> None:
         """Does nothing: the output can still be refreshed after its cell has ended."""
 
-    def _picture(self) -> Bundle:
+    def _render(self) -> Bundle:
         return self.feed.bundle()
 
     def _is_over(self) -> bool:
@@ -69,7 +69,7 @@ class DashboardOutput(Showing):
         return self._updated_version != self.feed.version or not self.feed.is_at_rest
 
 
-class LiveDashboard(LiveShowing, DashboardOutput):
+class LiveDashboard(LiveOutput, DashboardOutput):
     """A live view, with a snapshot for the saved notebook; polling pauses while no page shows it."""
 
     view: DashboardView
@@ -80,37 +80,37 @@ class LiveDashboard(LiveShowing, DashboardOutput):
         super().__init__(key, feed, clock=clock)
         self.id = view.view_id
         self.second_id = f"{self.id}-second"
-        self._go_live(view, is_kept=is_kept)
+        self._attach(view, is_kept=is_kept)
         self._is_awaiting_page = False  # frozen until a page says hello
 
     @property
-    def is_asleep(self) -> bool:
+    def is_unwatched(self) -> bool:
         """Whether no page shows the view, so that polling can pause."""
-        return self.view.is_silent
+        return self.view.is_stale
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
-        if self._is_over() and not self.view.is_held and not (self._is_kept and not self.feed.is_over):
+        if self._is_over() and not self.view.is_in_use and not (self._is_kept and not self.feed.is_over):
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
-        if sent or not self._is_due(self._snapshot_s, limit_bytes):
+        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
             return sent
         return self._update(self._snapshot(), self.second_id)
 
-    def settle(self, wait_for: Wait) -> None:
+    def on_cell_end(self, wait_for: WaitFor) -> None:
         """Freezes the view unless a page has said hello, or may still do so within `HELLO_S`.
 
         A page that says hello later gets the live view back.
         """
-        if not (self.view.is_heard or self.view.is_gone or self._is_awaited):
+        if not (self.view.has_page or self.view.is_removed or self._is_hello_pending):
             self._is_awaiting_page = True
             self.freeze()
 
     def republish(self) -> int:
         """Answers a page that says hello: with the snapshot, or with the live view again."""
-        if self.view.is_gone and not self._is_awaiting_page:
+        if self.view.is_removed and not self._is_awaiting_page:
             self.close()
-        if self.is_closed or not self.view.is_heard:
+        if self.is_closed or not self.view.has_page:
             return 0
         with self._freezing:
             if not self._is_awaiting_page:
@@ -121,7 +121,7 @@ class LiveDashboard(LiveShowing, DashboardOutput):
             return OVERHEAD_BYTES
 
     def _freeze(self) -> int:
-        self.view.is_heard = False
+        self.view.has_page = False
         display.update(EMPTY, self.second_id)
         return super()._freeze()
 
@@ -148,7 +148,7 @@ class Opener(Protocol):
 def show(subject: Subject, publisher: Publisher, open_job: Opener, *, ui: str) -> None:
     """Shows a cluster or a list of jobs beneath the cell; `ui` as in `widgets.show`, without `text`."""
     key, feed = subject.id.key, _shared_feed(subject, publisher)
-    for older in publisher.showings(key):
+    for older in publisher.outputs(key):
         if not isinstance(older, LiveDashboard):
             older.close()  # only the newest HTML output of a resource is refreshed
     dashboard = DashboardOutput(key, feed, clock=publisher.clock)
@@ -180,7 +180,7 @@ def _shared_feed(subject: Subject, publisher: Publisher) -> ClusterFeed | JobsFe
         return source, feed
 
     is_cluster = subject.id.kind is Kind.CLUSTER
-    return publisher.feed(subject.id.key, make, longest_s=CLUSTER_POLL_S if is_cluster else JOBS_POLL_S)
+    return publisher.feed(subject.id.key, make, max_interval_s=CLUSTER_POLL_S if is_cluster else JOBS_POLL_S)
 
 
 def _source_and_feed(subject: Subject) -> tuple[ClusterSource, ClusterFeed] | tuple[JobsSource, JobsFeed]:
@@ -194,9 +194,13 @@ def _view(
 ) -> DashboardView:
     view_id = uuid.uuid4().hex
     if isinstance(feed, ClusterFeed):
-        return ClusterView(subject.backend, feed, view_id=view_id, work=publisher.do, clock=publisher.clock)
+        return ClusterView(
+            subject.backend, feed, view_id=view_id, work=publisher.run_in_background, clock=publisher.clock
+        )
 
     def open_one(id: ResourceId) -> str:
         return open_job(Job(subject.backend, id))
 
-    return JobsView(feed, view_id=view_id, work=publisher.do, clock=publisher.clock, open_job=open_one)
+    return JobsView(
+        feed, view_id=view_id, work=publisher.run_in_background, clock=publisher.clock, open_job=open_one
+    )

@@ -11,10 +11,10 @@ import anywidget
 import traitlets
 
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.core.cell_output import Clock
 from batchai_magics.widgets.core.feed import DashboardFeed
-from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
-from batchai_magics.widgets.core.showing import Clock
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 
 ROW_BYTES = 220
 
@@ -46,11 +46,11 @@ class DashboardView(anywidget.AnyWidget):
         self._replies: deque[dict[str, Any]] = deque()
         self._version = feed.version
         self._clock = clock
-        self._heard_at = clock()
+        self._last_seen_at = clock()
         self._pages = Pages(clock)
-        self._is_held = False
-        self.is_heard = False  # a page has said hello
-        self.is_gone = False  # the page has removed the view
+        self._is_in_use = False
+        self.has_page = False  # a page has said hello
+        self.is_removed = False  # the page has removed the view
         super().__init__(
             _esm=pages.script(self.script),
             _css=pages.style(self.script),
@@ -62,20 +62,20 @@ class DashboardView(anywidget.AnyWidget):
         self._forget_route()
 
     @property
-    def is_silent(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether no page has sent a heartbeat lately, or the last one has removed the view."""
-        return self.is_gone or self._clock() - self._heard_at > SILENT_AFTER_S
+        return self.is_removed or self._clock() - self._last_seen_at > PAGE_TIMEOUT_S
 
     @property
-    def is_held(self) -> bool:
+    def is_in_use(self) -> bool:
         """Whether the pointer or focus is in the view, on a page that still answers."""
-        return self._is_held and not self.is_silent
+        return self._is_in_use and not self.is_stale
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
         if self._version != self._feed.version:
             return self._sync()
-        if not self.is_heard:
+        if not self.has_page:
             return 0
         with self._lock:
             reply = self._replies.popleft() if self._replies else None
@@ -107,12 +107,12 @@ class DashboardView(anywidget.AnyWidget):
 
     def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         """Dispatches a message from the page; requests are queued for the background thread."""
-        self._heard_at = self._clock()
+        self._last_seen_at = self._clock()
         kind = content.get("kind")
         if kind == "ready":
             self._on_ready(content)
         elif kind == "hold":
-            self._is_held = bool(content.get("on"))
+            self._is_in_use = bool(content.get("on"))
         elif kind == "bye":
             self._on_bye(content)
         else:
@@ -126,15 +126,15 @@ class DashboardView(anywidget.AnyWidget):
         with self._lock:
             if not self._pages.hello(content):
                 return
-            self.is_heard, self.is_gone = True, False
+            self.has_page, self.is_removed = True, False
         self.reset_page()
         self._reply({"kind": "welcome"})
 
     def _on_bye(self, content: dict[str, Any]) -> None:
         with self._lock:
             self._pages.bye(content)
-            self.is_gone = not self._pages.is_any_here
-            self.is_heard = self.is_heard and not self.is_gone
+            self.is_removed = not self._pages.is_any_open
+            self.has_page = self.has_page and not self.is_removed
 
     def _reply(self, reply: dict[str, Any]) -> None:
         with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.facts import open_lines_of, standing_of
 from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.points import POINT_BYTES, VALUE_BYTES

@@ -82,7 +82,7 @@ class JobFeed(Feed[Event]):
         if isinstance(event, MetricsSeen):
             self._take_numbers(event)
             return
-        self._take_news(event)
+        self._take_events(event)
         self.version += 1
 
     def _take_numbers(self, event: MetricsSeen) -> None:
@@ -93,7 +93,7 @@ class JobFeed(Feed[Event]):
             self.points.add_columns(event.records)
         self._find_warm_up()
 
-    def _take_news(self, event: Event) -> None:
+    def _take_events(self, event: Event) -> None:
         if isinstance(event, LogFault):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
         elif isinstance(event, StateChanged):
@@ -105,7 +105,7 @@ class JobFeed(Feed[Event]):
             self.counts, self._cluster = event.counts, event.cluster
             self.history.append([int(self._clock() * 1000), *(event.counts.of(state) for state in NodeState)])
 
-    def looked(self) -> None:
+    def poll_ended(self) -> None:
         """All events of one look have been taken: stdout and stderr can be put in order."""
         self._merge(self.merged.advance())
 

@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.errors import BatchAIError
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.core.cell_output import (
+    REFRESH_INTERVAL_S,
+    CellOutput,
+    Clock,
+    LiveOutput,
+    WaitFor,
+    bundle_bytes,
+)
 from batchai_magics.widgets.core.display import EMPTY, Bundle
-from batchai_magics.widgets.core.showing import REFRESH_S, Clock, LiveShowing, Showing, Wait, size_of
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.answers import OpenJob
 from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.picture import card_bundle, chart_bundle
@@ -23,7 +30,7 @@ SERVED_BYTES = 1 << 17  # of one message to a page that keeps the view
 SERVED_MESSAGES = 64  # at once
 
 
-class JobCard(Showing):
+class JobCard(CellOutput):
     """A card that is refreshed, then stays, with a chart. A job is followed to its end whoever looks."""
 
     feed: JobFeed
@@ -34,32 +41,32 @@ class JobCard(Showing):
 
     def open(self) -> None:
         """Shows the job beneath the running cell."""
-        display.show(self._picture(), self.id)
+        display.show(self._render(), self.id)
         display.show(EMPTY, self.second_id)
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
         if self.feed.is_over:
             return self.freeze()
-        return self._update(self._picture(), self.id) if self._is_due(REFRESH_S, limit_bytes) else 0
+        return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
 
-    def settle(self, wait_for: Wait) -> None:
+    def on_cell_end(self, wait_for: WaitFor) -> None:
         """Becomes a still picture if the job has ended."""
         if _has_ended(self.job) and wait_for(lambda: self.feed.is_over):
             self.freeze()
 
     def _freeze(self) -> int:
-        card, chart = self._last_picture(), chart_bundle(self.feed)
+        card, chart = self._render_final(), chart_bundle(self.feed)
         self._announce()
         display.update(card, self.id)
         display.update(chart, self.second_id)
         self.is_frozen = True
-        return size_of(card) + size_of(chart)
+        return bundle_bytes(card) + bundle_bytes(chart)
 
     def _announce(self) -> None:
         """The output is about to become a still picture."""
 
-    def _picture(self) -> Bundle:
+    def _render(self) -> Bundle:
         card = card_bundle(self.feed, f"%batchai job show -n {self.job.name}")
         return card or {"text/plain": f"job {self.job.name}"}
 
@@ -70,7 +77,7 @@ class JobCard(Showing):
         return limit_bytes >= OVERHEAD_BYTES and (is_new or is_late)
 
 
-class LiveJob(LiveShowing, JobCard):
+class LiveJob(LiveOutput, JobCard):
     """A live view, with a snapshot beside it for the saved notebook; at the end a card and a chart.
 
     These are what the notebook keeps. A page that shows the view live keeps it too, until it is closed: there
@@ -91,7 +98,7 @@ class LiveJob(LiveShowing, JobCard):
     ) -> None:
         super().__init__(job, feed, clock=clock)
         view = JobView(job, feed, view_id=self.id, work=work, open_job=open_job)
-        self._go_live(view, is_kept=is_kept)
+        self._attach(view, is_kept=is_kept)
         self._over_at: float | None = None
 
     def send_next(self, limit_bytes: int) -> int:
@@ -99,23 +106,23 @@ class LiveJob(LiveShowing, JobCard):
         if self._is_at_rest():
             return self.freeze()
         sent = self.view.send_next(limit_bytes)
-        if sent or not self._is_due(self._snapshot_s, limit_bytes):
+        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
             return sent
         return self._update(self._snapshot(), self.second_id)
 
-    def settle(self, wait_for: Wait) -> None:
+    def on_cell_end(self, wait_for: WaitFor) -> None:
         """Becomes a still picture if the job has ended and no page shows it live.
 
         A page may need a while: it has HELLO_S, however many cells end meanwhile.
         """
-        if not self._is_awaited and not self.view.is_heard:
-            super().settle(wait_for)
+        if not self._is_hello_pending and not self.view.has_page:
+            super().on_cell_end(wait_for)
 
     def republish(self) -> int:
         """Serves a page that keeps the view; one that says hello anew gets the still picture, too."""
-        if self.view.is_gone:
+        if self.view.is_removed:
             self.close()
-        if self.is_closed or not self.view.is_heard:
+        if self.is_closed or not self.view.has_page:
             return 0
         sent = 0
         if self.view.is_greeted:
@@ -133,7 +140,7 @@ class LiveJob(LiveShowing, JobCard):
         if not self.is_closed and not self.view.is_detached:
             self.view.keep()
 
-    def _last_picture(self) -> Bundle:
+    def _render_final(self) -> Bundle:
         return self._snapshot()
 
     def _title(self) -> str:
@@ -146,9 +153,9 @@ class LiveJob(LiveShowing, JobCard):
         if not self.feed.is_over or self._is_kept:
             return False
         self._over_at = self._over_at or self._clock()
-        if not self.view.is_heard:
-            return not self._is_awaited
-        return self.view.has_all and not self.view.is_held and self._clock() - self._over_at >= LINGER_S
+        if not self.view.has_page:
+            return not self._is_hello_pending
+        return self.view.has_all and not self.view.is_in_use and self._clock() - self._over_at >= LINGER_S
 
 
 class InnerJob(LiveJob):
@@ -162,12 +169,12 @@ class InnerJob(LiveJob):
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
-        if self.view.is_gone or self.view.is_detached:
+        if self.view.is_removed or self.view.is_detached:
             self.close()
             return 0
         return self.view.send_next(limit_bytes)
 
-    def settle(self, wait_for: Wait) -> None:
+    def on_cell_end(self, wait_for: WaitFor) -> None:
         """Nothing: the view that holds it has a still picture of its own."""
 
     def republish(self) -> int:

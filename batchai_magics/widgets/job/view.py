@@ -12,8 +12,7 @@ import anywidget
 import traitlets
 
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
-from batchai_magics.widgets.core.listening import Listening, main_loop
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, main_loop_scheduler
 from batchai_magics.widgets.core.pages import Pages
 from batchai_magics.widgets.job.answers import Answers, OpenJob, answer
 from batchai_magics.widgets.job.batch import Batch, Cursor
@@ -23,7 +22,7 @@ from batchai_magics.widgets.job.feed import JobFeed
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
 
-SILENT_AFTER_S = 60.0  # a page says something every 20 s
+PAGE_TIMEOUT_S = 60.0  # a page says something every 20 s
 
 Work = Callable[[Callable[[], None]], None]
 
@@ -47,7 +46,7 @@ class JobView(anywidget.AnyWidget):
     ) -> None:
         self._answers = Answers(job, open_job, feed=feed)
         self._can_again = open_job is not None
-        self._listening = Listening(main_loop())
+        self._ack_window = AckWindow(main_loop_scheduler())
         self._feed = feed
         self._work = work
         self._cursor = Cursor()
@@ -55,13 +54,13 @@ class JobView(anywidget.AnyWidget):
         self._replies: deque[Batch] = deque()
         self._hello: dict[str, Any] | None = None
         self._version = feed.version
-        self._heard_at = 0.0
+        self._last_seen_at = 0.0
         self._pages = Pages(time.monotonic)
-        self._is_held = False
-        self.is_heard = False  # a page has said hello
+        self._is_in_use = False
+        self.has_page = False  # a page has said hello
         self.is_greeted = False  # since this was last taken note of
         self.is_detached = False
-        self.is_gone = False  # the page has taken the view out
+        self.is_removed = False  # the page has taken the view out
         super().__init__(
             _esm=pages.script(),
             _css=pages.style(),
@@ -75,9 +74,9 @@ class JobView(anywidget.AnyWidget):
         self._forget_route()
 
     @property
-    def is_held(self) -> bool:
+    def is_in_use(self) -> bool:
         """Whether somebody uses the view right now, on a page that still answers."""
-        return self._is_held and time.monotonic() - self._heard_at < SILENT_AFTER_S
+        return self._is_in_use and time.monotonic() - self._last_seen_at < PAGE_TIMEOUT_S
 
     @property
     def has_all(self) -> bool:
@@ -86,25 +85,25 @@ class JobView(anywidget.AnyWidget):
             is_waiting = bool(self._replies) or self._hello is not None
         if is_waiting or self._version != self._feed.version:
             return False
-        return self._cursor.has_all(self._feed) or not self._listening.is_open
+        return self._cursor.has_all(self._feed) or not self._ack_window.is_open
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if there is one, of at most about `limit_bytes`; returns its size."""
         if self._version != self._feed.version:
             return self._sync()
-        if not self.is_heard:
+        if not self.has_page:
             return 0
         with self._lock:
             hello, self._hello = self._hello, None
             reply = self._replies.popleft() if self._replies else None
         if hello:
             self._rewind(hello)
-        if reply is None and self._listening.is_open:
+        if reply is None and self._ack_window.is_open:
             reply = self._cursor.next_batch(self._feed, limit_bytes)
         if reply is None:
             return 0
         self.send(reply.content, reply.buffers)
-        self._listening.sent(self._cursor.seq)
+        self._ack_window.sent(self._cursor.seq)
         self._forget_route()
         return reply.size_bytes
 
@@ -145,7 +144,7 @@ class JobView(anywidget.AnyWidget):
 
     def _take(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         """Takes a message from the page; only notes what is to be done."""
-        self._heard_at = time.monotonic()
+        self._last_seen_at = time.monotonic()
         handlers = {
             "ready": self._on_ready,
             "ack": self._on_ack,
@@ -165,14 +164,14 @@ class JobView(anywidget.AnyWidget):
             if not self._pages.hello(content):
                 return
             self._hello = dict(content.get("have") or {"points": 0})
-            self.is_heard = self.is_greeted = True
-            self.is_gone = False
-        self._listening.heard()
+            self.has_page = self.is_greeted = True
+            self.is_removed = False
+        self._ack_window.acknowledge()
         self._work(lambda: None)
 
     def _on_ack(self, content: dict[str, Any]) -> None:
         self._pages.alive(content)
-        self._listening.heard(int(content.get("seq", 0)))
+        self._ack_window.acknowledge(int(content.get("seq", 0)))
 
     def _on_detach(self, content: dict[str, Any]) -> None:
         self.is_detached = True
@@ -180,13 +179,13 @@ class JobView(anywidget.AnyWidget):
         self._work(lambda: None)
 
     def _on_hold(self, content: dict[str, Any]) -> None:
-        self._is_held = bool(content.get("on"))
+        self._is_in_use = bool(content.get("on"))
 
     def _on_bye(self, content: dict[str, Any]) -> None:
         with self._lock:
             self._pages.bye(content)
-            self.is_gone = not self._pages.is_any_here
-            self.is_heard = self.is_heard and not self.is_gone
+            self.is_removed = not self._pages.is_any_open
+            self.has_page = self.has_page and not self.is_removed
         self._work(lambda: None)
 
     def _reply(self, reply: Batch) -> None:

@@ -14,11 +14,11 @@ import threading
 from ipywidgets.widgets.widget import _instances
 from batchai_magics import widgets
 from batchai_magics.widgets.core import publisher
-publisher.GONE_KEPT = 2
+publisher.MAX_REMOVED = 2
 known = widgets._publisher() if widgets._publisher.cache_info().currsize else None
 threads = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("batchai-"))
-views = len(known._showings) + len(known._frozen) if known else 0
-print([views, len(known._watches) if known else 0, len(_instances), *threads])
+views = len(known._outputs) + len(known._frozen) if known else 0
+print([views, len(known._pollers) if known else 0, len(_instances), *threads])
 """
 NOTHING = "[0, 0, 0]"
 AGAIN = "Again: %batchai job show -n eight"

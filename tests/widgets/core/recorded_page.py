@@ -42,12 +42,12 @@ class Page:
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
     feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed(processes=4)))
-    showing = LiveJob(job, feed, work=lambda task: task(), clock=clock)
-    page.listen(showing.view)
+    output = LiveJob(job, feed, work=lambda task: task(), clock=clock)
+    page.listen(output.view)
     publisher.step()
-    showing.open()
-    publisher.add(showing)
-    return showing
+    output.open()
+    publisher.add(output)
+    return output
 
 
 def asking_page(monkeypatch):
@@ -65,5 +65,5 @@ def turns(publisher, clock, seconds):
         publisher.step()
 
 
-def say(showing, **content):
-    showing.view._handle_custom_msg(content, [])
+def say(output, **content):
+    output.view._handle_custom_msg(content, [])

@@ -1,4 +1,4 @@
-from batchai_magics.widgets.core.pages import SILENT_AFTER_S, Pages
+from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 
 
 class Clock:
@@ -17,16 +17,16 @@ def test_a_bye_that_comes_late_does_not_count():
     pages.hello(one(1))
     pages.hello(one(2))
     pages.bye(one(1))
-    assert pages.is_any_here
+    assert pages.is_any_open
     pages.bye(one(2))
-    assert not pages.is_any_here
+    assert not pages.is_any_open
 
 
 def test_a_hello_that_comes_late_does_not_count():
     pages = Pages(Clock())
     pages.bye(one(1))
     assert not pages.hello(one(1))
-    assert not pages.is_any_here
+    assert not pages.is_any_open
     assert pages.hello(one(2))
 
 
@@ -35,7 +35,7 @@ def test_an_older_hello_does_not_bring_an_older_bye_back():
     pages.hello(one(2))
     assert not pages.hello(one(1))
     pages.bye(one(1))
-    assert pages.is_any_here
+    assert pages.is_any_open
 
 
 def test_a_page_that_leaves_does_not_take_the_view_from_the_others():
@@ -44,19 +44,19 @@ def test_a_page_that_leaves_does_not_take_the_view_from_the_others():
     pages.hello(one(1, "a"))
     pages.hello(one(1, "b"))
     pages.bye(one(1, "b"))
-    assert pages.is_any_here
-    clock.now = SILENT_AFTER_S - 1
+    assert pages.is_any_open
+    clock.now = PAGE_TIMEOUT_S - 1
     pages.alive({"page": "a"})
     clock.now += 2
-    assert pages.is_any_here
-    clock.now += SILENT_AFTER_S
-    assert not pages.is_any_here
+    assert pages.is_any_open
+    clock.now += PAGE_TIMEOUT_S
+    assert not pages.is_any_open
 
 
 def test_the_last_word_counts_where_no_turn_is_told():
     pages = Pages(Clock())
     pages.hello({})
     pages.bye({})
-    assert not pages.is_any_here
+    assert not pages.is_any_open
     assert pages.hello({})
-    assert pages.is_any_here
+    assert pages.is_any_open

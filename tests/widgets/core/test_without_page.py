@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationW
 
 
 def test_the_card_is_in_the_executed_notebook(tmp_path):
-    cells = [SETUP.format(folder=tmp_path / "job"), SHOW, TRAIN + "backend.finish()\nwidgets.settle()"]
+    cells = [SETUP.format(folder=tmp_path / "job"), SHOW, TRAIN + "backend.finish()\nwidgets.freeze_ended()"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     NotebookClient(notebook, timeout=PATIENCE_S).execute()
     card, chart = (output["data"] for output in notebook.cells[1].outputs)

@@ -24,9 +24,9 @@ def subject(place, kind):
 
 def opened(publisher, place, page, kind, *, ui="auto"):
     """A dashboard of this kind, and what it sends is recorded."""
-    publisher.do = lambda task: task()
+    publisher.run_in_background = lambda task: task()
     dashboard_output.show(subject(place, kind), publisher, lambda job: f"model of {job.name}", ui=ui)
-    shown = publisher.showings()[-1]
+    shown = publisher.outputs()[-1]
     if isinstance(shown, LiveDashboard):
         page.listen(shown.view)
     return shown

@@ -121,16 +121,16 @@ def test_without_a_page_a_view_is_still_after_a_while_and_live_again_when_one_co
 ):
     shown = opened(publisher, place, page, kind)
     for _ in range(3):  # cells that end while the page is still busy
-        shown.settle(lambda is_met: True)
+        shown.on_cell_end(lambda is_met: True)
     assert WIDGET in page.shown[shown.id]
     turns(publisher, clock, int(HELLO_S))
-    shown.settle(lambda is_met: True)
+    shown.on_cell_end(lambda is_met: True)
     turns(publisher, clock, 1)
     assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
     say(shown, kind="ready")
     turns(publisher, clock, 1)
     assert WIDGET in page.shown[shown.id]
-    assert publisher.showings() == [shown]
+    assert publisher.outputs() == [shown]
 
 
 def test_a_view_where_nothing_happens_for_long_becomes_a_picture(publisher, clock, place, page):
@@ -177,11 +177,11 @@ def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, m
             widgets.show(Job(place, place.jobs["quiet"].id))
         else:
             widgets.show_dashboard(subject(place, KINDS[number % 3]))
-        shown = widgets._publisher().showings()[-1]
+        shown = widgets._publisher().outputs()[-1]
         say(shown, kind="ready")
         say(shown, kind="bye")
     publisher = widgets._publisher()
-    assert publisher.wait_for(lambda: len(publisher.showings()) <= 32, PATIENCE_S)
+    assert publisher.wait_for(lambda: len(publisher.outputs()) <= 32, PATIENCE_S)
     started = ours() - before_threads
     assert len(started) == 2
     assert len(_instances) - models <= 64

@@ -84,7 +84,7 @@ def test_views_come_back_when_the_page_is_opened_again(lab, setup_cell):
 
 
 def test_running_the_cell_again_leaves_one_view(lab, setup_cell):
-    count = "print(sum(not shown.is_gone for shown in widgets._publisher().showings()), 'shown')"
+    count = "print(sum(not shown.is_removed for shown in widgets._publisher().outputs()), 'shown')"
     lab.open("twice", setup_cell, CLUSTER, count)
     lab.run(0)
     for _ in range(3):

@@ -7,7 +7,7 @@ from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.core.budget import OVERHEAD_BYTES
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.batch import LOG_BYTES, REPLAY_BYTES, Cursor
 from batchai_magics.widgets.job.facts import facts_of
 from batchai_magics.widgets.job.feed import JobFeed
@@ -250,9 +250,9 @@ def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
 
 def test_the_same_trouble_is_told_once():
     feed = JobFeed()
-    feed.complain("no disk")
+    feed.report_problem("no disk")
     version = feed.version
-    feed.complain("no disk")
+    feed.report_problem("no disk")
     assert feed.version == version
 
 

@@ -36,8 +36,8 @@ for i in range(1, 6):
     backend.write(f"after {i} rounds psnr is {20 + i / 4:.2f} dB\\n")
 """
 HELD = """
-gate, do = threading.Event(), widgets._publisher().do
-widgets._publisher().do = lambda task: do(lambda: (gate.wait(), task()))
+gate, do = threading.Event(), widgets._publisher().run_in_background
+widgets._publisher().run_in_background = lambda task: do(lambda: (gate.wait(), task()))
 gate.set()
 backend.write("".join(f"line {i:06}\\n" for i in range(20_000)))
 """

@@ -4,7 +4,7 @@ import dataclasses
 
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import compare, scaling
-from batchai_magics.widgets.comparison import showing as comparisons
+from batchai_magics.widgets.comparison import comparison_output as comparisons
 from tests.widgets.core.recorded_page import say
 from tests.widgets.place import EXPERIMENT, ExecutionState, Kind
 
@@ -18,7 +18,7 @@ def jobs(place, *names):
 
 def opened(publisher, place, page, kind="compare", *, ui="auto"):
     comparisons.show(WAYS[kind](jobs(place)), publisher, ui=ui)
-    shown = publisher.showings()[-1]
+    shown = publisher.outputs()[-1]
     if hasattr(shown, "view"):
         page.listen(shown.view)
         say(shown, kind="ready")

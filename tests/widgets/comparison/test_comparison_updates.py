@@ -6,17 +6,21 @@ import pytest
 
 from batchai_magics import widgets
 from batchai_magics.metrics import compare, read_metrics
-from batchai_magics.widgets.comparison import showing as comparisons
-from batchai_magics.widgets.comparison.event_source import Looked, RunGrew
-from batchai_magics.widgets.comparison.feed import LONGEST_PAUSE_S, ComparisonFeed
-from batchai_magics.widgets.comparison.view import MOST_POINTS, ComparisonView, columns
-from tests.widgets.comparison.showing.runs import WAYS, WIDGET, end, jobs, lines, opened
+from batchai_magics.widgets.comparison import comparison_output as comparisons
+from batchai_magics.widgets.comparison.comparison_feed import (
+    MAX_INTERVAL_S,
+    ComparisonFeed,
+    PollCompleted,
+    RecordsAdded,
+)
+from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns
+from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
 from tests.widgets.core.recorded_page import say, turns
 from tests.widgets.place import ExecutionState
 from tests.widgets.scripted import step_line
 
 
-@pytest.mark.parametrize(("processor_s", "pause_s"), [(0.0, 0.0), (0.25, 5.0), (60.0, LONGEST_PAUSE_S)])
+@pytest.mark.parametrize(("processor_s", "pause_s"), [(0.0, 0.0), (0.25, 5.0), (60.0, MAX_INTERVAL_S)])
 def test_numbers_are_read_again_by_what_that_costs_of_the_processor_and_never_by_the_time_it_takes(
     place, processor_s, pause_s
 ):
@@ -30,13 +34,13 @@ def test_numbers_are_read_again_by_what_that_costs_of_the_processor_and_never_by
         spent[0] += processor_s
         return spent[0]
 
-    feed = ComparisonFeed(compare(jobs(place)).runs, clock=busy_clock, spent=processor)
-    feed.take(Looked())
+    feed = ComparisonFeed(compare(jobs(place)).runs, clock=busy_clock, cpu_time=processor)
+    feed.take(PollCompleted())
     asked_at = now[0]
     feed._clock = lambda: asked_at + pause_s
     version = feed.version
-    feed.take(RunGrew(0, ()))
-    feed.take(Looked())
+    feed.take(RecordsAdded(0, ()))
+    feed.take(PollCompleted())
     assert feed.version == version + 1
 
 
@@ -131,7 +135,7 @@ def test_logs_and_ended_jobs_stand_beside_running_ones(publisher, clock, place, 
     log = read_metrics(step_line(10, 0, 33).encode())
     value = compare({"log": log, "old": jobs(place, "old")[0], "new": jobs(place, "one")[0]})
     comparisons.show(value, publisher, ui="html")
-    shown = publisher.showings()[-1]
+    shown = publisher.outputs()[-1]
     assert shown.feed.states == ["log", "succeeded", "running"]
     end(place, "one")
     turns(publisher, clock, 3)
@@ -158,8 +162,8 @@ def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place,
 def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     text = "".join(step_line(step, 0, 50 + step / 1000) for step in range(1, 10_001))
     (run,) = comparisons.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
-    told = columns(run)
-    assert {len(column) for column in (told["rates"], told["losses"], told["over"]["step"])} == {MOST_POINTS}
+    told = line_columns(run)
+    assert {len(column) for column in (told["rates"], told["losses"], told["over"]["step"])} == {MAX_POINTS}
     assert told["over"]["step"][-1] == 10_000
     assert len(json.dumps(told)) < 20_000
 

@@ -8,8 +8,8 @@ from batchai_magics.metrics import compare
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.execution import ExecutionInfo
 from batchai_magics.models.states import TERMINATED
-from batchai_magics.widgets.comparison import showing as comparisons
-from tests.widgets.comparison.showing.runs import WAYS, end, jobs, opened
+from batchai_magics.widgets.comparison import comparison_output as comparisons
+from tests.widgets.comparison.opened_comparisons import WAYS, end, jobs, opened
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.place import START, ExecutionState
 from tests.widgets.scripted import step_line
@@ -81,8 +81,8 @@ def test_a_cancelled_job_does_not_go_on(publisher, clock, place, page):
 
 def test_without_a_page_the_figure_comes_with_the_cell_in_which_the_jobs_end(publisher, clock, place, page):
     comparisons.show(compare(jobs(place)), publisher, ui="auto")
-    shown = publisher.showings()[-1]
-    shown.settle(lambda is_met: pytest.fail("nothing to wait for"))
+    shown = publisher.outputs()[-1]
+    shown.on_cell_end(lambda is_met: pytest.fail("nothing to wait for"))
     end(place)
-    shown.settle(lambda is_met: turns(publisher, clock, 3) or is_met())
+    shown.on_cell_end(lambda is_met: turns(publisher, clock, 3) or is_met())
     assert "image/png" in page.shown[shown.second_id]

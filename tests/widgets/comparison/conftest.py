@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.widgets.core.budget import Budget
+from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from tests.widgets.core.recorded_page import Clock, asking_page
 from tests.widgets.place import ExecutionState, Place
@@ -29,5 +29,5 @@ def clock():
 @pytest.fixture
 def publisher(clock):
     made = Publisher(clock=clock, budget=Budget(clock))
-    made.do = lambda task: task()
+    made.run_in_background = lambda task: task()
     return made

@@ -7,8 +7,8 @@ from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.feed import JobFeed
 from batchai_magics.widgets.job.showing import JobCard
 from tests.threads import ended, ours
-from tests.widgets.core.publisher.test_watches import Scripted
 from tests.widgets.core.recorded_page import live, say, turns
+from tests.widgets.core.test_feed_poller import Scripted
 from tests.widgets.scripted import JOB
 
 
@@ -18,7 +18,7 @@ def test_a_view_that_cannot_be_drawn_does_not_end_the_others(publisher, backend,
     say(whole, kind="ready", have={})
     turns(publisher, clock, 1)
     assert page.messages
-    assert publisher.showings() == [whole]
+    assert publisher.outputs() == [whole]
 
 
 def test_a_view_that_cannot_be_published_again_does_not_end_the_others(publisher, backend, page, clock):
@@ -69,10 +69,10 @@ def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
 def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
     before = ours()
     publisher = Publisher().start()
-    showing = JobCard(Job(backend, JOB), JobFeed())
-    showing.send_next = lambda limit: publisher.close() or 0
-    showing.open()
-    publisher.add(showing)
+    output = JobCard(Job(backend, JOB), JobFeed())
+    output.send_next = lambda limit: publisher.close() or 0
+    output.open()
+    publisher.add(output)
     assert not ended(ours() - before)
 
 
@@ -80,6 +80,6 @@ def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
     widgets.show(Job(backend, JOB))
     backend.finish()
-    widgets.settle()
+    widgets.freeze_ended()
     assert all("application/vnd.jupyter.widget-view+json" not in data for data in page.shown.values())
     widgets.close_all()

@@ -3,16 +3,16 @@
 from batchai_magics.errors import NotFoundError
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
-from batchai_magics.widgets.core.publisher import FROZEN_KEPT
+from batchai_magics.widgets.core.publisher import MAX_FROZEN
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.scripted import FAILURE, ExecutionState, step_line
 
 
 def test_only_the_newest_of_many_ended_views_can_come_back(publisher, backend, page, clock):
     backend.finish()
-    views = [live(publisher, backend, page, clock) for _ in range(FROZEN_KEPT + 2)]
+    views = [live(publisher, backend, page, clock) for _ in range(MAX_FROZEN + 2)]
     turns(publisher, clock, 10)
-    assert [view.is_closed for view in views] == [True, True] + [False] * FROZEN_KEPT
+    assert [view.is_closed for view in views] == [True, True] + [False] * MAX_FROZEN
     page.updates = 0
     say(views[-1], kind="ready", have={})
     publisher.step()
@@ -29,28 +29,28 @@ def test_a_frozen_view_that_is_closed_is_forgotten(publisher, backend, page, clo
 
 
 def test_an_ended_job_without_a_page_is_frozen_without_widget_view(publisher, backend, page, clock):
-    showing = live(publisher, backend, page, clock)
+    output = live(publisher, backend, page, clock)
     backend.write("".join(step_line(step, rank) for step in range(10) for rank in range(4)))
     backend.write("<script>alert(1)</script>\n")
     backend.finish(ExecutionState.FAILED, **FAILURE)
     turns(publisher, clock, 2)
-    card, chart = page.shown[showing.id], page.shown[showing.second_id]
+    card, chart = page.shown[output.id], page.shown[output.second_id]
     assert set(card) == {"text/html", "text/plain"}
     assert set(chart) == {"image/png", "text/plain"}
     assert "<script" not in card["text/html"]
     assert "rank 2 on node-1 failed first" in card["text/plain"]
     assert sum(map(len, [*card.values(), *chart.values()])) < 200_000
-    assert publisher.showings() == []
+    assert publisher.outputs() == []
 
 
 def test_a_page_that_missed_the_end_gets_it_when_it_comes_back(publisher, backend, page, clock):
-    showing = live(publisher, backend, page, clock)
+    output = live(publisher, backend, page, clock)
     backend.finish()
     turns(publisher, clock, 2)
     page.updates = 0
     turns(publisher, clock, 2)
     assert page.updates == 0
-    say(showing, kind="ready", have={})
+    say(output, kind="ready", have={})
     turns(publisher, clock, 2)
     assert page.updates == 2
 
@@ -58,16 +58,16 @@ def test_a_page_that_missed_the_end_gets_it_when_it_comes_back(publisher, backen
 def test_a_view_that_is_used_when_its_job_ends_leaves_the_notebook_the_last_picture(
     publisher, backend, page, clock
 ):
-    showing = live(publisher, backend, page, clock)
-    say(showing, kind="ready", have={})
-    say(showing, kind="hold", on=True)
+    output = live(publisher, backend, page, clock)
+    say(output, kind="ready", have={})
+    say(output, kind="hold", on=True)
     turns(publisher, clock, 1)
-    assert "[running]" in page.shown[showing.second_id]["text/plain"]
+    assert "[running]" in page.shown[output.second_id]["text/plain"]
     backend.write("the last line\n")
     backend.finish()
     turns(publisher, clock, 3)
-    assert not showing.is_frozen
-    picture = page.shown[showing.second_id]["text/plain"]
+    assert not output.is_frozen
+    picture = page.shown[output.second_id]["text/plain"]
     assert "[succeeded]" in picture
     assert "the last line" in picture
     page.updates = 0
@@ -76,48 +76,48 @@ def test_a_view_that_is_used_when_its_job_ends_leaves_the_notebook_the_last_pict
 
 
 def test_a_deleted_job_ends_its_view_and_says_so(publisher, backend, page, clock):
-    showing = live(publisher, backend, page, clock)
+    output = live(publisher, backend, page, clock)
 
     def show(id):
         raise NotFoundError("gone", code="JobNotFound")
 
     backend.show = show
     turns(publisher, clock, 2)
-    assert showing.is_frozen
-    assert showing.feed.problem == "The job was deleted."
+    assert output.is_frozen
+    assert output.feed.problem == "The job was deleted."
 
 
 def test_a_detached_view_becomes_a_card_and_the_job_runs_on(publisher, backend, page, clock):
-    showing = live(publisher, backend, page, clock)
-    say(showing, kind="ready", have={})
-    say(showing, kind="detach", id="d")
+    output = live(publisher, backend, page, clock)
+    say(output, kind="ready", have={})
+    say(output, kind="detach", id="d")
     turns(publisher, clock, 1)
-    assert set(page.shown[showing.id]) == {"text/html", "text/plain"}
+    assert set(page.shown[output.id]) == {"text/html", "text/plain"}
     assert backend.job.state is ExecutionState.RUNNING
 
 
 def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, clock, monkeypatch):
     monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
-    showing = live(publisher, backend, page, clock)
+    output = live(publisher, backend, page, clock)
     backend.finish()
     turns(publisher, clock, HELLO_S - 1)
-    assert not showing.is_frozen
+    assert not output.is_frozen
     turns(publisher, clock, 3)
-    assert showing.is_frozen
+    assert output.is_frozen
 
 
 def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher, backend, page, clock):
     backend.write("0123456789")
-    showing = live(publisher, backend, page, clock)
-    say(showing, kind="ready", have={})
+    output = live(publisher, backend, page, clock)
+    say(output, kind="ready", have={})
     backend.finish()
     turns(publisher, clock, 4)
-    assert showing.is_frozen
+    assert output.is_frozen
     assert page.messages[-1][0] == {"kind": "keep"}
-    assert f'data-batchai-snapshot="{showing.id}"' in page.shown[showing.id]["text/html"]
-    say(showing, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
+    assert f'data-batchai-snapshot="{output.id}"' in page.shown[output.id]["text/html"]
+    say(output, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
     turns(publisher, clock, 1)
     assert page.messages[-1][1] == [b"3456"]
-    say(showing, kind="bye")
+    say(output, kind="bye")
     turns(publisher, clock, 1)
-    assert showing.is_closed
+    assert output.is_closed

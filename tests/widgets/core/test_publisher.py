@@ -13,11 +13,11 @@ from tests.widgets.scripted import JOB, ExecutionState
 
 
 def test_nothing_is_sent_before_a_page_says_hello(publisher, backend, page, clock):
-    showing = live(publisher, backend, page, clock)
+    output = live(publisher, backend, page, clock)
     backend.write("one\n")
     turns(publisher, clock, 3)
     assert page.messages == []
-    say(showing, kind="ready", have={"points": 0, "logs": {}})
+    say(output, kind="ready", have={"points": 0, "logs": {}})
     turns(publisher, clock, 1)
     assert [buffers for _, buffers in page.messages] == [[b"one\n"]]
 
@@ -58,28 +58,28 @@ def test_views_that_always_have_more_to_send_take_turns(publisher, backend, page
 
 def test_a_page_can_read_any_bytes_and_cancel(publisher, backend, page, clock):
     backend.write("0123456789")
-    showing = live(publisher, backend, page, clock)
-    say(showing, kind="ready", have={})
-    say(showing, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
-    say(showing, kind="read", id="b", file="stdout.txt", offset=-2, limit=100)
-    say(showing, kind="cancel", id="c")
+    output = live(publisher, backend, page, clock)
+    say(output, kind="ready", have={})
+    say(output, kind="read", id="a", file="stdout.txt", offset=3, limit=4)
+    say(output, kind="read", id="b", file="stdout.txt", offset=-2, limit=100)
+    say(output, kind="cancel", id="c")
     turns(publisher, clock, 1)
     replies = {content["id"]: (content, buffers) for content, buffers in page.messages if "id" in content}
     assert replies["a"][1] == [b"3456"]
     assert (replies["b"][0]["offset"], replies["b"][1]) == (8, [b"89"])
     assert backend.job.state is ExecutionState.FAILED
-    assert showing.view.facts["state"] == "cancelled"
+    assert output.view.facts["state"] == "cancelled"
 
 
 def test_what_is_published_again_counts_as_sent(publisher, backend, page, clock, budget):
-    showing = live(publisher, backend, page, clock)
+    output = live(publisher, backend, page, clock)
     backend.finish()
     turns(publisher, clock, 3)
-    say(showing, kind="ready", have={})
+    say(output, kind="ready", have={})
     clock.now += 2
     before = budget.left_bytes
     publisher.step()
-    card = sum(map(len, page.shown[showing.id].values()))
+    card = sum(map(len, page.shown[output.id].values()))
     assert before - budget.left_bytes >= card > 1000
 
 
@@ -89,7 +89,7 @@ def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, 
     for _ in range(3):
         live(publisher, backend, page, clock)
     turns(publisher, clock, 2)
-    assert publisher.showings() == []
+    assert publisher.outputs() == []
     late = live(publisher, backend, page, clock)
     say(late, kind="ready", have={})
     turns(publisher, clock, 1)
@@ -99,15 +99,15 @@ def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, 
 def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
     feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed()))
     publisher.step()
-    showing = JobCard(Job(backend, JOB), feed, clock=clock)
-    showing.open()
-    publisher.add(showing)
+    output = JobCard(Job(backend, JOB), feed, clock=clock)
+    output.open()
+    publisher.add(output)
     backend.write("hello\n")
     turns(publisher, clock, 3)
-    assert "hello" in page.shown[showing.id]["text/html"]
+    assert "hello" in page.shown[output.id]["text/html"]
     backend.finish()
     turns(publisher, clock, 2)
-    assert "succeeded" in page.shown[showing.id]["text/plain"]
+    assert "succeeded" in page.shown[output.id]["text/plain"]
 
 
 def test_where_nothing_but_text_can_be_shown_text_is_shown(backend, page):

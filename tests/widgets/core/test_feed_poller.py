@@ -2,7 +2,7 @@
 
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
-from batchai_magics.widgets.core.feed import Watch
+from batchai_magics.widgets.core.feed import FeedPoller
 from batchai_magics.widgets.job.feed import JobFeed
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.scripted import resource
@@ -23,49 +23,49 @@ class Scripted:
         return news
 
 
-def asked_within(source, watch, times):
+def asked_within(source, poller, times):
     source.asked = 0
     for now in times:
-        watch.poll(now)
+        poller.poll(now)
     return source.asked
 
 
 def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
     source = Scripted()
-    watch = Watch(source, JobFeed(), longest_s=2.0)
-    assert asked_within(source, watch, [i / 10 for i in range(200)]) < 30
-    quiet = asked_within(source, watch, [20 + i / 10 for i in range(20)])
+    poller = FeedPoller(source, JobFeed(), max_interval_s=2.0)
+    assert asked_within(source, poller, [i / 10 for i in range(200)]) < 30
+    quiet = asked_within(source, poller, [20 + i / 10 for i in range(20)])
     assert quiet == 1
     source.news = [StateChanged(resource())]
     while source.news:
-        watch.poll(30.0)
-    assert asked_within(source, watch, [30 + i / 10 for i in range(1, 5)]) >= 2
+        poller.poll(30.0)
+    assert asked_within(source, poller, [30 + i / 10 for i in range(1, 5)]) >= 2
 
 
 def test_what_is_behind_is_asked_at_once():
     source = Scripted()
     source.is_behind = True
-    watch = Watch(source, JobFeed())
-    assert asked_within(source, watch, [1.0, 1.0, 1.0]) == 3
+    poller = FeedPoller(source, JobFeed())
+    assert asked_within(source, poller, [1.0, 1.0, 1.0]) == 3
 
 
 def test_what_is_over_is_not_asked_any_more():
     source = Scripted()
     source.is_over = True
-    watch = Watch(source, JobFeed())
-    assert asked_within(source, watch, [1.0, 9.0, 99.0]) == 1
-    assert watch.feed.is_over
+    poller = FeedPoller(source, JobFeed())
+    assert asked_within(source, poller, [1.0, 9.0, 99.0]) == 1
+    assert poller.feed.is_over
 
 
 def test_a_trouble_that_has_passed_is_taken_back():
     source = Scripted()
-    watch = Watch(source, JobFeed())
+    poller = FeedPoller(source, JobFeed())
     source.poll = lambda: (_ for _ in ()).throw(BatchAIError("no disk"))
-    watch.poll(1.0)
-    assert watch.feed.problem == "no disk"
+    poller.poll(1.0)
+    assert poller.feed.problem == "no disk"
     source.poll = list
-    watch.poll(9.0)
-    assert watch.feed.problem == ""
+    poller.poll(9.0)
+    assert poller.feed.problem == ""
 
 
 def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_says_so():
@@ -75,14 +75,14 @@ def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_sa
         source.asked += 1
         raise UnreachableError("nobody listens there", code="EndpointUnreachable")
 
-    watch = Watch(source, JobFeed())
+    poller = FeedPoller(source, JobFeed())
     source.poll = poll
-    asked_within(source, watch, [i / 10 for i in range(300)])
-    assert asked_within(source, watch, [30 + i / 10 for i in range(100)]) == 2
-    assert watch.feed.problem == "nobody listens there. Trying again; nothing is lost."
+    asked_within(source, poller, [i / 10 for i in range(300)])
+    assert asked_within(source, poller, [30 + i / 10 for i in range(100)]) == 2
+    assert poller.feed.problem == "nobody listens there. Trying again; nothing is lost."
     source.poll = lambda: Scripted.poll(source)
-    assert asked_within(source, watch, [50 + i / 10 for i in range(50)]) > 5
-    assert watch.feed.problem == ""
+    assert asked_within(source, poller, [50 + i / 10 for i in range(50)]) > 5
+    assert poller.feed.problem == ""
 
 
 def test_a_thing_that_no_view_shows_yet_is_watched_all_the_same(publisher, clock):

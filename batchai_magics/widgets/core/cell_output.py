@@ -1,0 +1,168 @@
+"""An output beneath a cell: updated by the publisher, and finally frozen to static HTML and text."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from batchai_magics.widgets.core import display
+from batchai_magics.widgets.core.display import Bundle
+from batchai_magics.widgets.core.feed import Feed
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+
+SNAPSHOT_INTERVAL_S = 30.0  # between updates of the snapshot beside a live view
+REFRESH_INTERVAL_S = 2.0  # between updates where no page shows a live view
+
+Clock = Callable[[], float]
+WaitFor = Callable[[Callable[[], bool]], bool]  # waits for a condition; returns whether it was met
+
+
+class CellOutput(ABC):
+    """One or two outputs of a cell. Only the publisher's thread calls `send_next` and `republish`.
+
+    `key` identifies what is shown: the id of a resource, in lower case.
+    """
+
+    def __init__(self, key: str, feed: Feed[Any], *, clock: Clock) -> None:
+        self.key = key
+        self.feed = feed
+        self.id = uuid.uuid4().hex
+        self.second_id = f"{self.id}-second"
+        self.is_frozen = False
+        self.is_closed = False
+        self._clock = clock
+        self._freezing = threading.Lock()
+        self._updated_at = clock()
+        self._updated_version = feed.version
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the page has removed the view."""
+        return False
+
+    @property
+    def is_unwatched(self) -> bool:
+        """Whether no page shows it, so that polling can pause."""
+        return False
+
+    @abstractmethod
+    def open(self) -> None:
+        """Shows it beneath the running cell."""
+
+    @abstractmethod
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+
+    @abstractmethod
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Called when a cell has ended: freezes the output if it is due."""
+
+    def freeze(self) -> int:
+        """Freezes the output, once, from any thread; returns the bytes sent."""
+        with self._freezing:
+            return 0 if self.is_frozen else self._freeze()
+
+    def republish(self) -> int:
+        """Publishes the frozen output again if a page missed it; returns the bytes sent."""
+        return 0
+
+    def close(self) -> None:
+        """Freezes and closes the output in its current state."""
+        self.freeze()
+        self.is_closed = True
+
+    def _freeze(self) -> int:
+        """Publishes the final output; the caller holds the lock."""
+        bundle = self._render_final()
+        display.update(bundle, self.id)
+        self.is_frozen = True
+        return bundle_bytes(bundle)
+
+    @abstractmethod
+    def _render(self) -> Bundle:
+        """Renders the current state as HTML and text, or as text only while nothing is known."""
+
+    def _render_final(self) -> Bundle:
+        """Renders what stays in the notebook."""
+        return self._render()
+
+    def _update(self, bundle: Bundle, display_id: str) -> int:
+        """Replaces an output; returns the size in bytes."""
+        self._updated_at, self._updated_version = self._clock(), self.feed.version
+        display.update(bundle, display_id)
+        return bundle_bytes(bundle)
+
+
+class LiveView(Protocol):
+    """What an output needs of the model of a live view."""
+
+    has_page: bool  # a page has said hello
+    is_removed: bool  # the page has removed the view
+    layout: Any
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
+
+    def close(self) -> None:
+        """Closes the model."""
+
+    def _repr_mimebundle_(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The MIME bundle from which a page creates the view."""
+
+
+class LiveOutput(CellOutput):
+    """An output with a live view, and beside it a snapshot for the saved notebook, which the view hides."""
+
+    view: LiveView
+
+    def _attach(self, view: LiveView, *, is_kept: bool) -> None:
+        """Sets the view. With `is_kept`, it stays live after the last change."""
+        self.view = view
+        self._is_kept = is_kept
+        self._hello_deadline = display.hello_deadline(self._clock())
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the page has removed the view."""
+        return self.view.is_removed
+
+    def open(self) -> None:
+        """Shows the view and its hidden snapshot beneath the running cell."""
+        self._show_view(display.show)
+        display.show(self._snapshot(), self.second_id)
+
+    def close(self) -> None:
+        """Freezes the output and closes its model."""
+        self.is_closed = True
+        super().close()
+        self.view.layout.close()  # a separate model, which closing the view leaves open
+        self.view.close()
+
+    @property
+    def _is_hello_pending(self) -> bool:
+        """Whether the page that asked for the view may still say hello."""
+        return self._clock() < self._hello_deadline
+
+    @property
+    def _snapshot_interval_s(self) -> float:
+        """How often the snapshot beside the view is updated."""
+        return SNAPSHOT_INTERVAL_S if self.view.has_page else REFRESH_INTERVAL_S
+
+    def _snapshot(self) -> Bundle:
+        return display.snapshot_for(self.id, self._render())
+
+    def _show_view(self, show: Callable[[Bundle, str], None]) -> None:
+        bundle, _ = self.view._repr_mimebundle_() or ({}, {})
+        show({**bundle, "text/plain": self._title()}, self.id)
+
+    def _title(self) -> str:
+        """The text shown in place of the view in a text-only front end; the snapshot has the rest."""
+        return self._render()["text/plain"].partition("\n")[0]
+
+
+def bundle_bytes(bundle: Bundle) -> int:
+    """The approximate size of a bundle on the wire."""
+    return OVERHEAD_BYTES + sum(map(len, bundle.values()))

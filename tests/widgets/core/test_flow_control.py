@@ -1,0 +1,133 @@
+"""The send budget over all views, and the window of unacknowledged messages."""
+
+from batchai_magics.widgets.core.flow_control import MAX_UNACKED, AckWindow, Budget
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_no_second_has_more_messages_than_allowed():
+    clock = Clock()
+    budget = Budget(clock, messages_per_s=10)
+    sent = []
+    for _ in range(500):
+        clock.now += 0.01
+        if budget.left_bytes:
+            budget.spend(1)
+            sent.append(clock.now)
+    assert max(sum(1 for t in sent if start <= t < start + 1) for start in sent) <= 10
+    assert len(sent) >= 45
+
+
+def test_no_second_has_more_bytes_than_allowed():
+    clock = Clock()
+    budget = Budget(clock, bytes_per_s=1000)
+    budget.spend(900)
+    assert budget.left_bytes == 100
+    clock.now += 0.9
+    assert budget.left_bytes == 100
+    clock.now = 101.0
+    assert budget.left_bytes == 1000
+
+
+def test_a_message_longer_than_was_left_leaves_nothing():
+    clock = Clock()
+    budget = Budget(clock, bytes_per_s=1000)
+    budget.spend(1900)
+    assert budget.left_bytes == 0
+
+
+class Kernel:
+    """A clock, and a loop that runs what it is asked to when it can."""
+
+    def __init__(self):
+        self.now, self.is_busy, self.asked = 0.0, False, []
+
+    def ask(self, call):
+        self.asked.append(call)
+
+    def wait(self, window, seconds):
+        for _ in range(seconds):
+            self.now += 1.0
+            _ = window.is_open
+            if not self.is_busy:
+                for call in self.asked:
+                    call()
+                self.asked.clear()
+        return window.is_open
+
+
+def window_of(kernel, *, sent):
+    window = AckWindow(kernel.ask, clock=lambda: kernel.now)
+    window.sent(sent)
+    return window
+
+
+def test_a_page_that_confirms_gets_everything():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED)
+    assert kernel.wait(window, 100)
+
+
+def test_nothing_more_is_sent_when_nobody_listens_for_long():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED + 1)
+    assert kernel.wait(window, 10)
+    assert not kernel.wait(window, 20)
+
+
+def test_a_page_that_comes_back_is_sent_to_again():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED + 1)
+    assert not kernel.wait(window, 30)
+    window.acknowledge(MAX_UNACKED + 1)
+    assert window.is_open
+
+
+def test_a_kernel_that_cannot_hear_goes_on_sending():
+    kernel = Kernel()
+    kernel.is_busy = True
+    window = window_of(kernel, sent=MAX_UNACKED + 1)
+    assert kernel.wait(window, 100)
+
+
+def test_a_kernel_is_asked_once_at_a_time():
+    kernel = Kernel()
+    kernel.is_busy = True
+    window = window_of(kernel, sent=MAX_UNACKED + 1)
+    kernel.wait(window, 100)
+    assert len(kernel.asked) == 1
+
+
+def test_a_word_that_comes_late_takes_nothing_back():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED + 10)
+    window.acknowledge(MAX_UNACKED + 10)
+    window.acknowledge(1)
+    window.sent(2 * MAX_UNACKED)
+    kernel.wait(window, 100)
+    assert window.is_open
+
+
+def test_a_kernel_that_was_late_once_in_between_is_asked_anew():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED + 1)
+    kernel.wait(window, 12)
+    kernel.is_busy = True
+    kernel.wait(window, 10)
+    kernel.is_busy = False
+    assert kernel.wait(window, 10)
+    assert not kernel.wait(window, 10)
+
+
+def test_a_page_that_is_heard_again_gets_time_anew():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED + 1)
+    assert not kernel.wait(window, 30)
+    window.acknowledge()
+    window.sent(2 * MAX_UNACKED + 2)
+    assert kernel.wait(window, 8)
