@@ -195,7 +195,9 @@ class SlurmBackend(BackendBase):
         if kind is Kind.JOB:
             return showing.job(record, self._home.runs.settle(record))
         if kind is Kind.CLUSTER:
-            return showing.cluster(record, self._nodes_of(record))
+            return showing.cluster(
+                record, self._nodes_of(record), self._home.clusters.other_partition(record)
+            )
         return _SHOWN[kind](record)
 
     def _nodes_of(self, cluster: Record) -> Sequence[tuple[Node, str]]:

@@ -56,7 +56,7 @@ class Clusters:
     def foundation(self, spec: ClusterSpec, others: Sequence[Record]) -> dict[str, Any]:
         """What is written down of a new cluster beside its description; SpecError for what Slurm has not."""
         options = self._settings.options_of_size(spec.vm_size)
-        partition = slurm_values(options).get("partition") or self._settings.partition
+        partition, _ = self._partition(spec)
         lines = self._lines(partition)
         name, count = lines[0].partition, scaling.most_nodes(spec.scale_settings)
         scaling.check(spec.scale_settings, name, self._answers.configuration)
@@ -74,6 +74,22 @@ class Clusters:
             "leaving": [],
             "changed": self._answers.clock.now(),
         }
+
+    def _partition(self, spec: ClusterSpec) -> tuple[str, str]:
+        """The partition that the settings name for a cluster (maybe none), and the setting that does."""
+        by_size = slurm_values(self._settings.options_of_size(spec.vm_size)).get("partition", "")
+        return (by_size, "slurm.sizes") if by_size else (self._settings.partition, "slurm.partition")
+
+    def other_partition(self, cluster: Record) -> str:
+        """What is to be said of a cluster of another partition than the settings name; mostly nothing."""
+        wanted, setting = self._partition(showing.cluster_spec(cluster.spec))
+        own, name = cluster.more["partition"], cluster.resource_id.name
+        if wanted in ("", own):
+            return ""
+        return (
+            f"The cluster {name} is of the partition {own}, where its jobs go, and {setting} says {wanted}:"
+            f" to use {wanted}, make another cluster, or delete this one and create it again"
+        )
 
     def check(self, cluster: Record, spec: JobSpec) -> None:
         """Raises a SpecError for what a job may not ask, or what its partition cannot give it."""

@@ -201,6 +201,7 @@ def _run(home: Home, record: Record, cluster: Record, spec: JobSpec, engine: tup
         python=home.python,
         mpi=home.settings.mpi,
         disk_grace_s=home.settings.disk_grace_s,
+        note=home.clusters.other_partition(cluster),
     )
 
 

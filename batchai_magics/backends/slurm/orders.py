@@ -54,6 +54,7 @@ class Run:
     python: str
     mpi: str
     disk_grace_s: float
+    note: str = ""  # what its user is to know of it
 
     @property
     def segment(self) -> str:
@@ -110,11 +111,12 @@ def _make_folders(layout: Layout, run: Run, job: JobLayout) -> None:
 
 
 def _notes(run: Run, job: JobLayout) -> Sequence[str]:
-    """What the user is told of the job's logs."""
-    if job.unmounted not in (run.output_root, *run.output_root.parents):
-        return ()
-    prefix = run.spec.std_out_err_path_prefix
-    return (f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job",)
+    """What the user is told of the job's cluster and logs."""
+    notes = [run.note] if run.note else []
+    if job.unmounted in (run.output_root, *run.output_root.parents):
+        prefix = run.spec.std_out_err_path_prefix
+        notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
+    return notes
 
 
 def _keep_secrets(files: RunFiles, spec: JobSpec) -> None:

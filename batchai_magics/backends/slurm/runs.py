@@ -14,11 +14,12 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm import home_check, orders, understand
+from batchai_magics.backends.slurm import inferred, orders, understand
 from batchai_magics.backends.slurm.accounting.memory import Beside, Memory
 from batchai_magics.backends.slurm.accounting.past import Kept
 from batchai_magics.backends.slurm.answers import Answers, Heard
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
+from batchai_magics.backends.slurm.inferred import Evidence
+from batchai_magics.backends.slurm.node.endings import Ending, ending_of
 from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
 from batchai_magics.backends.slurm.node.written_once import written_at
 from batchai_magics.backends.slurm.records import Record
@@ -39,8 +40,6 @@ from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
 
 SKEW_S = 2.0  # where nodes give files their times themselves, their clocks may be so far apart
-# A job that Slurm says has ended so, and whose program has left no word of its beginning, has never begun.
-NEVER_BEGUN = (Ending.FAILED, Ending.COMPLETED)
 OVERDUE_S = 20.0  # a program that was told to end its job, and has not by then, is ended by Slurm
 
 
@@ -242,24 +241,24 @@ class Runs:
         if ending is None:
             return
         over = files.note_over(attempt, Over(ending.value, self._clock.now()))
-        is_never_begun = files.begun(attempt) is None and ending in NEVER_BEGUN
+        evidence = Evidence(files, attempt, self._layout.home, job.more.get("partition", ""), line)
         is_cancelled = ending is Ending.CANCELLED and self.standing(job.guid).is_waiting
         over_s = self._clock.age_s(files.written("over", attempt))
-        if is_never_begun or is_cancelled or over_s >= self._settings.lost_s:
+        if inferred.is_certain(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
             known, ended, words = self._remembered(job, submission, ending)
             stop = files.last_stop(attempt)
-            outcome = outcome_of(known, reason=stop.reason if stop else "")
-            if is_never_begun and not files.batch_log.exists():
-                outcome = self._home_not_shared(job, files, line)
+            reason = stop.reason if stop and stop.reason != REQUEUE else ""
+            problems = self._node_problems(over.time) if known in inferred.OF_NODES else {}
+            outcome = inferred.outcome(known, evidence, reason=reason, problems=problems)
             outcome = with_words(with_last_words(outcome, files), words)
             self.conclude(job, outcome, ended=ended or over.time)
 
-    def _home_not_shared(self, job: Record, files: RunFiles, line: JobLine | None) -> Outcome:
-        """The end of a run whose node has written nothing to the home, not even what Slurm itself keeps."""
-        node = line.first_node if line else ""
-        return home_check.not_shared(
-            self._layout.home, node=node, partition=job.more["partition"], file=files.script
-        )
+    def _node_problems(self, since: float) -> dict[str, str]:
+        """Why nodes cannot be used, by name, as Slurm has said since; nothing where it does not answer."""
+        with contextlib.suppress(ServiceError):
+            lines = self._answers.nodes(since=since)
+            return {line.name: f"{line.state}: {line.reason}" for line in lines if not line.is_usable}
+        return {}
 
     def _end_overdue(self, files: RunFiles, attempt: int, submission: Submission) -> None:
         """Has Slurm end a run that was to end, and has not."""

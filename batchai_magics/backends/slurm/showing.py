@@ -46,8 +46,11 @@ def file_server(record: Record) -> FileServer:
     return FileServer(record.resource_id, FileServerSpec.from_stored(record.spec), _provisioning(record))
 
 
-def cluster(record: Record, found: Sequence[tuple[Node, str]]) -> Cluster:
-    """A cluster as it stands, with its nodes, each with why it cannot be used."""
+def cluster(record: Record, found: Sequence[tuple[Node, str]], other_partition: str = "") -> Cluster:
+    """A cluster as it stands, with its nodes, each with why it cannot be used.
+
+    `other_partition` is what is to be said where its partition is not the one of the settings.
+    """
     states = [node.state for node, _ in found]
     is_moving = NodeState.PREPARING in states or NodeState.LEAVING in states
     return Cluster(
@@ -59,7 +62,10 @@ def cluster(record: Record, found: Sequence[tuple[Node, str]]) -> Cluster:
         node_states=NodeStateCounts(
             **{f"{state.value}_node_count": states.count(state) for state in NodeState}
         ),
-        errors=tuple(_node_error(node, reason) for node, reason in found if reason),
+        errors=(
+            *([ErrorDetail(code="PartitionDiffers", message=other_partition)] if other_partition else []),
+            *(_node_error(node, reason) for node, reason in found if reason),
+        ),
     )
 
 

@@ -34,6 +34,12 @@ def columns_of(value: Any) -> Sequence[Column]:
     return next((columns for kind, columns in _COLUMNS.items() if isinstance(value, kind)), ())
 
 
+def telling(items: Sequence[Any]) -> Sequence[Column]:
+    """Further columns of one resource, where there is something in them that `az` could not tell."""
+    job = items[0] if len(items) == 1 else None
+    return [column for column in _TELLING if column[1](job)] if isinstance(job, JobResource) else ()
+
+
 def table_of(items: Sequence[Any], columns: Sequence[Column]) -> Table:
     """The table of the values, one row each, with these columns."""
     rows = tuple(tuple(cell(item) for _, cell in columns) for item in items)
@@ -79,6 +85,10 @@ _GROUP: Column = ("Resource Group", lambda resource: resource.id.group)
 _WORKSPACE: Column = ("Workspace", lambda resource: resource.id.workspace)
 _PROVISIONING: Column = ("State", lambda resource: resource.provisioning.state.value)
 
+_TELLING: Sequence[Column] = (
+    ("Waits", lambda job: job.waiting),
+    ("Attempts", lambda job: "; ".join(each.sentence for each in job.attempts)),
+)
 _COLUMNS: dict[type, Sequence[Column]] = {
     Workspace: (_NAME, _GROUP, ("Location", lambda workspace: workspace.location), _PROVISIONING),
     Experiment: (_NAME, _GROUP, _WORKSPACE, _PROVISIONING),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batchai_magics.commands.output.job_fields import ERROR, JOB, TOOLS, Fields, Filled
 from batchai_magics.commands.output.tidy import SPAN, group_of, moment, span, tidy
 from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources.jobs import ATTEMPTS, WAITING
 
 if TYPE_CHECKING:
     from batchai_magics.models.execution import ExecutionInfo
@@ -78,7 +79,11 @@ def job_data(job: JobResource) -> dict[str, Any]:
         changed=moment(job.state_changed),
         execution=info and _execution(info),
     )
-    return with_description(job.description, beside)
+    data = with_description(job.description, beside)
+    if job.waiting or job.attempts:  # which the service could not tell
+        data[WAITING] = job.waiting or None
+        data[ATTEMPTS] = [attempt.to_wire() for attempt in job.attempts] or None
+    return data
 
 
 def with_description(description: Mapping[str, Any], beside: Beside) -> dict[str, Any]:

@@ -76,11 +76,15 @@ class Result:
             return of_data(self.data, is_query=True)
         if isinstance(self.shown, Tabular):
             return self.shown.to_table()
-        from batchai_magics.commands.output.columns import columns_of, table_of  # it loads the resources
+        from batchai_magics.commands.output.columns import (
+            columns_of,
+            table_of,
+            telling,
+        )  # loads the resources
 
         items = list(self.shown) if isinstance(self.shown, (list, tuple)) else [self.shown]
         columns = columns_of(items[0]) if items else ()
-        return table_of(items, columns) if columns else of_data(self.data)
+        return table_of(items, [*columns, *telling(items)]) if columns else of_data(self.data)
 
     def pieces(self, output: str) -> Iterator[str]:
         """The text of `to_text` in pieces, made one after the other where the value can do that."""

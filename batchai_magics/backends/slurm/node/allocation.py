@@ -6,7 +6,10 @@ import os
 import re
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
+_LOST = re.compile(r"DOWN|FAIL|NOT_RESPONDING|\*")
+_FAILED = re.compile(r"Node failure on (\S+)")
 ASK_S = 10.0
 SPELL_S = 60.0  # what scontrol gets to spell a list of names out: it asks nobody, but the machine may be busy
 
@@ -34,6 +37,19 @@ def addresses(names: Sequence[str]) -> list[str]:
         return ["127.0.0.1"]
     found = _of_nodes(names, "NodeAddr")
     return [found.get(name, name) for name in names]
+
+
+def lost_nodes(names: Sequence[str], log: Path) -> dict[str, str]:
+    """Those of these nodes that Slurm has lost, by its controller, else by what srun wrote into a log."""
+    states = _of_nodes(names, "State")
+    lost = {name: state.lower() for name, state in states.items() if _LOST.search(state)}
+    if lost:
+        return lost
+    try:
+        said = log.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    return {name: "" for name in _FAILED.findall(said) if name in names}
 
 
 def boot_times(names: Sequence[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 
@@ -49,6 +50,15 @@ def ending_of(state: str) -> Ending | None:
     """
     word = state.partition(" ")[0].rstrip("+")
     return Ending(word) if word in {each.value for each in Ending} else None
+
+
+def lost(problems: Mapping[str, str]) -> Outcome:
+    """The end of a job that has lost these nodes (none: nobody knows which), with what Slurm says of each."""
+    text = _WORDS[Ending.NODE_FAIL][1]
+    if not problems:
+        return failed_with(LOST, text)
+    named = ", ".join(f"{name} ({problem})" if problem else name for name, problem in problems.items())
+    return failed_with(LOST, f"{text}: {named}", NodeId=",".join(problems))
 
 
 def outcome_of(ending: Ending, *, reason: str = "") -> Outcome:

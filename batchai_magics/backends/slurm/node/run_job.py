@@ -27,7 +27,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
 from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
 from batchai_magics.backends.slurm.node.crews import Crew, crew, is_cut_off, let_end
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
+from batchai_magics.backends.slurm.node.endings import Ending, ending_of, lost, outcome_of
 from batchai_magics.backends.slurm.node.killed import out_of_memory_folder, started_folder
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
@@ -223,6 +223,8 @@ class JobRun:
             return stopped(REQUEUE)
         state = "NODE_FAIL" if told.get("Reason") == "NodeDown" else told.get("JobState", "")
         how = said_ending(self._files.batch_log) or ending_of(state)
+        if how is Ending.NODE_FAIL:
+            return lost(allocation.lost_nodes(self._nodes, self._files.batch_log))
         return outcome_of(how or Ending.CANCELLED)
 
     def _seals(self) -> dict[str, LogSeal]:

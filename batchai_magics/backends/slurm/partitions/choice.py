@@ -40,11 +40,14 @@ def of_too_large(busy: Mapping[str, Node], count: int) -> set[str]:
 
 
 def seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:
-    """The nodes that a cluster shows that has none of its own: those of its jobs, then idle ones."""
-    idle = [
-        name for name, line in lines.items() if name not in busy and node_state(line.state) in _SHOWN_IDLE
-    ]
-    return [*busy, *idle][: max(target, len(busy))]
+    """The nodes that a cluster shows that has none of its own.
+
+    Those of its jobs, then idle ones, as many as it is to have, then all that jobs cannot get.
+    """
+    states = {name: node_state(line.state) for name, line in lines.items() if name not in busy}
+    idle = [name for name, state in states.items() if state in _SHOWN_IDLE]
+    unusable = [name for name, state in states.items() if state is NodeState.UNUSABLE]
+    return [*[*busy, *idle][: max(target, len(busy))], *(unusable if target else [])]
 
 
 def _no_partition(partition: str, known: Sequence[str]) -> SpecError:

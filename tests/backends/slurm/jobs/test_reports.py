@@ -1,0 +1,134 @@
+"""What is told of jobs and clusters of a real Slurm: why they wait, where they are, who ended them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.commands.output.result import Result
+from batchai_magics.models.states import NodeState
+from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.real_slurm import RealSlurm, running
+from tests.contract.place import HOLD, Place, Wishes, manual
+from tests.contract.places import place_on
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+OTHER = "\nPartitionName=other Nodes=node[1-2] MaxTime=INFINITE State=UP"
+NO_PROLOG = "\nProlog=/bin/false"
+
+
+@pytest.fixture
+def reporting_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
+    """A Slurm of two nodes that a test may break."""
+    more = getattr(request, "param", "")
+    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=more) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def any_place(reporting_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    """A place on it whose jobs may run on any node."""
+    with place_on(reporting_slurm, tmp_path, Wishes(), placement="any") as place:
+        yield place
+
+
+def test_job_show_says_why_a_job_waits(any_place: Place, reporting_slurm: RealSlurm) -> None:
+    reporting_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
+    id = any_place.start(HOLD, nodeCount=2)
+    waits = until(lambda: any_place.backend.show(id).waiting)
+    assert Result(any_place.backend.show(id)).data["batchaiWaiting"] == waits
+    assert waits in Result(any_place.backend.show(id)).to_text("table")
+    assert json.loads(Result(any_place.backend.show(id)).to_text("json"))["batchaiWaiting"] == waits
+
+
+def test_job_show_says_how_often_a_job_was_begun(any_place: Place, reporting_slurm: RealSlurm) -> None:
+    id = any_place.start(f"echo up; {HOLD}", batchaiSlurm="--requeue")
+    until(lambda: any_place.log(id).startswith(b"up"))
+    reporting_slurm.ask("scontrol", "requeuehold", number(any_place, id))
+    until(lambda: any_place.backend.show(id).attempts)
+    shown = Result(any_place.backend.show(id))
+    (attempt,) = shown.data["batchaiAttempts"]
+    assert attempt["reason"] == "somebody had Slurm queue it again"
+    assert "somebody had Slurm queue it again" in shown.to_text("table")
+
+
+def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(
+    any_place: Place, reporting_slurm: RealSlurm
+) -> None:
+    reporting_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
+    until(lambda: any_place.backend.show(any_place.cluster).node_states.unusable_node_count == 1)
+    cluster = any_place.backend.show(any_place.cluster)
+    assert cluster.node_states.idle_node_count == 1
+    (error,) = cluster.errors
+    assert "drained: new disks" in error.message
+    assert [detail.value for detail in error.details] == ["node2"]
+    states = {node.id: node.state for node in any_place.backend.nodes(any_place.cluster)}
+    assert states == {"node1": NodeState.IDLE, "node2": NodeState.UNUSABLE}
+
+
+def lost(place: Place, slurm: RealSlurm, *, is_first: bool) -> str:
+    """What is said of a job on both nodes when Slurm has lost one of them."""
+    id = place.start_ranks("echo up; exec sleep 1000", count=2)
+    until(lambda: place.log(id).count(b"up") == 2)
+    first, second = (node.id for node in place.backend.nodes(id))
+    node = first if is_first else second
+    slurm.kill(node)
+    error = first_error(place.wait(id))
+    assert error.code == "JobNodeLost"
+    assert [detail.value for detail in error.details if detail.name == "NodeId"] == [node]
+    return error.message
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_job_that_has_lost_a_node_names_it(
+    any_place: Place, reporting_slurm: RealSlurm, is_first: bool
+) -> None:
+    assert "A node of the job was lost: node" in lost(any_place, reporting_slurm, is_first=is_first)
+
+
+@pytest.mark.parametrize("reporting_slurm", [NO_PROLOG], indirect=True)
+def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(
+    any_place: Place, reporting_slurm: RealSlurm
+) -> None:
+    job = any_place.run()
+    error = first_error(job)
+    assert error.code == "JobLaunchFailed"
+    assert "administrator" not in error.message
+    assert "could not start the job on node" in error.message
+    assert "Prolog error" in error.message
+    assert not job.is_cancelled
+
+
+def test_a_job_that_somebody_cancels_before_it_runs_was_cancelled(
+    any_place: Place, reporting_slurm: RealSlurm
+) -> None:
+    any_place.is_up(any_place.start(HOLD, "first", nodeCount=2))
+    id = any_place.start(HOLD, "second")
+    reporting_slurm.ask("scancel", number(any_place, id))
+    job = any_place.wait(id)
+    assert (job.is_cancelled, "scancel" in first_error(job).message) == (True, True)
+
+
+@pytest.mark.parametrize("reporting_slurm", [OTHER], indirect=True)
+def test_a_cluster_of_another_partition_than_the_settings_says_so(
+    any_place: Place, reporting_slurm: RealSlurm
+) -> None:
+    assert not any_place.backend.show(any_place.cluster).errors
+    settings = replace(any_place.backend._home.settings, partition="other")
+    with closing(SlurmBackend(settings)) as backend:
+        (error,) = backend.show(any_place.cluster).errors
+        there = replace(any_place, backend=backend)
+        assert not backend.show(there.make_cluster(scale={"manual": manual(1)["manual"]}).id).errors
+        job = there.run()
+        told = there.log(job.id, "execution.log").decode()
+    assert error.code == "PartitionDiffers"
+    for words in ("is of the partition batch", "slurm.partition says other"):
+        assert words in error.message
+        assert words in told
