@@ -1,3 +1,4 @@
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -194,3 +195,40 @@ def test_a_broken_file_is_not_written_to(file):
 
 def test_a_storage_key_is_not_shown():
     assert "geheim" not in repr(Settings(storage_key="geheim"))
+
+
+WRONG = {
+    "a list": "- workspace: mine\n",
+    "a text": "workspace\n",
+    "a backend that is no mapping": "local: 5\n",
+    "a mapping for a value": "workspace: {a: b}\n",
+    "no YAML": "a: [1\nb: }\n",
+    "a key that is a list": "? [a, b]\n: 1\n",
+    "a key that is a number": "1: 2\n",
+    "nested in itself": "a: &a [*a]\n",
+    "nested deeply": "[" * 5000,
+    "a date": "workspace: 2018-13-45\n",
+    "no text": "\0\x01\n",
+}
+
+
+@pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
+def test_a_file_of_a_wrong_structure_is_one_clear_line(tmp_path, text):
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load({}, path=file)
+    assert str(file) in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_a_named_pipe_is_no_file_of_settings_and_nobody_waits_for_it(tmp_path):
+    file = tmp_path / "config.yaml"
+    os.mkfifo(file)
+    with pytest.raises(UsageError, match="is a named pipe"):
+        load({}, path=file)
+
+
+def test_a_device_without_an_end_is_no_file_of_settings():
+    with pytest.raises(UsageError, match="larger than 1 MiB"):
+        load({}, path=Path("/dev/zero"))

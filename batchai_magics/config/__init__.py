@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 APP = "batchai"
+_LARGEST = 1 << 20  # bytes of the file
 DEFAULT_ACCOUNT = "local"  # the storage account that is always there and needs no key
 
 Value = TypeVar("Value")
@@ -214,8 +216,22 @@ def _yaml(file: Path) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is no valid YAML: {error}") from None
+        return yaml.safe_load(_text(file)) or {}
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError) as error:
+        raise UsageError(f"{file} is no valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"{file} is no valid YAML: it is nested too deeply, or in itself") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def _text(file: Path) -> str:
+    """The text of a file; nobody waits for who writes to a pipe, and a device may have no end."""
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            raise UsageError(f"{file} is a named pipe", hint="Settings are read from a file.")
+        data = stream.read(_LARGEST + 1) or b""
+    if len(data) > _LARGEST:
+        raise UsageError(f"{file} is larger than {_LARGEST >> 20} MiB: it holds no settings")
+    return data.decode("utf-8")

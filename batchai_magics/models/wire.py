@@ -21,6 +21,7 @@ from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.documents.problems import problems_of, surrogates_in
 from batchai_magics.models.documents.spellings import (
     check_envelope,
+    far_too_many_unknown,
     known_fields,
     respell,
     without_strangers,
@@ -63,6 +64,9 @@ class WireModel(BaseModel):
             raise SpecError(unwritable, what=cls.what)
         body, problems = respell(inner, cls, cls.wrapper)
         problems = beside + problems
+        unknown = far_too_many_unknown(body, cls, cls.wrapper)
+        if unknown:
+            raise SpecError(problems + unknown, what=cls.what)
         try:
             model = cls.model_validate_json(json.dumps(body))
         except ValidationError as error:

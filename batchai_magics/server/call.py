@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -51,7 +52,7 @@ class Call:
         """The body as a JSON object; none at all is an empty one. All its texts can be encoded."""
         try:
             data = json.loads(self.body or b"{}", parse_constant=_no_constant)
-            problem = next(surrogates_in(data, ""), None)
+            problem = next(surrogates_in(data, ""), None) if _may_hold_surrogates(self.body) else None
         except (ValueError, RecursionError) as error:
             raise invalid_content(str(error)) from None
         if problem:
@@ -76,7 +77,7 @@ class Call:
     def number(self, name: str, default: int, *, least: int, most: int) -> int:
         """A whole number of the query, between bounds."""
         text = self.query.get(name, str(default))
-        if text.isascii() and text.isdigit() and least <= int(text[:9]) <= most:
+        if text.isascii() and text.isdigit() and len(text) <= _DIGITS and least <= int(text) <= most:
             return int(text)
         message = f"The query parameter {name} must be a whole number from {least} to {most}, not {text!r}."
         raise refusal(400, "InvalidQueryParameterValue", message)
@@ -108,6 +109,9 @@ class Answer:
         more = {name.replace("_", "-"): value for name, value in headers.items()}
         return replace(self, headers={**self.headers, **more})
 
+
+_DIGITS = 18  # of a number in a request
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Handler = Callable[["Service", Call], Answer]
 
@@ -153,6 +157,15 @@ def text_in_url(text: str | bytes, field: str) -> str:
         return unquote_to_bytes(text).decode()
     except UnicodeError:
         raise refusal(400, "InvalidUri", f"{field} must be percent-encoded UTF-8.") from None
+
+
+def _may_hold_surrogates(body: bytes) -> bool:
+    """Whether it is worth looking at every text of a body: it has escapes of surrogates, or is no UTF-8."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return True
+    return _SURROGATE.search(body) is not None
 
 
 def _no_constant(word: str) -> float:

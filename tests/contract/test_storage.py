@@ -253,3 +253,12 @@ def test_what_is_missing_is_said_to_be(storage: Storage) -> None:
         with pytest.raises(NotFoundError) as caught:
             getattr(storage, verb)("data", "x", *arguments)
         assert caught.value.code == "ResourceNotFound"
+
+
+def test_what_is_cleared_is_zeros_wherever_it_begins_and_ends(place: Place) -> None:
+    storage, data = place.backend.storage, bytes(range(1, 251)) * 12
+    storage.upload(place.share, {"data": data})
+    for offset, size in ((0, 10), (100, 700), (1024, 512), (2990, 10)):
+        storage.clear(place.share, "data", offset, size)
+        data = data[:offset] + bytes(size) + data[offset + size :]
+        assert storage.download(place.share, "data") == data

@@ -88,6 +88,9 @@ class Storage(Protocol):
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
         """Writes into a file that is there, at that place and at once."""
 
+    def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
+        """Makes zeros of a part of a file that is there; where it can be, they take no room."""
+
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Gives a file or a folder another name on its share, in place of a file that had that name."""
 

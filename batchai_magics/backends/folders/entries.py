@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
 from batchai_magics.backends.service.elsewhere import Elsewhere, FoundEntry, Status, is_elsewhere
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.errors import NotFoundError, StorageError, quoted
 from batchai_magics.models.execution import FileKind
 from batchai_magics.models.file_names import name_of, text_of
 
@@ -26,6 +26,7 @@ _KINDS = {
     stat.S_IFBLK: FileKind.DEVICE,
     stat.S_IFLNK: FileKind.LINK,
 }
+_LONGEST_NAME, _DEEPEST = 255, 250
 _NO_PATH = "Give a path as it is listed."
 _UNOPENED = (errno.ENXIO, errno.ELOOP, errno.ENODEV, errno.EISDIR)  # a socket, a link, a device, a folder
 
@@ -127,6 +128,9 @@ def checked_name(path: str) -> str:
         raise StorageError(f"{path!r} is no path: it holds half a character", hint=_NO_PATH) from None
     if "\0" in name:
         raise StorageError(f"{path!r} is no path: it holds a null character", hint=_NO_PATH)
+    if name.count("/") > _DEEPEST or any(len(os.fsencode(part)) > _LONGEST_NAME for part in name.split("/")):
+        limits = f"a name has at most {_LONGEST_NAME} bytes, a path {_DEEPEST} folders"
+        raise StorageError(f"{quoted(path)} is no path: {limits}", hint=_NO_PATH)
     return name
 
 

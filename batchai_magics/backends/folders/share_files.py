@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import hashlib
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -16,6 +19,7 @@ from batchai_magics.backends.service.elsewhere import is_elsewhere
 from batchai_magics.errors import FileChangedError
 
 PIECE_BYTES = 4 << 20
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # flags of Linux's fallocate
 
 
 def read_all(file: Path) -> bytes:
@@ -78,7 +82,35 @@ def resize(file: Path, size_bytes: int) -> None:
     if is_elsewhere(file):
         return file.splice(b"", size_bytes, cut=True, mode=copying.ANYBODY)
     with file.open("ab") as stream:
+        _check_room(stream, size_bytes)
         stream.truncate(size_bytes)
+
+
+def _check_room(stream: BinaryIO, size_bytes: int) -> None:
+    """Raises what the system says of a full disk for a size that its disk has no room for."""
+    disk = os.fstatvfs(stream.fileno())
+    if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def clear(file: Path, offset: int, size_bytes: int) -> None:
+    """Makes zeros of a part of a file that is there, which then takes no room on the disk, if that can be."""
+    if not is_elsewhere(file):
+        with file.open("r+b") as stream:
+            if _punched(stream.fileno(), offset, size_bytes):
+                return
+    for start in range(offset, offset + size_bytes, PIECE_BYTES):
+        change(file, start, bytes(min(PIECE_BYTES, offset + size_bytes - start)))
+
+
+def _punched(descriptor: int, offset: int, size_bytes: int) -> bool:
+    """Makes a hole in a file; False where the system, or the file system, has none."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None)
+    fallocate = getattr(libc, "fallocate64", None) or libc.fallocate  # musl has one, of 64 bits
+    place = (ctypes.c_int64(offset), ctypes.c_int64(size_bytes))
+    return bool(fallocate(descriptor, _PUNCH_HOLE_KEEP_SIZE, *place) == 0)
 
 
 def change(file: Path, offset: int, data: bytes) -> None:

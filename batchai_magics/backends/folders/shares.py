@@ -114,6 +114,12 @@ class FolderStorage:
         with _translated(share):
             share_files.change(file, offset, data)
 
+    def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
+        """Makes zeros of a part of a file that is there."""
+        file = self._file(share, path)
+        with _translated(share):
+            share_files.clear(file, offset, size_bytes)
+
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Gives a file or a folder another name, in place of a file that had it."""
         item, target = self._with_parent(share, path), self._with_parent(share, new_path)

@@ -21,6 +21,8 @@ from batchai_magics.errors import (
 from batchai_magics.models.execution import STDOUTERR, WORKDIR
 from batchai_magics.models.ids import Kind, ResourceId
 
+_MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL)
+_TAKEN = (errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
 _CLOSED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -96,12 +98,20 @@ def no_folder_of_share(share: str, path: str) -> NotFoundError:
     return NotFoundError(f"{path!r} is no folder of share {share!r}", code="ParentNotFound")
 
 
-def share_not_written(share: str, error: OSError) -> StorageError:
+def share_not_written(share: str, error: OSError) -> ServiceError:
     """The system let nothing be written on a share."""
     text = f"share {share!r} cannot be written"
     if is_of_a_full_disk(error):
         hint = "Free some space there and upload again; what was on it is as it was."
         return StorageError(f"{text}: its disk is full", code=DISK_FULL, hint=hint)
+    if error.errno in _MISNAMED:
+        hint = "A name has at most 255 bytes, a path 4,095."
+        return StorageError(f"{text} at such a path: {error.strerror}", hint=hint)
+    if error.errno in _TAKEN:
+        hint = "A file and a folder cannot share a name: choose another one, or delete what is there."
+        return ConflictError(f"{text} there: {error.strerror}", code="ResourceTypeMismatch", hint=hint)
+    if error.errno == errno.EFBIG:
+        return StorageError(f"{text}: no file can be that large there", code=DISK_FULL)
     if error.errno in _CLOSED:
         hint = "Let the account that the backend runs as write there."
         return StorageError(f"{text}: {error.strerror}", code="ShareReadOnly", hint=hint)

@@ -11,11 +11,17 @@ from batchai_magics.errors import SpecError, UsageError, quoted
 from batchai_magics.models.checks import duplicates
 from batchai_magics.models.documents.problems import surrogates_in
 
+_LARGEST = 16 << 20  # bytes of a description
+
 
 def read_file(path: Path) -> str:
     """The text of a description file; raises UsageError that names a file that cannot be read."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            data = file.read(_LARGEST + 1)  # a device may have no end
+        if len(data) > _LARGEST:
+            raise UsageError(f"{path} is larger than {_LARGEST >> 20} MiB: it is no description")
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise UsageError(f"there is no file {path.absolute()}") from None
     except UnicodeDecodeError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -14,6 +14,8 @@ from pydantic.fields import FieldInfo
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 
 UNKNOWN_KEY = "unknown key"
+MOST_PROBLEMS = 30  # that are told of one description: to guess what was meant takes time
+LONGEST_LIST, MOST_KEYS = 5_000, 1_000  # items of one list, keys of one object
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _MESSAGES = {
     "missing": "this field is required",
@@ -33,8 +35,8 @@ _MESSAGES = {
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], prefix: str = "") -> list[Problem]:
-    """Every problem of a failed validation, in the order of the model's fields."""
-    return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)]
+    """The problems of a failed validation, in the order of the model's fields; not more than are told."""
+    return [_problem(dict(item), model, prefix) for item in error.errors(include_url=False)[:MOST_PROBLEMS]]
 
 
 def unknown_key(path: str, owner: type[BaseModel] | None, key: str) -> Problem:
@@ -68,14 +70,26 @@ def _fix(item: dict[str, Any]) -> str:
 def surrogates_in(value: Any, path: str) -> Iterator[Problem]:
     """The texts at any depth that hold half of a pair of surrogates, which no file and no wire can take."""
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from surrogates_in(key, join_path(path, quoted(key)))
-            yield from surrogates_in(item, join_path(path, str(key)))
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from surrogates_in(item, join_path(path, index))
-    elif isinstance(value, str) and _SURROGATE.search(value):
-        yield Problem(path, "this text holds a lone surrogate, which is no character", r"such as \ud800")
+        yield from (_surrogate(join_path(path, quoted(key))) for key in value if _has_surrogate(key))
+    elif _has_surrogate(value):
+        yield _surrogate(path)
+    for part, item in _items(value):
+        if isinstance(item, (Mapping, list, tuple)) or _has_surrogate(item):  # paths of others are not made
+            yield from surrogates_in(item, join_path(path, part))
+
+
+def _items(value: Any) -> Iterable[tuple[str | int, Any]]:
+    if isinstance(value, Mapping):
+        return ((str(key), item) for key, item in value.items())
+    return enumerate(value) if isinstance(value, (list, tuple)) else ()
+
+
+def _has_surrogate(value: Any) -> bool:
+    return isinstance(value, str) and _SURROGATE.search(value) is not None
+
+
+def _surrogate(path: str) -> Problem:
+    return Problem(path, "this text holds a lone surrogate, which is no character", r"such as \ud800")
 
 
 def _may_hold_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:

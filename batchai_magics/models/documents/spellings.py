@@ -16,6 +16,9 @@ from pydantic.fields import FieldInfo
 
 from batchai_magics.errors import Problem, did_you_mean, join_path, quoted
 from batchai_magics.models.documents.problems import (
+    LONGEST_LIST,
+    MOST_KEYS,
+    MOST_PROBLEMS,
     UNKNOWN_KEY,
     holds,
     inner_enum,
@@ -122,6 +125,15 @@ def without_unknown(
     return sieve.object(body, model, path), sieve.unknown
 
 
+def far_too_many_unknown(body: Mapping[str, Any], model: type[BaseModel], path: str) -> list[Problem]:
+    """The first unknown keys and how many there are, where there are more than are told; else nothing."""
+    sieve = _Sieve()
+    sieve.object(body, model, path)
+    if sieve.count <= MOST_PROBLEMS:
+        return []
+    return [*sieve.unknown, Problem(path, f"{sieve.count - MOST_PROBLEMS:,} more unknown keys")]
+
+
 def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
     """`data` without the keys beside `properties` that nothing knows, and those keys."""
     unknown = [problem for problem in check_envelope(data, wrapper, "") if problem.message == UNKNOWN_KEY]
@@ -132,9 +144,11 @@ def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, 
 def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
     """What is wrong beside `properties`: unknown keys, or a template's resource of another type."""
     known = {key.lower(): key for key in (*ENVELOPE, wrapper)}
-    problems = []
+    problems: list[Problem] = []
     for key, value in data.items():
         name = known.get(str(key).lower())
+        if len(problems) == MOST_PROBLEMS:
+            break
         if name is None:
             fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
             problems.append(Problem(str(key), UNKNOWN_KEY, fix))
@@ -154,6 +168,7 @@ class _Sieve:
 
     def __init__(self) -> None:
         self.unknown: list[Problem] = []
+        self.count = 0  # of all unknown keys, also of those for which there is no room in `unknown`
 
     def object(self, body: Mapping[str, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
         """One object with the keys that are known, today's or old ones that could not be respelt."""
@@ -165,7 +180,9 @@ class _Sieve:
             elif key.lower() in old:
                 kept[key] = value
             else:
-                self.unknown.append(unknown_key(join_path(path, key), model, key))
+                self.count += 1
+                if self.count <= MOST_PROBLEMS:
+                    self.unknown.append(unknown_key(join_path(path, key), model, key))
         return kept
 
     def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
@@ -191,7 +208,10 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
-        """One object in today's spelling."""
+        """One object in today's spelling; nothing of one that has far too many keys."""
+        if len(data) > MOST_KEYS:
+            self.problems.append(Problem(path, f"expected at most {MOST_KEYS:,} keys, got {len(data):,}"))
+            return {}
         fields = wire_fields(model)
         names = {name.lower(): name for name in fields}
         old = OLD.get(model.__name__, {})
@@ -236,6 +256,11 @@ class _Reader:
         inner = inner_model(field)
         if inner and isinstance(value, Mapping):
             return self.object(value, inner, path)
+        if isinstance(value, (list, tuple)) and len(value) > LONGEST_LIST:
+            self.problems.append(
+                Problem(path, f"expected at most {LONGEST_LIST:,} items, got {len(value):,}")
+            )
+            return []
         if inner and isinstance(value, (list, tuple)):
             return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
         return self._text(value, field, path) if isinstance(value, str) else value

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.service.private_files import write
-from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.errors import NotFoundError, UsageError, quoted
 from batchai_magics.models.times import wire_time
 from batchai_magics.server.access.gate import digest
 
@@ -68,13 +68,23 @@ class Users:
 
     def _load(self) -> dict[str, dict[str, str]]:
         try:
-            users: dict[str, dict[str, str]] = json.loads(self._file.read_text(encoding="utf-8"))
+            return _checked(json.loads(self._file.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             hint = "Mend it, or delete it and add the users again."
             raise UsageError(f"{self._file} cannot be read: {error}", hint=hint) from error
-        return users
 
     def _save(self, users: Mapping[str, Mapping[str, str]]) -> None:
         write(self._file, json.dumps(users, indent=1) + "\n")
+
+
+def _checked(data: object) -> dict[str, dict[str, str]]:
+    """The users as they are written down; ValueError for anything else."""
+    if not isinstance(data, dict):
+        raise ValueError("it holds no object of users")
+    for name, kept in data.items():
+        texts = [kept.get(key) for key in ("sha256", "added")] if isinstance(kept, dict) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"the user {quoted(name)} has no `sha256` and `added`")
+    return data

@@ -5,7 +5,6 @@ Which rank wrote what and when, whether a file can grow, many resources in one q
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,6 +34,7 @@ from batchai_magics.server.service import Service
 
 MOST_IDS = 5000  # in one look
 PACE = Pace(look_s=0.1, longest_wait_s=10.0)
+_LATEST_S = 1e12  # since 1970
 _TICK_S = 0.5  # between two signs of life of a command that writes nothing
 
 
@@ -114,7 +114,7 @@ def telemetry(service: Service, call: Call) -> Answer:
     """The samples of what a job's processes use that were taken later than `after`, in seconds since 1970."""
     service.check_subscription(call)
     after = call.json().get("after", 0.0)
-    if isinstance(after, bool) or not isinstance(after, (int, float)) or not math.isfinite(after):
+    if isinstance(after, bool) or not isinstance(after, (int, float)) or not -_LATEST_S < after < _LATEST_S:
         raise refusal(400, "InvalidRequestContent", "after must be a number: seconds since 1970.")
     return Answer(data=TELEMETRY.of(service.backend).read(call.id(Kind.JOB), after=after).to_wire())
 

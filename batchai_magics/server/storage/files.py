@@ -45,8 +45,7 @@ def put_range(asked: Asked) -> Answer:
     if span.end > size:
         raise _invalid_range()
     if asked.call.headers.get("x-ms-write", "update").lower() == "clear":
-        for start in range(span.start, span.end, _PIECE):
-            _write(asked, start, bytes(min(_PIECE, span.end - start)))
+        _clear(asked, span.start, span.end - span.start)
     else:
         check_body(asked, span.end - span.start)
         _write(asked, span.start, asked.call.body)
@@ -204,6 +203,11 @@ def check_body(asked: Asked, length: int) -> None:
 def _write(asked: Asked, offset: int, data: bytes) -> None:
     upload = asked.uploads.of(asked.resource)
     asked.storage.change(asked.share, upload.part if upload else asked.path, offset, data)
+
+
+def _clear(asked: Asked, offset: int, size_bytes: int) -> None:
+    upload = asked.uploads.of(asked.resource)
+    asked.storage.clear(asked.share, upload.part if upload else asked.path, offset, size_bytes)
 
 
 def _shown(asked: Asked) -> ShareFile:

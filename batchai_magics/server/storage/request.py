@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from batchai_magics.errors import StorageError
+from batchai_magics.errors import StorageError, quoted
 from batchai_magics.models.file_names import ESCAPED
 from batchai_magics.server.call import Call, text_in_url
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -16,6 +16,10 @@ from batchai_magics.server.storage.sas import Resource
 # `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
 _HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})\.(?P<service>file|blob)\.[\w.-]+", re.IGNORECASE)
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
+
+
+_DIGITS = 18  # of a size that a header says
+_LONGEST_PATH, _DEEPEST = 2048, 250  # as Azure Files has them
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ def checked_path(path: str) -> str:
     """A path on a share; StorageError for one that leads out of it, or that no file can have."""
     if not _is_text(path) or "\0" in path:
         raise StorageError(f"{path!r} is no path: it holds half a character, or a null character")
+    if len(path) > _LONGEST_PATH or path.count("/") > _DEEPEST:
+        raise StorageError(f"{quoted(path)} is no path: it is too long, or more than {_DEEPEST} folders deep")
     if ".." in path.split("/") or "\\" in ESCAPED.sub("", path):
         raise StorageError(f"{path!r} leads out of the share")
     return path.strip("/")
@@ -101,7 +107,7 @@ def checked_path(path: str) -> str:
 def header_number(call: Call, name: str, *, most: int) -> int:
     """A size that a header says."""
     text = call.headers.get(name, "")
-    if text.isascii() and text.isdigit() and int(text[:19]) <= most:
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) <= most:
         return int(text)
     code = "InvalidHeaderValue" if text else "MissingRequiredHeader"
     raise StorageRefusal(400, code, f"The header {name} must be a number from 0 to {most}, not {text!r}.")

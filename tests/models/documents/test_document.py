@@ -1,3 +1,6 @@
+import os
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.errors import UsageError
@@ -132,3 +135,16 @@ def test_a_file_that_is_no_text_is_named(tmp_path):
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(UsageError, match="cannot be read"):
         read_file(tmp_path)
+
+
+def test_a_device_without_an_end_is_no_description():
+    with pytest.raises(UsageError, match="larger than 16 MiB"):
+        read_file(Path("/dev/zero"))
+
+
+def test_a_description_may_come_through_a_pipe():
+    reading, writing = os.pipe()
+    os.write(writing, b'{"a":\r\n 1}')
+    os.close(writing)
+    assert read_file(Path(f"/dev/fd/{reading}")) == '{"a":\n 1}'
+    os.close(reading)

@@ -159,3 +159,15 @@ def test_every_change_is_written_down_with_who_made_it_and_without_a_secret(
     assert [(line["user"], line["method"], line["status"]) for line in changes] == [("first", "PUT", 200)]
     assert 401 in [line["status"] for line in lines]
     assert not any(word in log.read_text() for word in ("the-secret", "signed", first, "forged-token", TOKEN))
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '"alice"', "7", '{"alice": "x"}', '{"alice": {"sha256": 7, "added": ""}}', "[" * 9999, "{"]
+)
+def test_a_file_of_users_of_a_wrong_structure_is_one_clear_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "users.json"
+    file.write_text(text)
+    for use in (lambda: Users(file).added(), lambda: Users(file).add("bob"), lambda: Users(file).tokens()):
+        with pytest.raises(UsageError, match=r"users\.json cannot be read") as caught:
+            use()
+        assert "\n" not in caught.value.message

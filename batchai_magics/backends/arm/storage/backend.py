@@ -32,6 +32,7 @@ from batchai_magics.models.execution import FileKind
 if TYPE_CHECKING:
     from azure.storage.fileshare import ShareClient, ShareFileClient
 
+_PAGE_BYTES = 512  # what the service clears is made of these
 _RANGE_BYTES = 4 << 20  # the most that one request writes
 
 
@@ -167,6 +168,17 @@ class ArmStorage(PlainTransfers):
             for start in range(0, len(data), _RANGE_BYTES):
                 piece = data[start : start + _RANGE_BYTES]
                 client.upload_range(piece, offset + start, len(piece))
+
+    def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
+        """Makes zeros of a part of a file: whole pages at once, what is left at both ends by itself."""
+        end = offset + size_bytes
+        first, last = min(end, -(-offset // _PAGE_BYTES) * _PAGE_BYTES), end // _PAGE_BYTES * _PAGE_BYTES
+        for start, stop in ((offset, first), (max(first, last), end)):
+            if start < stop:
+                self.change(share, path, start, bytes(stop - start))
+        if first < last:
+            with self.file(share, path) as client:
+                client.clear_range(offset=first, length=last - first)
 
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Gives a file or a folder another name, in place of a file that had it."""

@@ -26,8 +26,11 @@ def to_bytes(files: Mapping[str, bytes]) -> bytes:
 
 def from_bytes(body: bytes) -> Iterator[Packed]:
     """Reads what `to_bytes` gives; ValueError for what is no such thing."""
-    start = 0
+    start = count = 0
     while start < len(body):
+        count += 1
+        if count > MOST_FILES:
+            raise ValueError(f"a pack has at most {MOST_FILES} files")
         end = body.find(b"\n", start)
         path, size, digest = _told(body[start:end] if end >= 0 else b"")
         start = end + 1 + size

@@ -1,0 +1,155 @@
+"""Requests that would cost much: refused with 4xx before the work is done."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.storage.fileshare import ShareServiceClient
+
+from batchai_magics.backends.service.dialect import packs
+from batchai_magics.models.documents import problems, spellings
+from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
+
+pytestmark = pytest.mark.slow
+JOB = f"{WORKSPACE}/experiments/default/jobs/x"
+STORE = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/batchaiStoreFiles"
+FETCH = STORE.replace("StoreFiles", "FetchFiles")
+SHARE = "batchaishare"
+HUGE = 10**30
+UNKNOWN: dict[str, object] = {f"key{number}": 1 for number in range(70_000)}
+
+
+@pytest.fixture
+def files(server: Running) -> ShareServiceClient:
+    key = server.service.keys.of(OWN_ACCOUNT)[0]
+    credential = {"account_name": OWN_ACCOUNT, "account_key": key}
+    return ShareServiceClient(f"{server.url}/{OWN_ACCOUNT}", credential=credential, retry_total=0)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"properties": UNKNOWN}, {"properties": {}, **UNKNOWN}, {"properties": {"inputDirectories": [UNKNOWN]}}],
+    ids=["inside", "beside", "deep"],
+)
+def test_of_many_unknown_keys_a_few_are_guessed_at_and_told(
+    server: Running, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guesses: list[str] = []
+
+    def guess(word: str, choices: object) -> str:
+        guesses.append(word)
+        return ""
+
+    for module in (problems, spellings):
+        monkeypatch.setattr(module, "did_you_mean", guess)
+    answer = server.ask("PUT", JOB, data=json.dumps(body))
+    assert answer.status_code == 400
+    assert len(answer.content) < 100_000
+    assert len(guesses) <= problems.MOST_PROBLEMS
+
+
+@pytest.mark.parametrize("value", [[1] * 200_000, [{"a": 1}] * 50_000], ids=["numbers", "objects"])
+def test_a_list_is_not_checked_item_by_item_when_it_is_far_too_long(server: Running, value: list) -> None:
+    answer = server.ask("PUT", JOB, json={"properties": {"environmentVariables": value}})
+    assert answer.status_code == 400
+    assert "expected at most 5,000 items" in answer.text
+    assert len(answer.content) < 100_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"nodeCount": HUGE}, {"constraints": {"maxWallClockTime": HUGE}}, {"nodeCount": -HUGE}],
+)
+def test_a_number_of_thirty_digits_is_refused_with_its_field(server: Running, body: dict) -> None:
+    answer = server.ask("PUT", JOB, json={"properties": body})
+    assert answer.status_code == 400
+    assert next(iter(body)) in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (f"{JOB}/batchaiRead", {"path": "stdout.txt", "offset": HUGE}),
+        (f"{JOB}/batchaiRead", {"path": "stdout.txt", "limit": HUGE}),
+        (f"{JOB}/batchaiTail", {"positions": {"stdout.txt": HUGE}}),
+        (f"{JOB}/batchaiTelemetry", {"after": HUGE**20}),
+    ],
+)
+def test_a_number_of_our_own_words_is_refused_too(server: Running, path: str, body: dict) -> None:
+    assert server.ask("POST", path, json=body).status_code == 400
+
+
+@pytest.mark.parametrize("name", ["maxresults"])
+@pytest.mark.parametrize("text", ["9" * 30, "0" * 9 + "9" * 9])
+def test_a_number_of_a_query_is_read_as_a_whole(server: Running, name: str, text: str) -> None:
+    assert server.ask("GET", f"{WORKSPACE}/clusters", params={name: text}).status_code == 400
+
+
+def test_a_pack_has_so_many_files_and_no_more(server: Running) -> None:
+    many = packs.to_bytes({f"empty-{number}": b"" for number in range(40_000)})
+    answer = server.ask("POST", STORE, params={"share": SHARE}, data=many)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "InvalidRequestContent")
+    assert not [file for file in server.world.backend.storage.list(SHARE) if "empty" in file.path]
+
+
+@pytest.mark.parametrize("path", ["d/" * 2000 + "f", "n" * 300, "a/" + "n" * 300 + "/b", "a\0b", "x/\ud800"])
+def test_a_path_that_no_file_can_have_is_refused(server: Running, path: str) -> None:
+    sent = server.ask("POST", STORE, params={"share": SHARE}, data=packs.to_bytes({path: b"x"}))
+    assert sent.status_code == 400
+    wanted = server.ask("POST", FETCH, params={"share": SHARE}, json={"paths": [path]})
+    assert wanted.status_code == 400
+
+
+@pytest.mark.parametrize("path", ["a\0b", "d/" * 2000, "n" * 300])
+def test_a_path_that_no_output_can_have_is_refused(server: Running, path: str) -> None:
+    server.world.run("bounded --nodes 1 --processes 1")
+    job = JOB.replace("/x", "/bounded")
+    listed = {"outputdirectoryid": "stdouterr", "directory": path}
+    assert server.ask("POST", f"{job}/listOutputFiles", params=listed).status_code == 400
+    assert server.ask("POST", f"{job}/batchaiRead", json={"path": path}).status_code == 400
+
+
+def test_a_file_used_as_a_folder_and_a_folder_used_as_a_file_are_conflicts(server: Running) -> None:
+    for path, status in (("file", 200), ("file/below", 409), ("folder/file", 200), ("folder", 409)):
+        body = packs.to_bytes({path: b"x"})
+        answer = server.ask("POST", STORE, params={"share": SHARE}, data=body)
+        assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize("size", [4 << 40, 10**30], ids=["4 TiB", "30 digits"])
+def test_a_size_that_no_disk_here_has_is_refused(files: ShareServiceClient, size: int) -> None:
+    with pytest.raises(HttpResponseError) as caught:
+        files.get_share_client(SHARE).get_file_client("huge").create_file(size)
+    assert 400 <= caught.value.status_code < 500
+
+
+def test_a_file_is_not_given_a_size_that_no_disk_here_has(files: ShareServiceClient) -> None:
+    file = files.get_share_client(SHARE).get_file_client("grows")
+    file.upload_file(b"x")
+    with pytest.raises(HttpResponseError) as caught:
+        file.resize_file(4 << 40)
+    assert caught.value.status_code == 413
+    assert file.download_file().readall() == b"x"
+
+
+def test_two_hundred_cleared_megabytes_take_no_room(server: Running, files: ShareServiceClient) -> None:
+    size = 200 << 20
+    file = files.get_share_client(SHARE).get_file_client("cleared")
+    file.create_file(size)
+    file.clear_range(offset=0, length=size)
+    place = server.world.home / "shares" / "local" / SHARE / "cleared"
+    assert (place.stat().st_size, place.stat().st_blocks) == (size, 0)
+    place.unlink()
+
+
+def test_a_written_range_is_zeros_once_it_is_cleared(server: Running, files: ShareServiceClient) -> None:
+    file = files.get_share_client(SHARE).get_file_client("written")
+    file.upload_file(b"x" * 16_384)
+    file.clear_range(offset=4096, length=8192)
+    assert file.download_file().readall() == b"x" * 4096 + bytes(8192) + b"x" * 4096
+    place = server.world.home / "shares" / "local" / SHARE / "written"
+    assert place.stat().st_blocks * 512 < os.stat_result(place.stat()).st_size
