@@ -15,7 +15,6 @@ from batchai_magics.backends.slurm.understand import JobLine
 
 # A job that Slurm says has ended so, and whose program has left no word of its beginning, has never begun.
 _NEVER_BEGUN = (Ending.FAILED, Ending.COMPLETED)
-OF_NODES = (Ending.NODE_FAIL, Ending.CANCELLED)  # what may be known of these is why nodes cannot be used
 _BY_SOMEBODY = re.compile(r"CANCELLED AT")  # what Slurm writes into the log of a script that it ends
 
 
@@ -42,6 +41,11 @@ class Evidence(NamedTuple):
 def is_certain(ending: Ending, evidence: Evidence) -> bool:
     """Whether no word of the run can still come: its program has never begun."""
     return ending in _NEVER_BEGUN and not evidence.has_begun
+
+
+def is_of_nodes(ending: Ending, evidence: Evidence) -> bool:
+    """Whether it helps to know why nodes cannot be used."""
+    return ending is Ending.NODE_FAIL or (ending is Ending.CANCELLED and _is_not_launched(evidence))
 
 
 def outcome(ending: Ending, evidence: Evidence, *, reason: str, problems: Mapping[str, str]) -> Outcome:

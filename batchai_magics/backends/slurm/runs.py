@@ -248,7 +248,7 @@ class Runs:
             known, ended, words = self._remembered(job, submission, ending)
             stop = files.last_stop(attempt)
             reason = stop.reason if stop and stop.reason != REQUEUE else ""
-            problems = self._node_problems(over.time) if known in inferred.OF_NODES else {}
+            problems = self._node_problems(over.time) if inferred.is_of_nodes(known, evidence) else {}
             outcome = inferred.outcome(known, evidence, reason=reason, problems=problems)
             outcome = with_words(with_last_words(outcome, files), words)
             self.conclude(job, outcome, ended=ended or over.time)

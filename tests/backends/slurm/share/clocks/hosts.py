@@ -20,7 +20,7 @@ from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.backends.slurm.talk import Slurm
-from batchai_magics.backends.slurm.understand import JobLine
+from batchai_magics.backends.slurm.understand import JobLine, NodeLine
 
 OFF_S = 600.0
 LOST_S = 30.0
@@ -50,12 +50,16 @@ class Told(Slurm):
         self.asked += 1
         return {line.number: line for line in self.lines}
 
+    def nodes(self) -> list[NodeLine]:
+        return []
+
     def end(self, number: str) -> None:
         self.ended.append(number)
 
     def say(self, state: str) -> None:
         """Job 7 is in this state from now on."""
-        self.lines = [JobLine("7", state, "None", "N/A", "n1", GUID)]
+        nodes = "" if state == "CANCELLED" else "n1"
+        self.lines = [JobLine("7", state, "None", "N/A", nodes, GUID)]
 
 
 class Host:
