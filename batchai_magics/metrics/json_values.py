@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-_DIGITS = 15  # what a decimal number survives: a sum of tenths is not 106.30000000000001
-
 
 def json_value(value: Any) -> Any:
     """The value for JSON, at any depth: keys as text, tuples as lists, enums and records by their values.
@@ -39,4 +37,4 @@ def _number(value: float) -> float | str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return float(f"{value:.{_DIGITS}g}")
+    return value

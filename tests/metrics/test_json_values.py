@@ -20,8 +20,8 @@ class Pair:
 @pytest.mark.parametrize(
     ("value", "plain"),
     [
-        (53.2 + 53.1, 106.3),
-        (1 / 3, 0.333333333333333),
+        (0.12345678901234567, 0.12345678901234567),  # every digit: what is read again is the same number
+        (1 / 3, 1 / 3),
         (1e300 * 10, 1e301),
         (float("nan"), "NaN"),
         (float("inf"), "Infinity"),

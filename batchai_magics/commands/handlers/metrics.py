@@ -24,7 +24,8 @@ from batchai_magics.metrics.runs.tidy import TIDY_COLUMNS, numbers
 if TYPE_CHECKING:
     from batchai_magics.metrics.runs.summary import Summary
 
-_KIND = "kind"
+_KIND, _SUMMARY = "kind", "summary"
+_DIGITS = 15  # what a decimal number survives: people read a sum of tenths as 106.3
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Report(Table):
     def to_text(self) -> str:
         """The table, and the summary of each log."""
         return "\n\n".join((super().to_text(), *map(str, self.summaries)))
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The rows as people read them, numbers rounded; `rows` have every digit."""
+        return Table(self.titles, tuple(map(_rounded, self.rows))).texts
 
     @property
     def below(self) -> Sequence[Summary]:
@@ -115,6 +121,19 @@ def _patterns(texts: list[str] | None) -> dict[str, str]:
     return patterns_of(texts)
 
 
+def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row as people read it; what is computed for the summary to three decimals."""
+    is_summary = row[-1] == _SUMMARY
+    return tuple(
+        cell
+        if not isinstance(cell, float)
+        else round(cell, 3)
+        if is_summary
+        else float(f"{cell:.{_DIGITS}g}")
+        for cell in row
+    )
+
+
 def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """The columns of steps, those of other numbers that there are, and the kind of row."""
     others = dict.fromkeys(title for row in rows for title in row if title not in (*COLUMNS, _KIND))
@@ -135,8 +154,8 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
             yield {_KIND: "total", "rank": record.rank, "images_per_sec": record.images_per_sec}
     summary = log.summary()
     if summary.steady:
-        speed = {name: round(value, 3) for name, value in _attributes(summary.steady, COLUMNS[2:5]).items()}
-        yield {_KIND: "summary", "step": summary.steps, **speed, "loss": summary.last_loss}
+        speed = _attributes(summary.steady, COLUMNS[2:5])
+        yield {_KIND: _SUMMARY, "step": summary.steps, **speed, "loss": summary.last_loss}
 
 
 def _value_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

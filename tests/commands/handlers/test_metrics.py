@@ -128,3 +128,19 @@ def test_a_file_that_looks_like_a_job_is_explained(do, cluster, tmp_path, monkey
     do("experiment create -n default")
     with pytest.raises(NotFoundError, match=r"write \./log"):
         do("compare log other.log")
+
+
+@pytest.mark.parametrize("options", ["", "--tidy "])
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_json_and_csv_keep_every_digit(do, tmp_path, options, form):
+    log = tmp_path / "log.txt"
+    log.write_text('{"step": 1, "loss": 0.12345678901234568}\n{"step": 2, "loss": 98765432.10987654}\n')
+    text = do(f"metrics read {options}{log} ").to_text(form)
+    assert "0.12345678901234568" in text
+    assert "98765432.10987654" in text
+
+
+def test_people_read_a_sum_of_tenths_rounded(do, tmp_path):
+    log = tmp_path / "log.txt"
+    log.write_text(f'{{"step": 1, "loss": {53.2 + 53.1!r}}}\n')
+    assert " 106.3 " in do(f"metrics read {log} ").to_text("table")
