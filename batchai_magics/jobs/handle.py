@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
 from batchai_magics.errors import NotFoundError, StorageError, visible
 from batchai_magics.follow import Event, endings, events
+from batchai_magics.jobs import arguments
 from batchai_magics.jobs.downloads import save
 from batchai_magics.jobs.files import all_files, one_level
 from batchai_magics.jobs.logs import records_of, steadily, tail_of
@@ -42,6 +43,9 @@ class Job:
     def __init__(
         self, backend: Backend, id: ResourceId, *, patterns: Mapping[str, str] | None = None
     ) -> None:
+        if not isinstance(id, ResourceId):
+            hint = "Find a job by its name with batchai_magics.jobs.submit.find(backend, name, settings)."
+            raise arguments.wrong("Job", "id", id, "a ResourceId", hint=hint)
         self.backend = backend
         self.id = id
         self.patterns = dict(patterns or {})
@@ -97,6 +101,7 @@ class Job:
 
         Raises TimeoutError after `timeout_s` seconds; the job runs on then, as it does after Ctrl-C.
         """
+        arguments.check_seconds("job.wait", "timeout_s", timeout_s)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         for _ in endings(self.backend, [self.id], wait=time.sleep):
             if deadline is not None and time.monotonic() > deadline and not self.is_done:
@@ -109,10 +114,15 @@ class Job:
 
     def events(self, stop: threading.Event | None = None) -> Iterator[Event]:
         """Everything that happens to the job, from its first byte to its end."""
+        if not (stop is None or hasattr(stop, "is_set")):
+            raise arguments.wrong("job.events", "stop", stop, "a threading.Event or None")
         return events(self.backend, self.id, patterns=self.patterns, stop=stop)
 
     def log(self, tail: int | None = None, *, file: str = OUT) -> str:
         """What the job printed: all of it, or the last `tail` lines."""
+        hint = f"For that file: job.log(file={tail!r})." if isinstance(tail, str) else ""
+        arguments.check_count("job.log", "tail", tail, hint=hint)
+        arguments.check_text("job.log", "file", file)
         return tail_of(self.backend, FileRef(self.id, file), tail)
 
     def records(self) -> list[Record]:
@@ -125,6 +135,7 @@ class Job:
         With `tidy`, one row a number: step, rank, metric, value, unit, wall_time, offset. That table holds
         all numbers, also totals, evaluations and those of `--metric`.
         """
+        arguments.check_flag("job.metrics", "tidy", tidy)
         return to_tidy(self.records()) if tidy else frame(self.records())
 
     def summary(self) -> Summary:
@@ -150,6 +161,8 @@ class Job:
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """images/sec and loss over the steps, as matplotlib Axes."""
+        if not (ax is None or hasattr(ax, "plot")):
+            raise arguments.wrong("job.plot", "ax", ax, "matplotlib Axes or None")
         return plot(self.records(), ax=ax)
 
     def png(self) -> bytes:
@@ -166,6 +179,8 @@ class Job:
         `stdouterr` has its logs, `workdir` the working directories of its processes, one for each node; the
         others have the ids of its output directories.
         """
+        arguments.check_text("job.files", "directory_id", directory_id)
+        arguments.check_text("job.files", "path", path)
         if not (directory_id or path):
             return all_files(self.backend, self.show())
         return one_level(self.backend, self.id, directory_id or STDOUTERR, path)
@@ -183,9 +198,14 @@ class Job:
         One of `files()` goes into a folder called as its directory. A finished log that lacks bytes is
         refused, unless it is wanted `partial`.
         """
+        arguments.check_path("job.download", "to", to)
+        arguments.check_text("job.download", "directory_id", directory_id)
+        arguments.check_flag("job.download", "partial", partial)
         if isinstance(path, OutputFile):
             directory_id, to = path.directory_id or directory_id, Path(to, path.directory_id)
             path = path.path
+        if not isinstance(path, str):
+            raise arguments.wrong("job.download", "path", path, arguments.NAME_OR_FILE)
         folder = Path(to).expanduser().resolve()
         place = (folder / path).resolve()
         if not place.is_relative_to(folder):

@@ -10,6 +10,7 @@ from batchai_magics.backends.base import STORAGE, Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
+from batchai_magics.jobs.arguments import wrong
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import (
     ClusterPatch,
@@ -61,6 +62,7 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     A cell that differs from all of them is the next run of the name, as with `request.is_new`; with
     `request.is_same` it is a ConflictError.
     """
+    _check_arguments(request, settings)
     workspace = workspace_id(settings, request.workspace)
     ensure_defaults(backend, settings, workspace=request.workspace, experiment=request.experiment)
     if request.cluster == settings.cluster:
@@ -72,6 +74,15 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     grown = _grown(backend, request) if request.is_growing else ""
     made = _created(backend, request, workspace.child(Kind.EXPERIMENT, request.experiment))
     return replace(made, grown=grown)
+
+
+def _check_arguments(request: object, settings: object) -> None:
+    if not isinstance(request, CellRequest):
+        hint = "Make one with batchai_magics.cell.parse(line, script, settings=settings)."
+        raise wrong("submit", "request", request, "a CellRequest", hint=hint)
+    if not isinstance(settings, Settings):
+        hint = "Make them with batchai_magics.Settings()."
+        raise wrong("submit", "settings", settings, "Settings", hint=hint)
 
 
 def _created(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
