@@ -8,27 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.machines.machine import Line, Machine
+from batchai_magics.backends.service.inherited_environment import inherited
 from batchai_magics.backends.slurm import say, understand
 from batchai_magics.backends.slurm.understand import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError
 
 PATIENCE_S = 60.0  # a controller that is busy answers late
-# Of the variables of whoever submits only these reach a job: what one notebook exports is no other job's
-# business.
-PASSED_ON = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}
-PASSED_ON |= {"VIRTUAL_ENV", "MODULEPATH", "LOADEDMODULES", "_LMFILES_"}
-PASSED_ON_PREFIXES: tuple[str, ...] = (
-    "LC_",
-    "CONDA_",
-    "CUDA_",
-    "OMP_",
-    "MKL_",
-    "OPENBLAS_",
-    "SSL_",
-    "XDG_CACHE",
-    "TF_",
-)
-PASSED_ON_PREFIXES += ("LMOD_", "FI_", "MPIR_", "MPICH_", "UCX_", "NCCL_", "OMPI_", "PMIX_", "I_MPI_")
 # Variables by which users have Slurm's commands tell less, or otherwise, than they are asked for here.
 _USERS_TASTE = ("SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SQUEUE_", "SLURM_TIME_FORMAT")
 
@@ -126,11 +111,7 @@ class Slurm:
 def environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:
     """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
     environ = machine.environ
-    env = {
-        name: value
-        for name, value in environ.items()
-        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
-    }
+    env = inherited(environ)
     if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
     first = machine.first_on_path if python == machine.python else str(PurePosixPath(python).parent)

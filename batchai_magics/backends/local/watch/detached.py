@@ -12,13 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.inherited_environment import inherited
 
 PACKAGE_ROOT = str(Path(__file__).parents[4])
-# Of the variables of whoever starts a job only these reach it: what one notebook exports is no other job's
-# business.
-PASSED_ON = {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "PATH"}
-PASSED_ON |= {"LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"}
-PASSED_ON_PREFIXES = ("LC_", "CONDA_", "CUDA_", "OMP_", "MKL_", "OPENBLAS_", "SSL_", "XDG_CACHE", "TF_")
 STARTS = 2  # of a program that ends before it has read its secrets
 START = """
 import sys
@@ -119,11 +115,7 @@ def go_on_as(log: Path) -> None:
 
 def clean_environment(python: str) -> dict[str, str]:
     """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
-    env = {
-        name: value
-        for name, value in os.environ.items()
-        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
-    }
+    env = inherited(os.environ)
     own, others = str(Path(python).parent), env.get("PATH", os.defpath).split(os.pathsep)
     env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have it already
     env["PYTHONUNBUFFERED"] = "1"

@@ -1,0 +1,34 @@
+"""Which variables of whoever submits a job reach it, on every backend; standard library only.
+
+What one notebook exports is no other job's business: only these are passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_NAMES = frozenset(
+    {
+        *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ"),
+        *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
+        *("MODULEPATH", "LOADEDMODULES", "_LMFILES_"),
+    }
+)
+_PREFIXES = (
+    *("LC_", "CONDA_", "LMOD_", "SSL_", "XDG_CACHE"),  # language, programs and certificates
+    *("CUDA_", "OMP_", "MKL_", "OPENBLAS_", "TF_"),  # devices and threads
+    *("NCCL_", "UCX_", "FI_"),  # networks
+    *("MPIR_", "MPICH_", "I_MPI_", "OMPI_", "PMIX_"),  # MPI
+)
+# Of a submitter that is itself a rank: which one, and of what. Its job has ranks of its own.
+_OF_A_RANK = ("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_")
+
+
+def inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of an environment that a job inherits."""
+    return {name: value for name, value in environ.items() if is_inherited(name)}
+
+
+def is_inherited(name: str) -> bool:
+    """Whether a job inherits the variable of that name."""
+    return name in _NAMES or (name.startswith(_PREFIXES) and not name.startswith(_OF_A_RANK))

@@ -1,0 +1,35 @@
+"""The variables of whoever submits a job that reach it are the same on every backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.service.inherited_environment import inherited
+from tests.contract.place import Place
+
+pytestmark = pytest.mark.slow
+TUNING = {
+    "NCCL_DEBUG": "WARN",
+    "NCCL_SOCKET_IFNAME": "eth0",
+    "UCX_TLS": "tcp",
+    "FI_LOG_LEVEL": "warn",
+    "OMPI_MCA_btl": "self",
+    "OMP_WAIT_POLICY": "passive",
+}
+OTHERS = {"MY_TOKEN": "hush", "AWS_SECRET_ACCESS_KEY": "hush", "OMPI_COMM_WORLD_RANK": "7", "PMIX_RANK": "7"}
+
+
+def test_what_tunes_networks_and_threads_reaches_a_job_and_nothing_else(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**TUNING, **OTHERS}.items():
+        monkeypatch.setenv(name, value)
+    job = place.run("env")
+    lines = place.log(job.id).decode().splitlines()
+    reached = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert {name: reached.get(name) for name in TUNING} == TUNING
+    assert not {name for name in OTHERS if name in reached}
+
+
+def test_a_rank_s_identity_is_not_inherited() -> None:
+    assert inherited({**TUNING, **OTHERS}) == TUNING
