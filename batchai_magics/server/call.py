@@ -168,6 +168,13 @@ def _may_hold_surrogates(body: bytes) -> bool:
     return _SURROGATE.search(body) is not None
 
 
+def query_of(text: bytes) -> dict[str, str]:
+    """What the query of an address says, by names in small letters. A `+` stays one: signatures have them."""
+    pairs = (pair.partition(b"=") for pair in text.split(b"&") if pair)
+    said = ((text_in_url(name, "The name of a query parameter").lower(), value) for name, _, value in pairs)
+    return {name: text_in_url(value, f"The query parameter {name}") for name, value in said}
+
+
 def _no_constant(word: str) -> float:
     raise ValueError(f"{word} is no number in JSON")
 

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from batchai_magics.server.call import Answer, Call, User, text_in_url
+from batchai_magics.server.call import Answer, Call, User, query_of, text_in_url
 from batchai_magics.server.errors import DEFECT, body_of, refusal
 from batchai_magics.server.http.threads import Threads
 
@@ -26,7 +26,7 @@ JSON = "application/json; charset=utf-8"
 def check_address(scope: Mapping[str, Any]) -> None:
     """Raises a refusal for a path or a query that is no text; `head_of` needs one that is."""
     text_in_url(_raw_path(scope), "The path of the request")
-    _query(scope)
+    query_of(bytes(scope.get("query_string", b"")))
 
 
 def head_of(request: Request) -> Call:
@@ -35,7 +35,7 @@ def head_of(request: Request) -> Call:
     return Call(
         method=request.method,
         path=raw_path(request.scope),
-        query=_query(request.scope),
+        query=query_of(bytes(request.scope.get("query_string", b""))),
         headers=headers,
         origin=f"{request.url.scheme}://{headers.get('host', '')}",
         parts=dict(request.path_params),
@@ -90,10 +90,3 @@ def _json(data: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return _HALF.sub("\ufffd", text).encode()
-
-
-def _query(scope: Mapping[str, Any]) -> dict[str, str]:
-    """What the query says. A `+` is a `+` there: signatures have them."""
-    pairs = (pair.partition(b"=") for pair in scope.get("query_string", b"").split(b"&") if pair)
-    said = ((text_in_url(name, "The name of a query parameter").lower(), value) for name, _, value in pairs)
-    return {name: text_in_url(value, f"The query parameter {name}") for name, value in said}

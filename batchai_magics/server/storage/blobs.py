@@ -15,7 +15,7 @@ from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer
-from batchai_magics.server.storage import conditions, metadata, properties
+from batchai_magics.server.storage import conditions, metadata, permissions, properties
 from batchai_magics.server.storage.content import content, wanted
 from batchai_magics.server.storage.context import Asked, stamps, version_of
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -112,13 +112,15 @@ def delete(asked: Asked) -> Answer:
 
 
 def check_target(asked: Asked) -> None:
-    """Raises for a blob that may not be put where one is, by the request's conditions, or a folder."""
+    """Raises where a blob may not be put: by the request's conditions or signature, or for a folder."""
     wanted_state = conditions.of_write(asked.call.headers)
     asked.check_share()
     found = _found(asked)
     if found and (found.is_directory or wanted_state.none_match == ("*",)):
         raise StorageRefusal(409, "BlobAlreadyExists", "The specified blob already exists.")
     wanted_state.check_write(version_of(found, asked.record) if found else None)
+    if found:
+        asked.check_may_replace(permissions.CREATE_FILE)
 
 
 def place(asked: Asked, part: str, record: Record) -> Mapping[str, str]:

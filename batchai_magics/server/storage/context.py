@@ -12,11 +12,12 @@ from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.service import Service
-from batchai_magics.server.storage import metadata
+from batchai_magics.server.storage import metadata, permissions
 from batchai_magics.server.storage.conditions import Version
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.metadata import NOTHING, Record
+from batchai_magics.server.storage.permissions import Rule
 from batchai_magics.server.storage.sas import Resource
 from batchai_magics.server.storage.uploads import Uploads
 
@@ -61,7 +62,12 @@ class Asked:
     @property
     def is_our_own(self) -> bool:
         """Whether our own client asks: it knows more kinds of things than files and folders."""
-        return OWN_CLIENT in self.call.headers
+        return is_own(self.call) and OWN_CLIENT in self.call.headers
+
+    def check_may_replace(self, rule: Rule) -> None:
+        """Raises unless the request may put a file where one is already."""
+        if not permissions.may_replace(self.call.query, rule):
+            raise permissions.not_permitted()
 
     def check_share(self) -> None:
         """Raises ShareNotFound (or ContainerNotFound) for one that is not there."""
@@ -69,6 +75,14 @@ class Asked:
             word = "Container" if self.resource.service == "blob" else "Share"
             message = f"The specified {word.lower()} does not exist."
             raise StorageRefusal(404, f"{word}NotFound", message)
+
+
+def is_own(call: Call) -> bool:
+    """Whether a request may be our own client's, which has the account's key.
+
+    A signature covers no headers: whoever has one could send those of our own client, which do more.
+    """
+    return "sig" not in call.query
 
 
 StorageHandler = Callable[[Asked], Answer]

@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-from batchai_magics.server.call import Answer, text_in_url
-from batchai_magics.server.storage import blobs, conditions, metadata
+from batchai_magics.server.call import Answer, Call, text_in_url
+from batchai_magics.server.storage import blobs, conditions, files, metadata
 from batchai_magics.server.storage.context import Asked, stamps, version_of
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import share_of
@@ -23,12 +23,11 @@ def copy(asked: Asked) -> Answer:
     """Makes a file or blob a copy of another one; it is done when this is answered."""
     source, is_blob = _source(asked), asked.resource.service == "blob"
     asked.check_share()
-    if is_blob:
-        blobs.check_target(asked)
+    (blobs.check_target if is_blob else files.check_create)(asked)
     share = share_of(source)
     found = asked.storage.show(share, source.path)
     if not found.is_file:
-        raise _no_source(asked.call.headers[SOURCE])
+        raise no_source(asked.call)
     record = asked.service.metadata.record(source.key)
     conditions.of_copy_source(asked.call.headers).check_write(version_of(found, record))
     record = Record(metadata.said(asked.call) or record.metadata, record.properties)
@@ -45,9 +44,11 @@ def copy(asked: Asked) -> Answer:
 
 
 def _place(asked: Asked, part: str, record: Record) -> Mapping[str, str]:
-    asked.storage.rename(asked.share, part, asked.path)
-    asked.service.metadata.keep_new(asked.resource, record)
-    return stamps(asked.storage.show(asked.share, asked.path))
+    with asked.service.metadata.exclusive(asked.resource.key):
+        files.check_create(asked)
+        asked.storage.rename(asked.share, part, asked.path)
+        asked.service.metadata.keep_new(asked.resource, record)
+        return stamps(asked.storage.show(asked.share, asked.path))
 
 
 def _pieces(asked: Asked, share: str, path: str) -> Iterator[bytes]:
@@ -58,22 +59,16 @@ def _pieces(asked: Asked, share: str, path: str) -> Iterator[bytes]:
 
 
 def _source(asked: Asked) -> Resource:
-    """The file that is copied: one of the same account, for who may read all of that."""
-    url = asked.call.headers[SOURCE]
-    found = place_of_url(url, asked.resource.service)
-    is_theirs = found.account == asked.resource.account and found.path and _may_read_all(asked)
+    """The file that is copied, which is one of the same account."""
+    found = place_of_url(asked.call.headers[SOURCE], asked.resource.service)
+    is_theirs = found.account == asked.resource.account and found.path
     if not is_theirs or share_of(found) not in asked.storage.shares():
-        raise _no_source(url)
+        raise no_source(asked.call)
     return found
 
 
-def _may_read_all(asked: Asked) -> bool:
-    """Whether a request is signed with the account's key, or for all of the account."""
-    query = asked.call.query
-    return "sig" not in query or ("ss" in query and "r" in query.get("sp", ""))
-
-
-def _no_source(url: str) -> StorageRefusal:
-    path = text_in_url(urlsplit(url).path, f"The header {SOURCE}")
-    message = f"The source {path!r} is no file of this account."
+def no_source(call: Call) -> StorageRefusal:
+    """The error for a source that is no file, or none that the request may read."""
+    path = text_in_url(urlsplit(call.headers[SOURCE]).path, f"The header {SOURCE}")
+    message = f"The source {path!r} is no file of this account that the request may read."
     return StorageRefusal(404, "CannotVerifyCopySource", message)

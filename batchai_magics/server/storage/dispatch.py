@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from urllib.parse import urlsplit
 
 from batchai_magics.backends.service.dialect.headers import SERVICE, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.batchai.output import is_address
-from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.call import Answer, Call, query_of
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage import (
     blobs,
@@ -18,83 +19,92 @@ from batchai_magics.server.storage import (
     files,
     outputs,
     own_uploads,
+    permissions,
     sas,
     shared_key,
     shares,
 )
-from batchai_magics.server.storage.context import Asked, StorageHandler
+from batchai_magics.server.storage.context import Asked, StorageHandler, is_own
 from batchai_magics.server.storage.errors import StorageRefusal, failed
 from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT, share_of
-from batchai_magics.server.storage.request import resource_of
+from batchai_magics.server.storage.permissions import Rule
+from batchai_magics.server.storage.request import place_of_url, resource_of
 from batchai_magics.server.storage.sas import Caller, Resource
 from batchai_magics.server.storage.uploads import Uploads
 
 
 @dataclass(frozen=True)
 class Action:
-    """What answers, and which permissions of a signature are enough for it, any one of them."""
+    """What answers, and what a shared access signature must have for it.
+
+    `source` is the header that names a second file, with what a signature must have for that one.
+    """
 
     handler: StorageHandler
-    permissions: str
+    rule: Rule
+    source: tuple[str, Rule] | None = None
 
 
 # What it is about (account, share, path), the method, `restype` and `comp` → the action.
 _FILE: Mapping[tuple[str, str, str, str], Action] = {
-    ("s", "GET", "", "list"): Action(shares.list_shares, "l"),
-    ("c", "PUT", "share", ""): Action(shares.create_share, "cw"),
-    ("c", "GET", "share", ""): Action(shares.show_share, "r"),
-    ("c", "DELETE", "share", ""): Action(shares.delete_share, "d"),
-    ("c", "PUT", "share", "metadata"): Action(shares.keep_metadata, "w"),
-    ("c", "GET", "share", "metadata"): Action(shares.show_share, "r"),
-    ("c", "GET", "directory", ""): Action(shares.show_folder, "r"),
-    ("c", "GET", "directory", "list"): Action(shares.list_folder, "l"),
-    ("o", "PUT", "directory", ""): Action(shares.create_folder, "cw"),
-    ("o", "GET", "directory", ""): Action(shares.show_folder, "r"),
-    ("o", "PUT", "directory", "metadata"): Action(shares.keep_metadata, "w"),
-    ("o", "GET", "directory", "metadata"): Action(shares.show_folder, "r"),
-    ("o", "DELETE", "directory", ""): Action(shares.delete_folder, "d"),
-    ("o", "GET", "directory", "list"): Action(shares.list_folder, "l"),
-    ("o", "PUT", "directory", "rename"): Action(files.rename, "w"),
-    ("o", "PUT", "", "rename"): Action(files.rename, "w"),
-    ("o", "PUT", "", ""): Action(files.create, "cw"),
-    ("o", "PUT", "", "range"): Action(files.put_range, "w"),
-    ("o", "PUT", "", "properties"): Action(files.set_properties, "w"),
-    ("o", "PUT", "", "metadata"): Action(files.set_metadata, "w"),
-    ("o", "GET", "", "metadata"): Action(files.show, "r"),
-    ("o", "HEAD", "", "metadata"): Action(files.show, "r"),
-    ("o", "GET", "", "rangelist"): Action(files.ranges, "r"),
-    ("o", "GET", "", ""): Action(files.read, "r"),
-    ("o", "HEAD", "", ""): Action(files.show, "r"),
-    ("o", "DELETE", "", ""): Action(files.delete, "d"),
+    ("s", "GET", "", "list"): Action(shares.list_shares, permissions.LIST_SHARES),
+    ("c", "PUT", "share", ""): Action(shares.create_share, permissions.CREATE_SHARE),
+    ("c", "GET", "share", ""): Action(shares.show_share, permissions.READ_SHARE),
+    ("c", "DELETE", "share", ""): Action(shares.delete_share, permissions.DELETE_SHARE),
+    ("c", "PUT", "share", "metadata"): Action(shares.keep_metadata, permissions.CHANGE_SHARE),
+    ("c", "GET", "share", "metadata"): Action(shares.show_share, permissions.READ_SHARE),
+    ("c", "GET", "directory", ""): Action(shares.show_folder, permissions.READ_FOLDER),
+    ("c", "GET", "directory", "list"): Action(shares.list_folder, permissions.LIST_FILES),
+    ("o", "PUT", "directory", ""): Action(shares.create_folder, permissions.CREATE_FOLDER),
+    ("o", "GET", "directory", ""): Action(shares.show_folder, permissions.READ_FOLDER),
+    ("o", "PUT", "directory", "metadata"): Action(shares.keep_metadata, permissions.CHANGE_FOLDER),
+    ("o", "GET", "directory", "metadata"): Action(shares.show_folder, permissions.READ_FOLDER),
+    ("o", "DELETE", "directory", ""): Action(shares.delete_folder, permissions.DELETE_FOLDER),
+    ("o", "GET", "directory", "list"): Action(shares.list_folder, permissions.LIST_FILES),
+    ("o", "PUT", "directory", "rename"): Action(
+        files.rename, permissions.RENAME_FOLDER, (files.RENAME_SOURCE, permissions.DELETE_FOLDER)
+    ),
+    ("o", "PUT", "", "rename"): Action(
+        files.rename, permissions.RENAME_FILE, (files.RENAME_SOURCE, permissions.DELETE_FILE)
+    ),
+    ("o", "PUT", "", ""): Action(files.create, permissions.CREATE_FILE),
+    ("o", "PUT", "", "range"): Action(files.put_range, permissions.CHANGE_FILE),
+    ("o", "PUT", "", "properties"): Action(files.set_properties, permissions.CHANGE_FILE),
+    ("o", "PUT", "", "metadata"): Action(files.set_metadata, permissions.CHANGE_FILE),
+    ("o", "GET", "", "metadata"): Action(files.show, permissions.READ_FILE),
+    ("o", "HEAD", "", "metadata"): Action(files.show, permissions.READ_FILE),
+    ("o", "GET", "", "rangelist"): Action(files.ranges, permissions.READ_FILE),
+    ("o", "GET", "", ""): Action(files.read, permissions.READ_FILE),
+    ("o", "HEAD", "", ""): Action(files.show, permissions.READ_FILE),
+    ("o", "DELETE", "", ""): Action(files.delete, permissions.DELETE_FILE),
 }
 _BLOB: Mapping[tuple[str, str, str, str], Action] = {
-    ("s", "GET", "", "list"): Action(containers.list_all, "l"),
-    ("c", "PUT", "container", ""): Action(containers.create, "cw"),
-    ("c", "GET", "container", ""): Action(containers.show, "r"),
-    ("c", "PUT", "container", "metadata"): Action(containers.keep_metadata, "w"),
-    ("c", "GET", "container", "metadata"): Action(containers.show, "r"),
-    ("c", "DELETE", "container", ""): Action(containers.delete, "d"),
-    ("c", "GET", "container", "list"): Action(containers.list_blobs, "l"),
-    ("o", "PUT", "", ""): Action(blobs.put, "cw"),
-    ("o", "PUT", "", "block"): Action(blobs.put_block, "cw"),
-    ("o", "PUT", "", "blocklist"): Action(blobs.put_block_list, "cw"),
-    ("o", "PUT", "", "metadata"): Action(blobs.set_metadata, "w"),
-    ("o", "GET", "", "metadata"): Action(blobs.show, "r"),
-    ("o", "HEAD", "", "metadata"): Action(blobs.show, "r"),
-    ("o", "PUT", "", "properties"): Action(blobs.set_properties, "w"),
-    ("o", "GET", "", ""): Action(blobs.read, "r"),
-    ("o", "HEAD", "", ""): Action(blobs.show, "r"),
-    ("o", "DELETE", "", ""): Action(blobs.delete, "d"),
+    ("s", "GET", "", "list"): Action(containers.list_all, permissions.LIST_SHARES),
+    ("c", "PUT", "container", ""): Action(containers.create, permissions.CREATE_SHARE),
+    ("c", "GET", "container", ""): Action(containers.show, permissions.READ_SHARE),
+    ("c", "PUT", "container", "metadata"): Action(containers.keep_metadata, permissions.CHANGE_SHARE),
+    ("c", "GET", "container", "metadata"): Action(containers.show, permissions.READ_SHARE),
+    ("c", "DELETE", "container", ""): Action(containers.delete, permissions.DELETE_SHARE),
+    ("c", "GET", "container", "list"): Action(containers.list_blobs, permissions.LIST_FILES),
+    ("o", "PUT", "", ""): Action(blobs.put, permissions.CREATE_FILE),
+    ("o", "PUT", "", "block"): Action(blobs.put_block, permissions.CHANGE_FILE),
+    ("o", "PUT", "", "blocklist"): Action(blobs.put_block_list, permissions.CHANGE_FILE),
+    ("o", "PUT", "", "metadata"): Action(blobs.set_metadata, permissions.CHANGE_FILE),
+    ("o", "GET", "", "metadata"): Action(blobs.show, permissions.READ_FILE),
+    ("o", "HEAD", "", "metadata"): Action(blobs.show, permissions.READ_FILE),
+    ("o", "PUT", "", "properties"): Action(blobs.set_properties, permissions.CHANGE_FILE),
+    ("o", "GET", "", ""): Action(blobs.read, permissions.READ_FILE),
+    ("o", "HEAD", "", ""): Action(blobs.show, permissions.READ_FILE),
+    ("o", "DELETE", "", ""): Action(blobs.delete, permissions.DELETE_FILE),
 }
-_LISTING = "l"
-_OUTPUT = Action(outputs.read, "r")
-_COPY = Action(copies.copy, "cw")
+_OUTPUT = Action(outputs.read, permissions.READ_FILE)
+_COPY = Action(copies.copy, permissions.CREATE_FILE, (copies.SOURCE, permissions.READ_FILE))
 # Of our own client, a file in pieces: the method, `comp`, the step.
 _UPLOAD: Mapping[tuple[str, str, str], Action] = {
-    ("PUT", "", UploadStep.BEGIN.value): Action(own_uploads.begin, "w"),
-    ("PUT", "range", UploadStep.WRITE.value): Action(own_uploads.write, "w"),
-    ("PUT", "range", UploadStep.WHOLE.value): Action(own_uploads.put_whole, "w"),
-    ("PUT", "metadata", UploadStep.FINISH.value): Action(own_uploads.finish, "w"),
+    ("PUT", "", UploadStep.BEGIN.value): Action(own_uploads.begin, permissions.CHANGE_FILE),
+    ("PUT", "range", UploadStep.WRITE.value): Action(own_uploads.write, permissions.CHANGE_FILE),
+    ("PUT", "range", UploadStep.WHOLE.value): Action(own_uploads.put_whole, permissions.CHANGE_FILE),
+    ("PUT", "metadata", UploadStep.FINISH.value): Action(own_uploads.finish, permissions.CHANGE_FILE),
 }
 
 
@@ -109,7 +119,7 @@ class Admitted:
     def answer(self, call: Call) -> Answer:
         """The answer to the request, whose body is there now; raises what is refused."""
         asked = replace(self.asked, call=call)
-        if self.action.permissions == _LISTING:
+        if "l" in self.action.rule.any_of:
             asked.uploads.drop_stale(asked.storage, asked.resource.service)
         return self.action.handler(asked)
 
@@ -126,11 +136,12 @@ class Counter:
         resource = self._settled(call, resource_of(call, host))
         action = self._action(call, resource)
         principal = self._check(call, resource, action, caller)
+        self._check_source(call, resource, action, caller)
         return Admitted(action, Asked(self.service, call, resource, self.uploads), principal)
 
     def _settled(self, call: Call, resource: Resource) -> Resource:
         """The resource with its service, where the request did not say it: that which has such a name."""
-        if call.headers.get(SERVICE) == "blob":
+        if is_own(call) and call.headers.get(SERVICE) == "blob":
             return replace(resource, service="blob")
         if resource.service:
             return resource
@@ -160,16 +171,11 @@ class Counter:
 
         Raises StorageRefusal where there is none.
         """
-        try:
-            keys = self.service.keys.of(OWN_ACCOUNT if action is _OUTPUT else resource.account)
-        except NotFoundError:
-            raise failed("There is no such account.") from None
+        keys = self._keys(OWN_ACCOUNT if action is _OUTPUT else resource.account)
         authorization = call.headers.get("authorization", "")
         if "sig" in call.query:
-            given = sas.allowed(call.query, resource, keys, caller)
-            if not set(given) & set(action.permissions):
-                message = "This request is not authorized to perform this operation using this permission."
-                raise StorageRefusal(403, "AuthorizationPermissionMismatch", message)
+            sas.check(call.query, resource, keys, caller)
+            permissions.check(call.query, resource.service, action.rule)
             return f"signature {call.query['sig']}"
         if authorization:
             if shared_key.account_of(authorization) != resource.account:
@@ -179,6 +185,36 @@ class Counter:
             )
             return f"account {resource.account}"
         raise StorageRefusal(401, "NoAuthenticationInformation", "The request has no Authorization header.")
+
+    def _check_source(self, call: Call, resource: Resource, action: Action, caller: Caller) -> None:
+        """Raises unless a request may also use the file that it copies or renames.
+
+        The account's key is enough. The address of that file may have a signature of its own; without one,
+        the signature of the request has to be made for that file too.
+        """
+        if action.source is None:
+            return
+        header, rule = action.source
+        url = call.headers.get(header, "")
+        query = query_of(urlsplit(url).query.encode())
+        if "sig" not in query:
+            if "sig" not in call.query:
+                return
+            query = dict(call.query)
+        source = place_of_url(url, resource.service)
+        try:
+            sas.check(query, source, self._keys(source.account), caller)
+            permissions.check(query, source.service, rule)
+        except StorageRefusal:
+            if action is _COPY:
+                raise copies.no_source(call) from None
+            raise
+
+    def _keys(self, account: str) -> tuple[str, str]:
+        try:
+            return self.service.keys.of(account)
+        except NotFoundError:
+            raise failed("There is no such account.") from None
 
 
 def _of_output(call: Call, resource: Resource) -> Action:
@@ -191,10 +227,11 @@ def _of_output(call: Call, resource: Resource) -> Action:
 def _found(call: Call, resource: Resource, words: tuple[str, str, str]) -> Action | None:
     """The action for a method, `restype` and `comp`; headers say of a file what else is meant."""
     method, _, comp = words
-    if resource.path and UPLOAD in call.headers:
+    if resource.path and UPLOAD in call.headers and is_own(call):
         return _UPLOAD.get((method, comp, call.headers[UPLOAD]))
     if resource.path and words == ("PUT", "", "") and copies.SOURCE in call.headers:
         return _COPY
     # Our own client speaks to containers as it does to shares.
-    table = _BLOB if resource.service == "blob" and SERVICE not in call.headers else _FILE
+    is_as_share = SERVICE in call.headers and is_own(call)
+    table = _BLOB if resource.service == "blob" and not is_as_share else _FILE
     return table.get((resource.kind, *words))

@@ -14,7 +14,7 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.execution import FileKind
 from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer
-from batchai_magics.server.storage import metadata, properties
+from batchai_magics.server.storage import metadata, permissions, properties
 from batchai_magics.server.storage.content import content, wanted
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
@@ -22,6 +22,7 @@ from batchai_magics.server.storage.metadata import Record
 from batchai_magics.server.storage.request import Span, header_number, path_of_url, span_of
 
 LARGEST = 4 << 40  # 4 TiB, as Azure has it
+RENAME_SOURCE = "x-ms-file-rename-source"
 _PIECE = 1 << 20
 
 
@@ -29,11 +30,12 @@ def create(asked: Asked) -> Answer:
     """Begins a file of a size. It is on its share when all of its bytes have come."""
     size = header_number(asked.call, "x-ms-content-length", most=LARGEST)
     asked.check_share()
-    _check_no_folder(asked)
     record = Record(metadata.said(asked.call), properties.of_file(asked.call))
-    is_whole = asked.uploads.begin(asked.storage, asked.resource, asked.share, size, record)
-    if is_whole:
-        asked.service.metadata.keep_new(asked.resource, record)
+    with asked.service.metadata.exclusive(asked.resource.key):
+        check_create(asked)
+        is_whole = asked.uploads.begin(asked.storage, asked.resource, asked.share, size, record)
+        if is_whole:
+            asked.service.metadata.keep_new(asked.resource, record)
     return Answer(201, headers=stamps(_shown(asked)))
 
 
@@ -148,18 +150,19 @@ def delete(asked: Asked) -> Answer:
 
 def rename(asked: Asked) -> Answer:
     """Gives another file this name; `x-ms-file-rename-source` says which."""
-    source = asked.call.headers.get("x-ms-file-rename-source", "")
-    path = source_path(asked, source)
+    path = source_path(asked, asked.call.headers.get(RENAME_SOURCE, ""))
     asked.check_share()
     shown = asked.storage.show(asked.share, path)
-    _check_target(asked, shown)
-    said, content_type = metadata.said(asked.call), properties.of_file(asked.call)
-    with asked.service.metadata.exclusive(asked.resource.key):
+    if not asked.is_our_own and shown.is_directory is not (asked.call.query.get("restype") == "directory"):
+        raise _mismatch()
+    said, changed = metadata.said(asked.call), properties.of_file(asked.call)
+    kept, key = asked.service.metadata, asked.resource.key
+    with kept.exclusive(key):
+        _check_target(asked, shown)
         asked.storage.rename(asked.share, path, asked.path)
-        asked.service.metadata.move(replace(asked.resource, path=path).key, asked.resource.key)
-    record = asked.record
-    changed = Record(said or record.metadata, {**record.properties, **content_type}, record.revision)
-    asked.service.metadata.keep(asked.resource.key, changed)
+        kept.move(replace(asked.resource, path=path).key, key)
+        record = asked.record
+        kept.keep(key, Record(said or record.metadata, {**record.properties, **changed}, record.revision))
     return Answer(200, headers=stamps(_shown(asked)))
 
 
@@ -180,14 +183,18 @@ def _check_target(asked: Asked, source: ShareFile) -> None:
     replaces = asked.call.headers.get("x-ms-file-rename-replace-if-exists", "").lower() == "true"
     if target.is_directory or source.is_directory or not replaces:
         raise StorageRefusal(409, "ResourceAlreadyExists", "The specified resource already exists.")
+    asked.check_may_replace(permissions.RENAME_FILE)
 
 
-def _check_no_folder(asked: Asked) -> None:
+def check_create(asked: Asked) -> None:
+    """Raises where no file can be made: a folder is there, or a file that the request may not replace."""
     try:
-        if asked.storage.show(asked.share, asked.path).is_directory:
-            raise _mismatch()
+        found = _shown(asked)
     except NotFoundError:
         return
+    if found.is_directory:
+        raise _mismatch()
+    asked.check_may_replace(permissions.CREATE_FILE)
 
 
 def check_body(asked: Asked, length: int) -> None:

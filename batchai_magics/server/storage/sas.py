@@ -78,8 +78,8 @@ def sign(grant: Grant, key: str) -> str:
     return urlencode({**query, "sig": signature(key, text)})
 
 
-def allowed(query: Mapping[str, str], resource: Resource, keys: Iterable[str], caller: Caller) -> str:
-    """The permissions that a request's signature gives on the resource; raises StorageRefusal if none."""
+def check(query: Mapping[str, str], resource: Resource, keys: Iterable[str], caller: Caller) -> None:
+    """Raises StorageRefusal unless a signature is genuine, in time, and made for the resource and caller."""
     texts = [_account_text(query, resource.account)] if "ss" in query else _texts(query, resource)
     given = query.get("sig", "")
     if not any(
@@ -88,9 +88,8 @@ def allowed(query: Mapping[str, str], resource: Resource, keys: Iterable[str], c
         raise failed("Signature did not match.")
     _check_times(query, caller.now)
     _check_caller(query, caller)
-    if "ss" in query and not (resource.service[0] in query["ss"] and resource.kind in query.get("srt", "")):
-        raise StorageRefusal(403, "AuthorizationResourceTypeMismatch", "The signature is for something else.")
-    return query.get("sp", "")
+    if "ss" in query and resource.service[0] not in query["ss"]:
+        raise StorageRefusal(403, "AuthorizationServiceMismatch", "The signature is for another service.")
 
 
 def signature(key: str, text: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.server.storage import shared_key
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.sas import SKEW, Caller, Grant, Resource, allowed, sign, signature
+from batchai_magics.server.storage.sas import SKEW, Caller, Grant, Resource, check, sign, signature
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 KEY = base64.b64encode(b"a key of an account").decode()
@@ -30,16 +30,16 @@ def signed(start: datetime | None = None) -> dict[str, str]:
 
 
 def test_an_address_is_good_a_minute_longer_by_another_clock_and_then_no_more() -> None:
-    assert allowed(signed(), FILE, [KEY], Caller(NOW + SKEW)) == "r"
+    check(signed(), FILE, [KEY], Caller(NOW + SKEW))
     with pytest.raises(StorageRefusal, match="Expiry"):
-        allowed(signed(), FILE, [KEY], Caller(NOW + SKEW + MOMENT))
+        check(signed(), FILE, [KEY], Caller(NOW + SKEW + MOMENT))
 
 
 def test_an_address_that_begins_now_is_good_a_minute_before_by_another_clock() -> None:
     begins = NOW - timedelta(hours=1)
-    assert allowed(signed(begins), FILE, [KEY], Caller(begins - SKEW)) == "r"
+    check(signed(begins), FILE, [KEY], Caller(begins - SKEW))
     with pytest.raises(StorageRefusal, match="Start"):
-        allowed(signed(begins), FILE, [KEY], Caller(begins - SKEW - MOMENT))
+        check(signed(begins), FILE, [KEY], Caller(begins - SKEW - MOMENT))
 
 
 @pytest.mark.parametrize("sign_of", [1, -1])
