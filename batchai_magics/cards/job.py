@@ -14,7 +14,7 @@ from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.logs import script_name, with_cell_lines
 from batchai_magics.jobs.progress import counts, progress_words
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.reading.lines import without_controls
+from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import RankExit
 from batchai_magics.models.resources import JobResource
@@ -161,7 +161,7 @@ def to_text(card: Card) -> str:
 
 def clean(lines: tuple[str, ...]) -> list[str]:
     """The last lines as a terminal leaves them, none too long."""
-    shown = (without_controls(line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
+    shown = (strip_controls(line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
     return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in shown]
 
 

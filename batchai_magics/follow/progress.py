@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MOST_LINES, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 
 
 def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float) -> bool:
@@ -24,7 +24,7 @@ def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> b
         data = chunk.data[max(0, span.start - chunk.offset) : span.end - chunk.offset]
         newest.append((span.rank, data))
         size += len(data)
-        if size >= BAR_BYTES or len(newest) >= MOST_LINES:
+        if size >= BAR_BYTES or len(newest) >= MAX_LINES:
             break
     told = [reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)]
     return any(told)

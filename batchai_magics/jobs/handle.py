@@ -22,8 +22,8 @@ from batchai_magics.jobs.result import read_result
 from batchai_magics.metrics import Record, Summary, figure_png, frame, plot, summarize
 from batchai_magics.metrics import tidy as to_tidy
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.runs.usage import frame as telemetry_frame
-from batchai_magics.metrics.runs.usage import means_of, reason_for
+from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
+from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
 from batchai_magics.models.execution import OUT, STDOUTERR, OutputFile, RankExit
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -143,7 +143,7 @@ class Job:
         summary = summarize(self.records(), nodes={exit.rank: exit.node for exit in self.ranks()})
         if not summary.stragglers or self.backend.telemetry is None:
             return summary
-        means = means_of(self.backend.telemetry.read(self.id))
+        means = mean_usage(self.backend.telemetry.read(self.id))
         reasons = {rank: reason.text for rank in summary.stragglers if (reason := reason_for(means, rank))}
         return replace(summary, straggler_reasons=reasons)
 

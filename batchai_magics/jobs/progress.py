@@ -32,7 +32,7 @@ def counts(job: JobResource) -> bool:
 
 def progress_words(job: JobResource, progress: Progress, now: float) -> str:
     """It in one line, of a job that counts: `45 %, 45/100, 3 min left`, `failed at step 120/500, 24 %`."""
-    return progress.sentence(now) if job.is_running else f"{job.word} at {progress.reached}"
+    return progress.sentence(now) if job.is_running else f"{job.word} at {progress.position_text}"
 
 
 def end_of(backend: Backend, file: FileRef) -> Chunk:

@@ -1,6 +1,6 @@
-"""Numbers from training logs: bytes in any chunking become records, series and summaries.
+"""Metrics from training logs: parses bytes into records, and records into series and summaries.
 
-pandas and matplotlib are imported only when a frame or a plot is asked for.
+pandas and matplotlib are imported only when a frame or a plot is requested.
 """
 
 import lazy_loader

@@ -5,7 +5,7 @@ from .charts.figure import (
 from .charts.run_chart import (
     plot as plot,
 )
-from .reading.parser import (
+from .reading.log_parser import (
     Parser as Parser,
 )
 from .record import (
@@ -29,19 +29,19 @@ from .runs.scaling import (
     Scaling as Scaling,
     scaling as scaling,
 )
-from .runs.series import (
+from .runs.step_series import (
     by_rank as by_rank,
     frame as frame,
     interval_rates as interval_rates,
 )
-from .runs.speeds import (
+from .runs.steady_speed import (
     Speed as Speed,
 )
-from .runs.summary import (
+from .runs.run_summary import (
     LossTrend as LossTrend,
     Summary as Summary,
     summarize as summarize,
 )
-from .runs.tidy import (
+from .runs.tidy_table import (
     tidy as tidy,
 )

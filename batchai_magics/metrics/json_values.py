@@ -1,4 +1,4 @@
-"""Numbers of logs as JSON can have them."""
+"""Converts log values to JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 
 def json_value(value: Any) -> Any:
-    """The value for JSON, at any depth: keys as text, tuples as lists, enums and records by their values.
+    """Convert a value for JSON at any depth: tuples to lists, enums to values, records to objects.
 
-    None stays null, "there is no number"; one that was printed and is not finite is "NaN", "Infinity" or
-    "-Infinity".
+    None becomes null. A printed number that is not finite becomes "NaN", "Infinity" or "-Infinity".
     """
     if isinstance(value, enum.Enum):
         return value.value
@@ -26,7 +25,7 @@ def json_value(value: Any) -> Any:
 
 
 def _members(value: Any) -> Mapping[Any, Any] | None:
-    """What a record or a mapping holds; None for anything else."""
+    """The items of a record or mapping; None for any other value."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     return value if isinstance(value, Mapping) else None

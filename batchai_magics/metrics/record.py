@@ -1,6 +1,7 @@
-"""What a training log says, as values.
+"""The records that the parser finds in a training log.
 
-`wall_time` is when the line was printed, in seconds since 1970; None where nothing tells.
+`wall_time` is when the line was printed, in seconds since the epoch; None if unknown. `rank` is None if the
+log does not identify the process. `offset` is the byte offset of the line's end in its stream.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, cast
 
-ATTEMPT = "attempt"  # key of the entry of a header with which a job begins once more
+ATTEMPT = "attempt"  # header key that marks the start of another attempt
 
 
 class StepRecord(NamedTuple):
     """One step line of tf_cnn_benchmarks (format: tensorflow/benchmarks, `benchmark_cnn.py`).
 
-    `images_per_sec` is the cumulative mean since warm-up of the process that printed it;
-    `uncertainty` its standard error; `jitter` the scaled median absolute deviation. `rank` is None
-    where the log does not tell. `offset` is the byte offset, in its stream, of the line's end.
-    A tuple, because a log has so many of them: it is made in half the time that a frozen dataclass takes.
+    `images_per_sec` is the cumulative mean since warm-up of the process that printed it, `uncertainty` its
+    standard error and `jitter` the scaled median absolute deviation. A NamedTuple takes half as long to
+    create as a frozen dataclass, which matters for the number of them in a log.
     """
 
     step: int
@@ -36,7 +36,7 @@ class StepRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TotalRecord:
-    """A `total images/sec` line. Every rank repeats the job's total: never add them up."""
+    """A `total images/sec` line. Every rank repeats the job's total, so they must not be summed."""
 
     images_per_sec: float
     rank: int | None
@@ -46,7 +46,7 @@ class TotalRecord:
 
 @dataclass(frozen=True, slots=True)
 class EvalRecord:
-    """An evaluation: examples per second at a step, or the accuracies at the end (fractions of 1)."""
+    """An evaluation: examples per second at a step, or the final accuracies (as fractions)."""
 
     rank: int | None
     step: int | None = None
@@ -60,7 +60,7 @@ class EvalRecord:
 
 @dataclass(frozen=True, slots=True)
 class HeaderRecord:
-    """One line of the header block: `Model:       resnet50` is key `model`, value `resnet50`."""
+    """One line of the header block: `Model:       resnet50` has key `model`, value `resnet50`."""
 
     key: str
     value: str
@@ -70,9 +70,9 @@ class HeaderRecord:
 
 @dataclass(frozen=True, slots=True)
 class PatternRecord:
-    """A number that the user's own pattern `name` found: its first group, or the group named `value`.
+    """A match of the user-defined pattern `name`: its first group, or the group named `value`.
 
-    `step` is what the group named `step` found, None without one.
+    `step` is the group named `step`, None without one.
     """
 
     name: str
@@ -85,10 +85,10 @@ class PatternRecord:
 
 @dataclass(frozen=True, slots=True)
 class ValueRecord:
-    """A number that another program than tf_cnn_benchmarks printed, under the name and in the unit it gave.
+    """A metric printed by a program other than tf_cnn_benchmarks, with the name and unit it printed.
 
-    `step` counts what the program counts: steps, batches or samples, since the start or within `epoch`. Both
-    are None where the log does not tell. An evaluation's number has `val_` or `test_` in its name.
+    `step` counts steps, batches or samples, from the start of the run or of `epoch`; both are None if the
+    line has none. Metrics of an evaluation start with `val_` or `test_`.
     """
 
     name: str
@@ -101,15 +101,15 @@ class ValueRecord:
     wall_time: float | None = None
 
 
-# As `StepRecord._make`, which is Python and takes half as long again.
+# `StepRecord._make` is pure Python and takes half as long again.
 step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__new__, StepRecord))
-"""Makes a step record of its fields, in order."""
+"""Make a step record from its fields, in order."""
 
 Record = StepRecord | TotalRecord | EvalRecord | HeaderRecord | PatternRecord | ValueRecord
 
 
 def at_offset(record: Record, offset: int) -> Record:
-    """The same record, its line ending at this offset of its stream."""
+    """The record with another line-end offset."""
     if isinstance(record, StepRecord):
         return step_record((*record[:8], offset, record.wall_time))
     return replace(record, offset=offset)

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, Written
 from batchai_magics.follow.progress import read_progress
-from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MOST_LINES, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 
 NOW = 100.0
 
@@ -63,10 +63,10 @@ def test_a_rank_behind_one_that_is_believed_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("each", "most"), [(1, MOST_LINES), (BAR_BYTES // 2, 2), (BAR_BYTES // 2 + 1, 2), (BAR_BYTES // 2 - 1, 3)]
+    ("each", "most"), [(1, MAX_LINES), (BAR_BYTES // 2, 2), (BAR_BYTES // 2 + 1, 2), (BAR_BYTES // 2 - 1, 3)]
 )
 def test_no_more_than_the_newest_bytes_and_lines_are_read(each: int, most: int) -> None:
-    reader, count = Noting(), MOST_LINES + 9
+    reader, count = Noting(), MAX_LINES + 9
     spans = [Span(number * each, (number + 1) * each, number % 2) for number in range(count)]
     assert not read_progress(reader, "out", chunk(b"x" * each * count, *spans), now=NOW)
     assert len(reader.given) == most

@@ -19,8 +19,8 @@ from batchai_magics.backends.node import records
 from batchai_magics.backends.node.records import WrittenBy
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.launch.plan import LogFile, Plan
-from batchai_magics.metrics.reading.parser import Parser
-from batchai_magics.metrics.runs.stop_evaluation import Stopping
+from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.stop_conditions import stop_condition
 
 PIECE_BYTES = 1 << 20
@@ -31,7 +31,7 @@ class StopWatch:
     """The logs of one job, read on at each look."""
 
     def __init__(self, order: StopOrder, plan: Plan) -> None:
-        self._stopping = Stopping([stop_condition(text) for text in order.conditions])
+        self._stopping = StopEvaluation([stop_condition(text) for text in order.conditions])
         self._logs = [_Log(log, order.patterns) for log in plan.output]
 
     @property
@@ -71,7 +71,7 @@ class _Log:
         self._log, self._patterns = log, patterns
         self._parser, self._offset = Parser(patterns), 0
 
-    def read(self, stopping: Stopping, now_s: float) -> None:
+    def read(self, stopping: StopEvaluation, now_s: float) -> None:
         """Takes what is new; a log that was cut begins again."""
         while True:
             data, size = _read(Path(self._log.path), self._offset)
@@ -85,7 +85,7 @@ class _Log:
                 return
             self._offset = end
             writers = records.writers(spans, start, end) if self._log.spans else ()
-            stopping.take(records_in(_Piece(data[: end - start], start, writers), self._parser), now_s)
+            stopping.add(records_in(_Piece(data[: end - start], start, writers), self._parser), now_s)
 
 
 def _read(file: Path, offset: int) -> tuple[bytes, int]:

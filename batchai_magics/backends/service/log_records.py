@@ -11,8 +11,8 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from batchai_magics.metrics.reading.parser import Parser
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.record import Record, at_offset
 
 
@@ -62,7 +62,7 @@ def records_in(piece: _Piece, parser: Parser) -> Iterator[Record]:
 
 
 def _records_of(
-    rank: int | None, parser: Parser, parts: Sequence[RankPart], clock: Clock | None
+    rank: int | None, parser: Parser, parts: Sequence[RankPart], clock: WriteTimes | None
 ) -> Sequence[Record]:
     """What one rank wrote, read as if its parts followed each other in the file."""
     first, *others = parts
@@ -91,7 +91,7 @@ class _Moved(NamedTuple):
 class _MovedClock(NamedTuple):
     """A clock that is asked for offsets of what is read."""
 
-    clock: Clock
+    clock: WriteTimes
     moved: _Moved
 
     def at(self, end: int) -> float | None:
@@ -124,10 +124,14 @@ def parts_of(piece: _Piece) -> Iterator[RankPart]:
         yield _part(piece, at, end, None)
 
 
-def clock_of(piece: _Piece) -> Clock | None:
+def clock_of(piece: _Piece) -> WriteTimes | None:
     """What tells when its bytes were written, if anything does."""
     times = piece.times
-    return Clock([written.start for written in times], [written.time for written in times]) if times else None
+    return (
+        WriteTimes([written.start for written in times], [written.time for written in times])
+        if times
+        else None
+    )
 
 
 def _part(piece: _Piece, start: int, end: int, rank: int | None) -> RankPart:

@@ -30,7 +30,7 @@ _FILES = (
     "metrics/record.py",
     "metrics/runs/other_programs.py",
     "metrics/runs/stop_evaluation.py",
-    "metrics/runs/tidy.py",
+    "metrics/runs/tidy_table.py",
     "models/stop_conditions.py",
     "options/expressions.py",
 )

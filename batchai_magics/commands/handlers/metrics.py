@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.commands.output.picture import Picture
 from batchai_magics.commands.output.table import Table
-from batchai_magics.metrics.charts.figure import picture_path
+from batchai_magics.metrics.charts.figure import figure_path
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.record import StepRecord, TotalRecord
-from batchai_magics.metrics.runs.compared_runs import names_of
+from batchai_magics.metrics.runs.compared_runs import run_names
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.other_programs import value_rows
-from batchai_magics.metrics.runs.series import COLUMNS
-from batchai_magics.metrics.runs.tidy import TIDY_COLUMNS, numbers
+from batchai_magics.metrics.runs.step_series import COLUMNS
+from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.runs.summary import Summary
+    from batchai_magics.metrics.runs.run_summary import Summary
 
 _KIND, _SUMMARY = "kind", "summary"
 _DIGITS = 15  # what a decimal number survives: people read a sum of tenths as 106.3
@@ -101,9 +101,9 @@ def read(context: object, arguments: Namespace) -> Readings:
 
 def plot(context: object, arguments: Namespace) -> Picture:
     """The chart of a log, or of several logs together, written to a file or shown."""
-    target = picture_path(arguments.out) if arguments.out else None
+    target = figure_path(arguments.out) if arguments.out else None
     first, *others = logs = [log for _, log in _logs(arguments)]
-    names = names_of(arguments.file)
+    names = run_names(arguments.file)
     return Picture.of(compare(dict(zip(names, logs, strict=True))).plot() if others else first.plot(), target)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.table import Table
 from batchai_magics.errors import NotFoundError
-from batchai_magics.metrics.charts.figure import picture_path
+from batchai_magics.metrics.charts.figure import figure_path
 from batchai_magics.metrics.json_values import json_value
 from batchai_magics.metrics.runs import comparison
 from batchai_magics.metrics.runs import scaling as scalability
@@ -38,7 +38,7 @@ class SideBySide:
 
 def compare(context: Context, arguments: Namespace) -> SideBySide:
     """The runs side by side, their chart written to a file if one is named."""
-    target = picture_path(arguments.plot) if arguments.plot else None
+    target = figure_path(arguments.plot) if arguments.plot else None
     runs = comparison.compare(_sources(context, arguments))
     if target:
         runs.save(target, over=arguments.over)
@@ -47,7 +47,7 @@ def compare(context: Context, arguments: Namespace) -> SideBySide:
 
 def scaling(context: Context, arguments: Namespace) -> SideBySide:
     """How the runs' speed grows with their processes, the figure written to a file if one is named."""
-    target = picture_path(arguments.plot) if arguments.plot else None
+    target = figure_path(arguments.plot) if arguments.plot else None
     growth = scalability.scaling(_sources(context, arguments))
     if target:
         growth.save(target)

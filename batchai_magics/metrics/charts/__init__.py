@@ -1,1 +1,1 @@
-"""Runs as matplotlib figures."""
+"""Matplotlib figures of runs."""

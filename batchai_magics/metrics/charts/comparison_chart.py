@@ -1,4 +1,4 @@
-"""The overlay of several runs: images/sec and loss, one colour a run."""
+"""Overlay chart of several runs: images/sec and loss, one colour per run."""
 
 from __future__ import annotations
 
@@ -14,64 +14,66 @@ from batchai_magics.metrics.charts.figure import (
     colour_legend,
     decorate,
     new_panels,
-    one_at_a_time,
-    say,
+    serialized,
+    show_message,
 )
 from batchai_magics.metrics.record import StepRecord
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.series import by_rank, mean_losses, rates_together, runs
-from batchai_magics.metrics.runs.summary import Summary
+from batchai_magics.metrics.runs.run_summary import Summary
+from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, mean_losses, runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
 OVER = ("step", "images", "seconds")
-"""What an overlay can be drawn over: steps, images seen, seconds of training."""
+"""The x axes an overlay can be drawn over: steps, images seen, seconds of training."""
 
-Places = Mapping[int, float]
+XValues = Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class Overlay:
     """The images/sec of all processes and the mean loss of a run, by step.
 
-    `places` tells for each of OVER where a step stands there, as far as the log tells it.
+    `x_values` maps steps to positions for each of OVER that the log determines.
     """
 
     name: str
     rates: Mapping[int, float]
     losses: Mapping[int, float]
-    places: Mapping[str, Places]
+    x_values: Mapping[str, XValues]
 
-    def places_over(self, over: str) -> Places:
-        """Where each step stands; UsageError where the log does not tell, or for no word of OVER."""
+    def x_over(self, over: str) -> XValues:
+        """The x position of each step; UsageError if the log does not determine it or `over` is invalid."""
         if over not in OVER:
             raise UsageError(f"over: {over!r} is none of {', '.join(OVER)}")
-        if over not in self.places:
+        if over not in self.x_values:
             raise UsageError(f"the log of {self.name} tells no batch size", hint="Draw it over step.")
-        return self.places[over]
+        return self.x_values[over]
 
 
 def overlay(run: Run) -> Overlay:
-    """The lines of a run."""
+    """The curves of a run."""
     series = by_rank(runs(run.records)[-1])
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
-    return Overlay(run.name, rates_together(series, ranks), mean_losses(series), _places(run.summary, series))
+    return Overlay(
+        run.name, combined_rates(series, ranks), mean_losses(series), _x_values(run.summary, series)
+    )
 
 
-def _places(summary: Summary, series: Mapping[int, Sequence[StepRecord]]) -> dict[str, Places]:
+def _x_values(summary: Summary, series: Mapping[int, Sequence[StepRecord]]) -> dict[str, XValues]:
     steps = sorted({record.step for records in series.values() for record in records})
-    by_step: Places = {step: float(step) for step in steps}
+    by_step: XValues = {step: float(step) for step in steps}
     size = summary.batch_size_global
     if size is None:
         return {"step": by_step}
     share = size if summary.is_rate_global else size / max(summary.ranks, 1)
-    by_images: Places = {step: float(step * size) for step in steps}
+    by_images: XValues = {step: float(step * size) for step in steps}
     return {"step": by_step, "images": by_images, "seconds": _seconds(next(iter(series.values()), ()), share)}
 
 
-def _seconds(steps: Sequence[StepRecord], batch: float) -> Places:
+def _seconds(steps: Sequence[StepRecord], batch: float) -> XValues:
     return {r.step: r.step * batch / r.images_per_sec for r in steps if r.images_per_sec > 0}
 
 
@@ -79,19 +81,20 @@ NOTHING = "There is nothing to draw yet: no run has told images/sec or a loss."
 _RATE, _LOSS = "images/sec, all processes", "loss"
 _OVER_LABELS = {"step": "step", "images": "images seen", "seconds": "training time (s)"}
 _HEADROOM = 1.08
-_MOST_MARKED = 40  # points of a line that still carry markers
-_LEGEND_LETTERS = 105  # of one line above the figure …
-_LEGEND_LINE_INCHES = 0.2  # … which makes it so much higher
+_MOST_MARKED = 40  # longest line that still has markers
+_LEGEND_LETTERS = 105  # letters per legend line above the figure …
+_LEGEND_LINE_INCHES = 0.2  # … whose height is increased by this
 
 
-@one_at_a_time
+@serialized
 def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> Axes:
-    """Draws what the runs have of images/sec and loss; gives the Axes of the first panel.
+    """Draw images/sec and loss of the runs; returns the Axes of the first panel.
 
-    UsageError where a log does not tell what the runs are drawn over.
+    Raises:
+        UsageError: A log does not determine the positions for `over`.
     """
     drawn = [overlay(run) for run in compared]
-    places = [run.places_over(over) for run in drawn]
+    places = [run.x_over(over) for run in drawn]
     labels = list(filter(lambda label: _finite(drawn, label), (_RATE, _LOSS)))
     names = _names(drawn)
     panels = [ax] if ax else _new_panels(list(names.values()), rows=max(1, len(labels)))
@@ -101,16 +104,16 @@ def draw_runs(compared: Sequence[Run], *, over: str, ax: Axes | None = None) -> 
         panels[-1].set_xlabel(_OVER_LABELS[over])
         _legend(panels[0], names, is_outside=ax is None)
     else:
-        say(panels[0], NOTHING)
+        show_message(panels[0], NOTHING)
     return panels[0]
 
 
 def _names(drawn: Sequence[Overlay]) -> dict[int, str]:
-    """The names of the runs that have anything to draw, by their places."""
+    """The names of the runs with data, by index."""
     return {place: run.name for place, run in enumerate(drawn) if run.rates or run.losses}
 
 
-def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[Places], label: str) -> None:
+def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[XValues], label: str) -> None:
     for i, run in enumerate(drawn):
         _draw_line(panel, run.name, _values(run, label), places[i], i)
     decorate(panel, label)
@@ -134,7 +137,7 @@ def _finite(drawn: Sequence[Overlay], label: str) -> list[float]:
 
 
 def _legend(ax: Axes, named: Mapping[int, str], *, is_outside: bool) -> None:
-    """Which colour is which run, by its place: above the figure, where it covers no line."""
+    """Add the legend of runs, above the figure so that it covers no curve."""
     lines, _ = ax.get_legend_handles_labels()
     handles, names = [lines[place] for place in named], list(named.values())
     figure = ax.get_figure(root=True)
@@ -147,11 +150,11 @@ def _legend(ax: Axes, named: Mapping[int, str], *, is_outside: bool) -> None:
 
 
 def _columns(names: Sequence[str]) -> int:
-    """How many names stand beside each other above the figure."""
+    """The number of legend columns above the figure."""
     return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names), default=0) + 8))))
 
 
-def _draw_line(panel: Axes, name: str, values: Mapping[int, float], places: Places, place: int) -> None:
+def _draw_line(panel: Axes, name: str, values: Mapping[int, float], places: XValues, place: int) -> None:
     steps = [step for step in values if step in places]
     panel.plot(
         [places[step] for step in steps],

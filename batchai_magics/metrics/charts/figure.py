@@ -1,4 +1,4 @@
-"""What all figures share: the look, the size, the export. pyplot, which keeps state, is never used."""
+"""Shared parts of all figures: style, size, export. Never uses pyplot, which has global state."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "pdf", "png")
 RANK_COLOURS = ("#e69f00", "#009e73", "#cc79a7", "#b3741a", "#7a8fd6", "#6f9d3c", "#d55e00", "#3aa6dd")
-"""A rank has the same colour in every chart, also in the live view (`--ba-rank-0` and so on)."""
+"""A rank has the same colour in every chart, including the live view (`--ba-rank-0` etc.)."""
 
 PALETTE = ("#1976d2", *RANK_COLOURS)
-"""All processes together, or the first of several runs, and the others (after Okabe and Ito)."""
+"""The colour of all processes together or of the first run, then of the others (after Okabe and Ito)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 REFERENCE = "#7a7a7a"
 INK = "#777777"
-"""Of text and axes: it can be read on white and on black, as the page of a figure without a ground may be."""
+"""Text and axes: readable on light and dark pages, because figures have a transparent background."""
 
 _PRINTED_INK = "#000000"
 _PRINT_DPI = 300
@@ -40,11 +40,11 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def one_at_a_time(draw: Callable[_P, _T]) -> Callable[_P, _T]:
-    """The function as one thread at a time runs it, whichever of all that draw it is.
+def serialized(draw: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Run a drawing function in one thread at a time.
 
-    A cell's thread draws, and the one that follows jobs. A figure that two threads save at once, each at its
-    own resolution, comes out broken, and matplotlib's settings are those of all threads.
+    The thread of a cell and the one that follows jobs both draw. Two threads saving one figure at different
+    resolutions corrupt it, and matplotlib's settings are global.
     """
 
     @wraps(draw)
@@ -58,7 +58,7 @@ def one_at_a_time(draw: Callable[_P, _T]) -> Callable[_P, _T]:
 def new_panels(
     *, rows: int = 1, columns: int = 1, size: tuple[float, float], widths: Sequence[float] | None = None
 ) -> list[Axes]:
-    """The Axes of a new figure of `size` inches, row by row; panels above each other share their x axis."""
+    """The Axes of a new figure of `size` inches, row by row; stacked panels share their x axis."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -72,12 +72,12 @@ def new_panels(
         panels.append(figure.add_subplot(grid[place // columns, place % columns], sharex=shared))
     for panel in panels:
         panel.set_facecolor("none")
-        _draw_in(panel, INK)
+        _set_colour(panel, INK)
     return panels
 
 
-def _draw_in(ax: Axes, colour: str) -> None:
-    """Gives the frame and the words of an Axes a colour, those of its legend too."""
+def _set_colour(ax: Axes, colour: str) -> None:
+    """Set the colour of an Axes' frame and text, including its legend."""
     ax.tick_params(which="both", colors=colour)
     ax.spines[:].set_edgecolor(colour)
     for text in (ax.title, ax.xaxis.label, ax.yaxis.label):
@@ -87,28 +87,28 @@ def _draw_in(ax: Axes, colour: str) -> None:
 
 
 def colour_legend(legend: Legend, colour: str = INK) -> None:
-    """Gives the words of a legend a colour."""
+    """Set the text colour of a legend."""
     for text in (legend.get_title(), *legend.get_texts()):
         text.set_color(colour)
 
 
 def decorate(ax: Axes, label: str) -> None:
-    """A quiet frame: a label with its unit, a faint grid, no box."""
+    """Plain style: y label, faint grid, no box."""
     ax.set_ylabel(label)
     ax.grid(visible=True, color="#808080", alpha=0.2)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def say(ax: Axes, sentence: str) -> None:
-    """A sentence in place of a drawing."""
+def show_message(ax: Axes, sentence: str) -> None:
+    """Show a message instead of a plot."""
     ax.set_axis_off()
     ax.text(0.5, 0.5, sentence, transform=ax.transAxes, ha="center", va="center", color=REFERENCE, wrap=True)
 
 
-@one_at_a_time
+@serialized
 def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
-    """The PNG of the whole figure that an Axes belongs to."""
+    """The whole figure of an Axes as PNG."""
     figure = ax.get_figure(root=True)
     buffer = BytesIO()
     if figure is not None:
@@ -116,22 +116,23 @@ def figure_png(ax: Axes, *, dpi: int = 100) -> bytes:
     return buffer.getvalue()
 
 
-@one_at_a_time
+@serialized
 def save_figure(ax: Axes, path: str | os.PathLike[str]) -> Path:
-    """Writes the whole figure that an Axes belongs to; the path's suffix says how: .svg, .pdf or .png.
+    """Write the whole figure of an Axes; the suffix of the path is .svg, .pdf or .png.
 
-    UsageError for another suffix, or a place that cannot be written.
+    Raises:
+        UsageError: The suffix is unknown or the file cannot be written.
     """
     import matplotlib
     from matplotlib.figure import Figure
 
-    target = picture_path(path)
+    target = figure_path(path)
     form = target.suffix[1:].lower()
     figure = ax.get_figure(root=True)
     assert isinstance(figure, Figure), "Axes that were drawn on have a figure"
     part = target.with_name(target.name + ".part")
     try:
-        # Fonts as journals want them, and no date or random id: the same numbers make the same file.
+        # Embedded fonts as journals require, and no date or random id, so that files are reproducible.
         with matplotlib.rc_context({"pdf.fonttype": 42, "svg.hashsalt": "batchai_magics"}):
             dated = {"svg": "Date", "pdf": "CreationDate"}.get(form)
             metadata = {dated: None} if dated else None
@@ -145,7 +146,7 @@ def save_figure(ax: Axes, path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def _printed(figure: Figure) -> Iterator[None]:
-    """The figure in the ink of a printed page."""
+    """The figure in print colours."""
     _recolour(figure, _PRINTED_INK)
     try:
         yield
@@ -155,13 +156,13 @@ def _printed(figure: Figure) -> Iterator[None]:
 
 def _recolour(figure: Figure, colour: str) -> None:
     for ax in figure.axes:
-        _draw_in(ax, colour)
+        _set_colour(ax, colour)
     for legend in figure.legends:
         colour_legend(legend, colour)
 
 
-def picture_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if its suffix is one of FORMATS and its folder is there; else a UsageError."""
+def figure_path(path: str | os.PathLike[str]) -> Path:
+    """The path, checked: its suffix is in FORMATS and its folder exists; else UsageError."""
     target = Path(path).expanduser()
     if target.suffix[1:].lower() not in FORMATS:
         known = ", ".join(f".{form}" for form in FORMATS)
@@ -176,7 +177,7 @@ def _axes_class() -> type[Axes]:
     from matplotlib.axes import Axes
 
     class MetricsAxes(Axes):
-        """Axes that show their figure as the value of a notebook cell."""
+        """Axes that display their figure as the value of a notebook cell."""
 
         def _repr_png_(self) -> bytes:
             return figure_png(self)

@@ -1,4 +1,4 @@
-"""A run's numbers over its steps as a matplotlib figure: images/sec and loss, or what else the log has."""
+"""Plots a run's metrics over its steps: images/sec and loss, or whatever else its log contains."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from batchai_magics.metrics.charts.figure import (
     colour_legend,
     decorate,
     new_panels,
-    one_at_a_time,
-    say,
+    serialized,
+    show_message,
 )
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.series import by_rank, mean_losses, rates_together, runs
-from batchai_magics.metrics.runs.speeds import Course, common_warm_up
-from batchai_magics.metrics.runs.tidy import other_series
+from batchai_magics.metrics.runs.steady_speed import RankHistory, common_warm_up
+from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, mean_losses, runs
+from batchai_magics.metrics.runs.tidy_table import extra_series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,17 +37,21 @@ _Series = Mapping[int, Sequence[StepRecord]]
 _Draw = Callable[["Axes"], None]
 
 
-@one_at_a_time
+@serialized
 def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draws the last run's images/sec (each rank, and all together) and loss; gives the first panel's Axes.
+    """Plot the last run: images/sec (each rank, and all together) and loss.
 
-    Only what the log has is drawn, in a panel each; where it tells neither, its other numbers are. Numbers
-    that a pattern of the user's found always are. A sentence says that there is nothing to draw.
+    Only metrics in the log are drawn, one panel each; without speed and loss, its other numbers are. Metrics
+    of user-defined patterns are always included. If there is nothing to draw, the figure says so. Steps that
+    the summary excludes as warm-up are shaded. The figure does not belong to pyplot, which would display it a
+    second time.
 
-    The steps that the summary leaves out as warm-up are shaded. `source` is records, or a frame of them. With
-    `ax`, the first panel is drawn there and the loss on a twin axis. Without, the figure belongs to no pyplot
-    state: pyplot would show it a second time at the end of the cell. It is the Axes that shows itself, once,
-    as the value of a cell; `ax.figure` is the whole picture, and `figure_png(ax)` its PNG.
+    Args:
+        source: Records, or a frame of them.
+        ax: Axes for the first panel, with the loss on a twin axis, instead of a new figure.
+
+    Returns:
+        The Axes of the first panel, which display their figure in a notebook. `figure_png(ax)` is its PNG.
     """
     run = runs(_records(source))[-1]
     draws = _panels(run)
@@ -60,18 +64,18 @@ def plot(source: Iterable[Record] | DataFrame, *, ax: Axes | None = None) -> Axe
     if draws:
         panels[-1].set_xlabel("step")
     else:
-        say(panels[0], NOTHING)
+        show_message(panels[0], NOTHING)
     return panels[0]
 
 
 def is_drawable(records: Iterable[Record]) -> bool:
-    """Whether `plot` has anything to draw of these records."""
+    """Whether `plot` has anything to draw for these records."""
     return bool(_panels(runs(records)[-1]))
 
 
 def _drawn_on(ax: Axes, draws: Sequence[_Draw]) -> Axes:
     if not draws:
-        say(ax, NOTHING)
+        show_message(ax, NOTHING)
         return ax
     draws[0](ax)
     ax.set_xlabel("step")
@@ -84,7 +88,7 @@ def _drawn_on(ax: Axes, draws: Sequence[_Draw]) -> Axes:
 
 
 def _panels(run: Sequence[Record]) -> list[_Draw]:
-    """What draws each panel that there is something for."""
+    """A drawing function for each panel with data."""
     series = by_rank(run)
     steps = [record for records in series.values() for record in records]
     panels: list[_Draw] = []
@@ -93,7 +97,7 @@ def _panels(run: Sequence[Record]) -> list[_Draw]:
         panels.append(lambda ax: _draw_rates(ax, series, is_global=is_global))
     if any(math.isfinite(record.loss) for record in steps):
         panels.append(lambda ax: _draw_losses(ax, series))
-    for name, values in other_series(run, is_all=not panels).items():
+    for name, values in extra_series(run, is_all=not panels).items():
         panels.append(lambda ax, name=name, values=values: _draw_other(ax, name, values))  # type: ignore[misc]  # mypy cannot infer a lambda's defaults
     return panels
 
@@ -112,11 +116,11 @@ def _records(source: Any) -> Iterable[Record]:
 
 def _draw_rates(ax: Axes, series: _Series, *, is_global: bool) -> None:
     decorate(ax, "images/sec")
-    shade_warm_up(ax, common_warm_up({rank: Course.of(steps) for rank, steps in series.items()}))
+    shade_warm_up(ax, common_warm_up({rank: RankHistory.of(steps) for rank, steps in series.items()}))
     if not is_global:
         _draw_ranks(ax, series)
     if len(series) > 1 or is_global:
-        together = rates_together(series, 1 if is_global else 0)
+        together = combined_rates(series, 1 if is_global else 0)
         ax.plot(list(together), list(together.values()), color=_ALL, linewidth=2.0, label="all ranks")
     if len(series) > 1 and not is_global:
         _legend(ax)
@@ -131,13 +135,13 @@ def _draw_ranks(ax: Axes, series: _Series) -> None:
 
 
 def shade_warm_up(ax: Axes, cut: int | None) -> None:
-    """Shades the steps up to the end of warm-up, where it is known, and says how many they are."""
+    """Shade the steps before the end of warm-up, if known, and label them with their number."""
     if not cut:
         return
     ax.axvspan(0, cut, color=REFERENCE, alpha=0.12, linewidth=0)
     place = {"xycoords": ("data", "axes fraction"), "va": "bottom", "fontsize": "small", "color": REFERENCE}
     words = f"warm-up, {cut:,} step{'s' * (cut != 1)}"
-    ax.annotate(words, (0, 1.0), **place)  # type: ignore[arg-type]  # a place of mixed units
+    ax.annotate(words, (0, 1.0), **place)  # type: ignore[arg-type]  # mixed coordinates
 
 
 def _rank_style(rank: int, rank_count: int) -> dict[str, Any]:
@@ -168,7 +172,7 @@ def _draw_other(ax: Axes, name: str, values: Mapping[int | None, Sequence[tuple[
 
 
 def _means(values: Mapping[int | None, Sequence[tuple[int, float]]]) -> list[tuple[int, float]]:
-    """At each step the mean of the ranks that have it."""
+    """The mean over the ranks at each step."""
     at: defaultdict[int, list[float]] = defaultdict(list)
     for points in values.values():
         for step, value in points:
@@ -177,7 +181,7 @@ def _means(values: Mapping[int | None, Sequence[tuple[int, float]]]) -> list[tup
 
 
 def _legend(ax: Axes) -> None:
-    """Which colour is which rank: in the first panel; below it what the line over all of them is."""
+    """Add the legend of ranks in the first panel; below it, only that of the combined line."""
     handles, labels = ax.get_legend_handles_labels()
     rank_count = len(handles) - 1
     if any(panel.get_legend() for panel in ax.figure.axes if panel is not ax):

@@ -13,21 +13,21 @@ from batchai_magics.metrics.charts.figure import (
     colour_legend,
     decorate,
     new_panels,
-    one_at_a_time,
-    say,
+    serialized,
+    show_message,
 )
-from batchai_magics.metrics.runs.curve import Curve, Point
+from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, ScalingPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_LABEL_SHARE = 0.055  # of the axis, that a label's line needs
-_MOST_PERCENT = 150.0  # the axis follows no error bar beyond
+_LABEL_SHARE = 0.055  # of the axis, per line of a label
+_MOST_PERCENT = 150.0  # error bars beyond do not extend the axis
 
 
-def draw_efficiencies(ax: Axes, curves: Sequence[Curve]) -> None:
-    """The efficiencies of all curves over their numbers of processes, with what they reach in per cent."""
+def draw_efficiencies(ax: Axes, curves: Sequence[ScalingCurve]) -> None:
+    """Draw the efficiency of all curves over the number of processes, with percent labels."""
     ax.axhline(100, linestyle="--", color=REFERENCE, linewidth=1.2)
     for place, curve in enumerate(curves):
         points = curve.points
@@ -38,15 +38,15 @@ def draw_efficiencies(ax: Axes, curves: Sequence[Curve]) -> None:
     _label_efficiencies(ax, curves)
 
 
-def _highest(points: Sequence[Point]) -> float:
-    """Where the axis ends: above all points, and above their error bars as far as these are no outliers."""
+def _highest(points: Sequence[ScalingPoint]) -> float:
+    """The upper axis limit: above all points, and above error bars that are not outliers."""
     values = max(point.efficiency_percent for point in points)
     tops = max(point.efficiency_percent + point.efficiency_uncertainty for point in points)
     return max(110.0, 1.1 * values, min(tops, _MOST_PERCENT))
 
 
-def _label_efficiencies(ax: Axes, curves: Sequence[Curve]) -> None:
-    """In per cent: below each point of a single curve, beside the last ones of several, each apart."""
+def _label_efficiencies(ax: Axes, curves: Sequence[ScalingCurve]) -> None:
+    """Label each point of a single curve, or the last points of several, without overlap."""
     if len(curves) == 1:
         for point in curves[0].points[1:]:
             low = point.efficiency_percent - point.efficiency_uncertainty
@@ -55,7 +55,7 @@ def _label_efficiencies(ax: Axes, curves: Sequence[Curve]) -> None:
             )
         return
     lasts = sorted((curve.points[-1].efficiency_percent, place) for place, curve in enumerate(curves))
-    heights = _apart([value for value, _ in lasts], _LABEL_SHARE * ax.get_ylim()[1])
+    heights = _spread_apart([value for value, _ in lasts], _LABEL_SHARE * ax.get_ylim()[1])
     for (value, place), height in zip(lasts, heights, strict=True):
         _label(ax, value, (curves[place].points[-1].processes, height), place, xytext=(7, 0), va="center")
 
@@ -65,8 +65,8 @@ def _label(ax: Axes, value: float, where: tuple[float, float], place: int, **sty
     ax.annotate(f"{value:.0f} %", where, textcoords="offset points", fontsize="small", color=color, **style)
 
 
-def _apart(values: Sequence[float], gap: float) -> list[float]:
-    """The ascending values, those nearer to each other than `gap` moved apart around their middle."""
+def _spread_apart(values: Sequence[float], gap: float) -> list[float]:
+    """The ascending values, with those closer than `gap` moved apart around their mean."""
     groups: list[list[float]] = []
     for value in values:
         groups.append([value])
@@ -84,24 +84,24 @@ def _top(group: Sequence[float], gap: float) -> float:
 
 
 def curve_style(place: int) -> dict[str, Any]:
-    """How a curve is drawn in both panels of the figure."""
+    """The style of a curve in both panels."""
     color, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
     return {"color": color, "marker": marker, "markersize": 5, "linewidth": 1.6, "capsize": 3}
 
 
 NOTHING = "There is nothing to draw yet: no run has told its images/sec."
 _SIZE = (7.2, 3.4)  # inches
-_WIDE = 16  # counts that span at least this factor stand on a logarithmic scale
-_ROOM = 1.18  # behind the last point, for what is written beside it
-_LETTER_SHARE = (0.018, 0.03)  # of the width of each panel, that a letter of a tick's label needs
+_WIDE = 16  # use a logarithmic axis from this ratio of process counts
+_ROOM = 1.18  # axis space after the last point, for its label
+_LETTER_SHARE = (0.018, 0.03)  # of the width of each panel, per letter of a tick label
 
 
-@one_at_a_time
-def draw_scaling(curves: Sequence[Curve], *, ax: Axes | None = None) -> Axes:
-    """Draws the curves; gives the Axes of images/sec."""
+@serialized
+def draw_scaling(curves: Sequence[ScalingCurve], *, ax: Axes | None = None) -> Axes:
+    """Draw the curves; returns the Axes of images/sec."""
     if not curves:
         empty = ax or new_panels(size=_SIZE)[0]
-        say(empty, NOTHING)
+        show_message(empty, NOTHING)
         return empty
     panels = [ax] if ax else new_panels(columns=2, size=_SIZE, widths=(3, 2))
     counts = sorted({point.processes for curve in curves for point in curve.points})
@@ -117,14 +117,14 @@ def draw_scaling(curves: Sequence[Curve], *, ax: Axes | None = None) -> Axes:
     return panels[0]
 
 
-def _unit(curves: Sequence[Curve]) -> str:
+def _unit(curves: Sequence[ScalingCurve]) -> str:
     return "GPUs" if all(curve.is_on_gpus for curve in curves) else "processes"
 
 
-def _legend(ax: Axes, curves: Sequence[Curve], *, is_outside: bool) -> None:
-    """Which colour is which model, above the figure; what all curves have in common is the title."""
+def _legend(ax: Axes, curves: Sequence[ScalingCurve], *, is_outside: bool) -> None:
+    """Add the legend of models above the figure; its title is what all curves have in common."""
     handles, labels = ax.get_legend_handles_labels()
-    title, short_labels = _words(curves)
+    title, short_labels = _title_and_names(curves)
     names = [short_labels.get(label, label) for label in labels]
     style: dict[str, Any] = {"title": title, "fontsize": "small", "title_fontsize": "small", "frameon": False}
     figure = ax.get_figure(root=True)
@@ -135,8 +135,8 @@ def _legend(ax: Axes, curves: Sequence[Curve], *, is_outside: bool) -> None:
         colour_legend(ax.legend(handles, names, loc="upper left", **style))
 
 
-def _words(curves: Sequence[Curve]) -> tuple[str, dict[str, str]]:
-    """What all curves have in common, and each one's name by its label."""
+def _title_and_names(curves: Sequence[ScalingCurve]) -> tuple[str, dict[str, str]]:
+    """What all curves have in common, and the short name of each by its label."""
     kinds, batches = {curve.kind for curve in curves}, {curve.batch for curve in curves}
     common = [next(iter(words)) for words in (kinds, batches) if len(words) == 1]
     title = ", ".join(filter(None, common))
@@ -145,15 +145,15 @@ def _words(curves: Sequence[Curve]) -> tuple[str, dict[str, str]]:
     }
 
 
-def _name(curve: Curve, *, has_kind: bool, has_batch: bool) -> str:
-    """The curve's label with what the title does not say, unless the label itself does."""
+def _name(curve: ScalingCurve, *, has_kind: bool, has_batch: bool) -> str:
+    """The label of a curve, with what the title does not say."""
     parts = [curve.label]
     if not has_batch and curve.batch and not curve.label.endswith(curve.batch):
         parts.append(curve.batch)
     return ", ".join(parts if has_kind else [*parts, curve.kind])
 
 
-def _draw_speeds(ax: Axes, curves: Sequence[Curve], *, is_wide: bool) -> None:
+def _draw_speeds(ax: Axes, curves: Sequence[ScalingCurve], *, is_wide: bool) -> None:
     for place, curve in enumerate(curves):
         counts = [point.processes for point in curve.points]
         ideals = [point.ideal for point in curve.points]
@@ -170,7 +170,7 @@ def _draw_speeds(ax: Axes, curves: Sequence[Curve], *, is_wide: bool) -> None:
 
 
 def _count_axis(ax: Axes, counts: Sequence[int], *, is_wide: bool, share: float) -> None:
-    """A tick at each number of processes that ran, labelled where there is room."""
+    """Set a tick at each number of processes, labelled if there is room."""
     if is_wide:
         ax.set_xscale("log", base=2)
         ax.set_xlim(counts[0] / _ROOM, counts[-1] * _ROOM**3)

@@ -1,1 +1,1 @@
-"""The formats that are known: one table, a file a program."""
+"""The table of known log formats, one file per program."""

@@ -1,7 +1,7 @@
-r"""Caffe, whose lines begin with glog's time and place, and Caffe2's resnet50_trainer.
+r"""Caffe, whose lines start with a glog prefix, and Caffe2's resnet50_trainer.
 
-glog's stamps have no year before version 0.6. Its files tell it in their first line; elsewhere the time of a
-line stays unknown.
+glog timestamps have no year before version 0.6. Log files have it in their first line; otherwise the time of
+a line is unknown.
 
 'Log file created at: 2018/06/08 01:25:29'
 'Iteration 100 (271.09 iter/s, 0.368881s/100 iters), loss = 0.224091'
@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.row import (
+from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,
@@ -31,28 +31,28 @@ _ITERATION = rb"Iteration (?P<step>" + COUNT + rb")"
 
 
 def _read_year(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    line.memory.year, line.memory.month = int(match["year"]), int(match["month"])
+    line.state.year, line.state.month = int(match["year"]), int(match["month"])
     yield from ()
 
 
 def _read_iteration(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    line.memory.moves_to(None, int(match["step"]))
+    line.state.enter_step(None, int(match["step"]))
     yield from read_fields(line, row, match)
 
 
 def _read_output(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     before = {b"Train": "train_", b"Test": "test_"}[match["phase"]]
-    yield line.value(Field(before + match["output"].decode()), match["value"], step=line.memory.step)
+    yield line.value(Field(before + match["output"].decode()), match["value"], step=line.state.step)
 
 
 def _read_caffe2_iteration(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    line.memory.moves_to(int(match["epoch"]), int(match["step"]))
+    line.state.enter_step(int(match["epoch"]), int(match["step"]))
     yield from read_fields(line, row, match)
 
 
 def _read_caffe2_loss(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     for field in row.fields:
-        yield line.value(field, match[field.source], step=line.memory.step, epoch=line.memory.epoch)
+        yield line.value(field, match[field.source], step=line.state.step, epoch=line.state.epoch)
 
 
 CAFFE = (
@@ -124,7 +124,7 @@ CAFFE = (
         fields=(Field("images_per_sec", "images/sec"),),
         sample="INFO:resnet50_trainer:Finished iteration 1/31 of epoch 0 (4.34 images/sec)",
         read=_read_caffe2_iteration,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="Caffe2 loss",

@@ -1,10 +1,10 @@
-r"""Chainer's PrintReport: a header with the columns' names, then a row an epoch, below each other.
+r"""Chainer's PrintReport: a header with the column names, then one row per epoch.
 
     'epoch       main/loss   validation/main/loss  main/accuracy  elapsed_time'
     '1           0.190652    0.0925411             0.942417       9.85731'
 
-A column is as wide as its name, at least ten, and two blanks part it from the next; where there is no
-number it is blank. ProgressBar's lines may stand between.
+A column is as wide as its name, at least 10, and followed by two blanks; missing numbers are blank. Lines of
+ProgressBar may come in between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from batchai_magics.metrics.formats.row import NUMBER, Field, Line, LineFormat, line_pattern
+from batchai_magics.metrics.formats.line_format import NUMBER, Field, Line, LineFormat, line_pattern
 from batchai_magics.metrics.record import Record, ValueRecord
 
 _MOST_LINES = 256  # between two rows of a table
@@ -23,25 +23,25 @@ _UNITS = {"elapsed_time": "s"}
 
 
 def _read_header(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    line.memory.columns = tuple(name.decode() for name in _GAP.split(line.text.strip()))
-    line.memory.lines_left = _MOST_LINES
+    line.state.table_columns = tuple(name.decode() for name in _GAP.split(line.text.strip()))
+    line.state.table_lines_left = _MOST_LINES
     yield from ()
 
 
 def read_table_row(line: Line) -> list[ValueRecord]:
-    """The numbers of a line that may be a row of the table that is open; none where it is none."""
-    memory = line.memory
-    cells = _cells(line.text, memory.columns)
-    memory.lines_left = _MOST_LINES if cells else memory.lines_left - 1
+    """Parse a line that may be a row of the open table; empty if it is not."""
+    state = line.state
+    cells = _cells(line.text, state.table_columns)
+    state.table_lines_left = _MOST_LINES if cells else state.table_lines_left - 1
     step, epoch = (int(cells[name]) if name in cells else None for name in ("iteration", "epoch"))
-    names = (name for name in memory.columns if name in cells and name not in ("iteration", "epoch"))
+    names = (name for name in state.table_columns if name in cells and name not in ("iteration", "epoch"))
     return [
         line.value(Field(name, _UNITS.get(name, "")), cells[name], step=step, epoch=epoch) for name in names
     ]
 
 
 def _cells(text: bytes, columns: tuple[str, ...]) -> dict[str, float]:
-    """The numbers by column, all of them or none."""
+    """The numbers by column; empty unless every cell is valid."""
     texts: list[bytes] = _GAP.split(text.strip())
     if len(texts) != len(columns):
         texts = [cell.strip() for cell in _cut(text, columns)]
@@ -52,13 +52,13 @@ def _cells(text: bytes, columns: tuple[str, ...]) -> dict[str, float]:
 
 
 def _is_counted(cells: Mapping[str, float]) -> bool:
-    """Whether an epoch or an iteration is among the cells, and each of them is a count."""
+    """Whether there is an epoch or an iteration, and both are valid counts."""
     counts = [cells[name] for name in ("epoch", "iteration") if name in cells]
     return bool(counts) and all(0 <= count < 1e15 and count == int(count) for count in counts)
 
 
 def _cut(text: bytes, columns: tuple[str, ...]) -> Iterator[bytes]:
-    """The text below each column's name; more text than columns is no number, in the last one."""
+    """The text below each column name; excess text ends up in the last cell, which then is invalid."""
     for name in columns[:-1]:
         width = max(_WIDTH, len(name)) + 2
         yield text[:width]
@@ -67,7 +67,7 @@ def _cut(text: bytes, columns: tuple[str, ...]) -> Iterator[bytes]:
 
 
 TABLE_OPENINGS = (b"main/loss", b"main/accuracy")
-"""A table's header has one of these."""
+"""Substrings of a table header."""
 
 CHAINER = (
     LineFormat(
@@ -80,4 +80,4 @@ CHAINER = (
         read=_read_header,
     ),
 )
-"""The header; its rows, which no literal tells, are `read_table_row`'s."""
+"""The table header; rows, which no literal identifies, are parsed by `read_table_row`."""

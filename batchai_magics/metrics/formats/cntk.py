@@ -1,4 +1,4 @@
-r"""CNTK: the Python API's ProgressPrinter, and BrainScript's stderr, whose lines begin with a date.
+r"""CNTK: the Python API's ProgressPrinter, and BrainScript's stderr, whose lines start with a date.
 
     ' Minibatch[{:4d}-{:4d}]: loss = {:0.6f} * {:d}, metric = {:0.2f}% * {:d};'
     'Finished Epoch[{} of {}]: [Training] loss = {:0.6f} * {}, metric = ..% * {} {:0.3f}s ({:5.1f} samples/s)'
@@ -8,8 +8,8 @@ r"""CNTK: the Python API's ProgressPrinter, and BrainScript's stderr, whose line
     'Finished Epoch[ 1 of 3]: [Training] ce = ..; errs = ..%; totalSamplesSeen = ..; '
     'learningRatePerSample = ..; epochTime=..s'
 
-A number is the mean over the samples behind its `*`; the step is the last minibatch. These are the samples of
-all processes, so that the samples/s that each of them prints are those of all.
+Each number is the mean over the number of samples after its `*`; the step is the last minibatch. Samples are
+counted over all processes, so the samples/s printed by each process are those of all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.row import (
+from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,
@@ -59,7 +59,7 @@ CNTK = (
         fields=(),
         sample=" Minibatch[   1- 100]: loss = 2.302585 * 6400, metric = 90.12% * 6400;",
         read=_read_terms,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="CNTK epoch",
@@ -74,7 +74,7 @@ CNTK = (
         sample="Finished Epoch[1 of 10]: [Training] "
         "loss = 0.412031 * 60000, metric = 12.31% * 60000 12.345s (4860.3 samples/s);",
         read=_read_terms,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="CNTK evaluation",
@@ -89,7 +89,7 @@ CNTK = (
         fields=(),
         sample="Finished Evaluation [1]: Minibatch[1-79]: metric = 2.31% * 10000;",
         read=_read_terms,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="CNTK BrainScript minibatch",

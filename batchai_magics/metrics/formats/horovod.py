@@ -7,7 +7,7 @@ r"""Horovod's examples: the synthetic benchmarks of TensorFlow, PyTorch and Kera
     'Img/sec per %s: %.1f +-%.1f'
     'Total img/sec on %d %s(s): %.1f +-%.1f'
 
-Rank 0 alone prints them. The figure behind `+-` is 1.96 standard deviations of the iterations' rates.
+Only rank 0 prints them. The number after `+-` is 1.96 standard deviations of the rates.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.row import (
+from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,
@@ -73,7 +73,7 @@ HOROVOD = (
         ),
         fields=(Field("images_per_sec_per_device", "images/sec"),),
         sample="Iter #3: 101.2 img/sec per GPU",
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="Horovod benchmark mean",
@@ -87,7 +87,7 @@ HOROVOD = (
             Field("spread_images_per_sec_per_device", "images/sec"),
         ),
         sample="Img/sec per GPU: 101.4 +-2.3",
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="Horovod benchmark total",
@@ -99,7 +99,7 @@ HOROVOD = (
         fields=(Field("spread_total_images_per_sec", "images/sec"), Field("devices", "devices")),
         sample="Total img/sec on 8 GPU(s): 811.3 +-18.6",
         read=_read_total,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="Horovod TensorFlow 2 mnist",
@@ -107,7 +107,7 @@ HOROVOD = (
         pattern=line_pattern(rb"Step #(?P<step>" + COUNT + rb")\tLoss: (?P<loss>\d+\.\d{6}|nan|inf)"),
         fields=(Field("loss"),),
         sample="Step #130\tLoss: 0.412031",
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="Horovod PyTorch mnist test",
@@ -115,6 +115,6 @@ HOROVOD = (
         pattern=line_pattern(_TEST + rb"(?P<test_accuracy>\d+\.\d\d)%"),
         fields=(Field("test_loss"), Field("test_accuracy", "%")),
         sample="Test set: Average loss: 0.0563, Accuracy: 98.21%",
-        is_closed=True,
+        is_self_terminating=True,
     ),
 )

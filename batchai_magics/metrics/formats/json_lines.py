@@ -1,13 +1,13 @@
-r"""Lines that are one JSON object: anybody's, NVIDIA's DLLogger and MLPerf's.
+r"""JSON object lines of any program, NVIDIA's DLLogger and MLPerf.
 
-    '{"epoch": 1, "step": 100, "loss": 0.25}'           any program's: numbers beside a step or an epoch
+    '{"epoch": 1, "step": 100, "loss": 0.25}'           any program: numbers with a step or epoch
     '{"name": "loss", "value": 0.25, "unit": null, "global_step": 100, …}'      tf_cnn_benchmarks' metric.log
     'DLLL {"timestamp": "…", "type": "LOG", "step": [0, 10], "data": {"train.loss": 6.9}}'
     'DLL 2020-11-09 09:33:02.123456 - Epoch: 0 Iteration: 10  train.loss : 6.9 None  train.ips : 2871.1 img/s'
     ':::MLL {"namespace": "", "time_ms": 1592000000000, "key": "eval_accuracy", "value": 0.75, "metadata": …}'
     ':::MLPv0.5.0 resnet 1541026345.123 (resnet_run_loop.py:101) eval_accuracy: {"epoch": 1, "value": 0.107}'
 
-MLPerf's lines are printed to both streams: the second one of the same time and key is left out.
+MLPerf prints to both streams: a second line with the same time and key is dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchai_magics.metrics.formats.row import (
+from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,
@@ -28,19 +28,19 @@ from batchai_magics.metrics.formats.row import (
     parameters,
     read_named_parameter,
 )
-from batchai_magics.metrics.reading.times import moment, stamp_in
+from batchai_magics.metrics.reading.timestamps import json_timestamp, parse_timestamp
 from batchai_magics.metrics.record import Record
 
 JSON_STEP_KEYS = ("global_step", "step", "iteration", "iter")
 JSON_TIME_KEYS = ("timestamp", "time", "ts")
-JSON_PLACE_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
+JSON_POSITION_KEYS = {*JSON_STEP_KEYS, *JSON_TIME_KEYS, "epoch", "rank", "pid", "version"}
 _NESTED_KEYS = ("metrics", "data")
 _OBJECT = rb"(?P<object>\{.*\})"
 _LARGEST_COUNT = 10**18
 
 
-def parsed(text: bytes) -> Mapping[str, Any]:
-    """The JSON object in a text, an empty one where it holds none."""
+def parse_object(text: bytes) -> Mapping[str, Any]:
+    """The JSON object in a text; empty if there is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -49,13 +49,15 @@ def parsed(text: bytes) -> Mapping[str, Any]:
 
 
 def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    values = parsed(match["object"])
+    values = parse_object(match["object"])
     step, epoch = _step(values), _count(values.get("epoch"))
     if step is None and epoch is None:
         return
     rank = _count(values.get("rank"))
-    line.rank = line.rank if rank is None else rank  # what started the processes may know of one alone
-    line.stamp = next(filter(None, (moment(values.get(key)) for key in JSON_TIME_KEYS)), line.stamp)
+    line.rank = line.rank if rank is None else rank  # the launcher may only know its own rank
+    line.timestamp = next(
+        filter(None, (json_timestamp(values.get(key)) for key in JSON_TIME_KEYS)), line.timestamp
+    )
     for field, number in _numbers(values):
         yield line.value(field, number, step=step, epoch=epoch)
 
@@ -72,34 +74,36 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
         return
     for part in (values, *(values.get(key) for key in _NESTED_KEYS)):
         if isinstance(part, dict):
-            yield from _own_numbers(part)
+            yield from _top_level_numbers(part)
 
 
-def _own_numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
+def _top_level_numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
     for key, value in values.items():
         number = _number(value)
-        if number is not None and key not in JSON_PLACE_KEYS:
+        if number is not None and key not in JSON_POSITION_KEYS:
             yield Field(key), number
 
 
 def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    values = parsed(match["object"])
+    values = parse_object(match["object"])
     data = values.get("data")
     if values.get("type") != "LOG" or not isinstance(data, dict):
         return
     if values.get("step") == "PARAMETER":
         yield from parameters(line, data.items())
         return
-    line.stamp = moment(values.get("timestamp")) or moment(values.get("datetime")) or line.stamp
-    step, epoch = _dllogger_place(values.get("step"))
+    line.timestamp = (
+        json_timestamp(values.get("timestamp")) or json_timestamp(values.get("datetime")) or line.timestamp
+    )
+    step, epoch = _dllogger_position(values.get("step"))
     for name, value in data.items():
         number = _number(value)
         if number is not None:
             yield line.value(Field(name), number, step=step, epoch=epoch)
 
 
-def _dllogger_place(place: object) -> tuple[int | None, int | None]:
-    """Step and epoch of `[epoch, step, …]`, `[epoch]` or a bare step."""
+def _dllogger_position(place: object) -> tuple[int | None, int | None]:
+    """Step and epoch from `[epoch, step, …]`, `[epoch]` or a bare step."""
     if not isinstance(place, list):
         return _count(place), None
     counts = [_count(number) for number in place]
@@ -107,23 +111,23 @@ def _dllogger_place(place: object) -> tuple[int | None, int | None]:
 
 
 _DLL_METRIC = re.compile(rb"([A-Za-z_][\w./@-]{0,80}) : (" + NUMBER + rb")(?: ([^\s:]+))?(?= |\Z)")
-_DLL_PLACE = re.compile(
+_DLL_POSITION = re.compile(
     rb"(?:Epoch: (?P<epoch>" + COUNT + rb")(?: Iteration: (?P<step>" + COUNT + rb"))?"
     rb"|\((?P<epoch_>" + COUNT + rb"),(?: (?P<step_>" + COUNT + rb"))?[^()]*\))"
 )
 
 
 def _read_dllogger_text(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    line.stamp = stamp_in(match["time"]) or line.stamp
-    step, epoch = _dllogger_text_place(match["place"])
+    line.timestamp = parse_timestamp(match["time"]) or line.timestamp
+    step, epoch = _dllogger_text_position(match["place"])
     for name, number, unit in _DLL_METRIC.findall(match["metrics"]):
         field = Field(name.decode(), "" if unit == b"None" else unit.decode("utf-8", "replace"))
         yield line.value(field, number, step=step, epoch=epoch)
 
 
-def _dllogger_text_place(text: bytes) -> tuple[int | None, int | None]:
-    """Step and epoch of `Epoch: 0 Iteration: 10` or `(0, 10)`."""
-    place = _DLL_PLACE.match(text)
+def _dllogger_text_position(text: bytes) -> tuple[int | None, int | None]:
+    """Step and epoch from `Epoch: 0 Iteration: 10` or `(0, 10)`."""
+    place = _DLL_POSITION.match(text)
     if place is None:
         return None, None
     return count(place["step"] or place["step_"]), count(place["epoch"] or place["epoch_"])
@@ -134,20 +138,20 @@ def _read_mlperf(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
     metadata = value.get("metadata")
     places = {**(metadata if isinstance(metadata, dict) else {}), **value}
     number = _number(value.get("value"))
-    if number is not None and key and line.memory.is_new((key, time)):
-        line.stamp = moment(time) or line.stamp
+    if number is not None and key and line.state.is_new((key, time)):
+        line.timestamp = json_timestamp(time) or line.timestamp
         epoch = _count(places.get("epoch", places.get("epoch_num")))
         yield line.value(Field(key), number, step=_count(places.get("step")), epoch=epoch)
 
 
 def _mlperf_event(match: re.Match[bytes]) -> tuple[str, str, Mapping[str, Any]]:
-    """The key, the time, and an object that holds the value."""
+    """The key, the time, and an object that contains the value."""
     groups = match.groupdict()
     if groups.get("object") and not groups.get("key"):
-        value = parsed(groups["object"])
+        value = parse_object(groups["object"])
         return str(value.get("key") or ""), str(value.get("time_ms")), value
     text = groups["text"]
-    value = parsed(text) or parsed(b'{"value": ' + text + b"}")
+    value = parse_object(text) or parse_object(b'{"value": ' + text + b"}")
     return groups["key"].decode(), groups["time"].decode(), value
 
 
@@ -175,7 +179,7 @@ JSON_LINES = (
         fields=(),
         sample='{"epoch": 1, "step": 100, "loss": 0.25, "lr": 0.001}',
         read=_read_object,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="DLLogger JSON",
@@ -186,7 +190,7 @@ JSON_LINES = (
         ' "datetime": "2019-10-10 14:15:16.14", "type": "LOG", "step": [0, 10],'
         ' "data": {"train.loss": 6.9, "train.ips": 2871.1}}',
         read=_read_dllogger,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="MLPerf",

@@ -1,4 +1,4 @@
-r"""Keras' own lines: Keras 2, tf.keras 2 and Keras 3, as bars (verbose=1) and as lines (verbose=2).
+r"""Keras 2, tf.keras 2 and Keras 3: progress bars (verbose=1) and epoch lines (verbose=2).
 
     'Epoch 1/12'
     '  640/60000 [>.............................] - ETA: 1:02 - loss: 2.2917 - acc: 0.1484'     counts samples
@@ -6,7 +6,7 @@ r"""Keras' own lines: Keras 2, tf.keras 2 and Keras 3, as bars (verbose=1) and a
     '48/48 ━━━━━━━━━━━━━━━━━━━━ 0s 714us/step - accuracy: 0.5026 - loss: 0.7255'              Keras 3
     '48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - val_loss: 0.7244 - 953ms/epoch - 20ms/step'
 
-A bar is drawn again and again; a number that was drawn for the same step before is not told again.
+A bar is redrawn many times; a number already reported for the same step is skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, count, line_pattern
+from batchai_magics.metrics.formats.line_format import (
+    COUNT,
+    NUMBER,
+    Field,
+    Line,
+    LineFormat,
+    count,
+    line_pattern,
+)
 from batchai_magics.metrics.record import Record
 
 _NAME = rb"[A-Za-z_][\w./ ]{0,80}?"
@@ -29,19 +37,19 @@ _FIELDS = (Field("step_time", "s"), Field("epoch_time", "s"))
 
 
 def _read_epoch(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    line.memory.moves_to(int(match["epoch"]), None)
+    line.state.enter_step(int(match["epoch"]), None)
     yield from ()
 
 
 def _read_metrics(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     groups = match.groupdict()
-    step, memory = count(groups.get("step")), line.memory
-    memory.moves_to(memory.epoch, step)
+    step, state = count(groups.get("step")), line.state
+    state.enter_step(state.epoch, step)
     for field, number in (*_times(row, groups), *_metrics(match["metrics"])):
         value = float(number)
-        if memory.shown.get(field.name) != value:
-            memory.shown[field.name] = value
-            yield line.value(field, value, step=step, epoch=memory.epoch)
+        if state.reported.get(field.name) != value:
+            state.reported[field.name] = value
+            yield line.value(field, value, step=step, epoch=state.epoch)
 
 
 def _metrics(text: bytes) -> Iterator[tuple[Field, float]]:
@@ -149,7 +157,7 @@ KERAS = (
         ),
         sample="614 instances of class person with average precision: 0.5123",
         read=_read_class,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="keras-retinanet mean",
@@ -157,6 +165,6 @@ KERAS = (
         pattern=line_pattern(rb"mAP: (?P<mean_average_precision>\d\.\d{4}|nan)"),
         fields=(Field("mean_average_precision", "fraction"),),
         sample="mAP: 0.4512",
-        is_closed=True,
+        is_self_terminating=True,
     ),
 )

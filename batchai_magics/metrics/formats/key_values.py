@@ -1,4 +1,4 @@
-"""Lines that any program may print: a position, then named numbers (`name=number`, `name: number unit`)."""
+"""Generic lines of any program: a position, then named numbers (`name=number`, `name: number unit`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from batchai_magics.metrics.formats.json_lines import JSON_PLACE_KEYS, JSON_STEP_KEYS, JSON_TIME_KEYS
-from batchai_magics.metrics.formats.row import COUNT, NUMBER, Field, Line, LineFormat, count, line_pattern
-from batchai_magics.metrics.reading.times import Stamp, moment
+from batchai_magics.metrics.formats.json_lines import JSON_POSITION_KEYS, JSON_STEP_KEYS, JSON_TIME_KEYS
+from batchai_magics.metrics.formats.line_format import (
+    COUNT,
+    NUMBER,
+    Field,
+    Line,
+    LineFormat,
+    count,
+    line_pattern,
+)
+from batchai_magics.metrics.reading.timestamps import Timestamp, json_timestamp
 from batchai_magics.metrics.record import Record
 
 _PRINTED_NAME = rb"(?P<name>[A-Za-z_][\w./@-]{0,60}(?: [A-Za-z_][\w./@-]{0,60}){0,3}?(?: ?\([\w./]{1,20}\))?)"
@@ -26,25 +34,25 @@ _PRINTED_PAIR = re.compile(
     rb"(?:[ \t]{1,2}\([^()]{0,60}\))?\]?(?:[ \t]{0,8}(?:[,;|]|-(?=[ \t]))[ \t]{0,8}|[ \t]{1,8}|\Z)"
 )
 _SEAM = re.compile(rb" .*[a-z][A-Z]|[a-z][A-Z].* ")
-"""Of two lines that were glued to each other, in a name of several words: `so onTotal images/sec`."""
+"""Two lines joined inside a name of several words: `so onTotal images/sec`."""
 _MOST_PAIRS = 64
 
-_WHOLE = re.compile("loss|acc|accuracy|reward|return")
-"""Measures that a whole number may well tell; `error: 404` is none."""
+_INTEGER_MEASURE = re.compile("loss|acc|accuracy|reward|return")
+"""Metrics that may have integer values; `error: 404` is not one."""
 _MEASURE = re.compile(
-    _WHOLE.pattern
+    _INTEGER_MEASURE.pattern
     + "|losses|error|err|nll|elbo|kl|entropy|ce|bce|cost|objective|likelihood|lr|rate|norm|grad"
     "|score|perplexity|ppl|auc|auroc|f1|r2|mse|mae|rmse|bleu|rouge|wer|cer|map|miou|iou|dice|psnr|ssim|fid"
     "|precision|recall|top1|top5|throughput|speed|fps|ips|mfu|tflops|time|elapsed|dt|images|imgs|img"
     "|samples|tokens|tok"
 )
-"""A word in the name of what training measures."""
+"""A word in the name of a training metric."""
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _LETTERS = re.compile(r"[a-z]+\d?")
 
 
 class PrintedPair(NamedTuple):
-    """A name, what stands behind it, the number as it is printed (empty where a word is there), its unit."""
+    """A name, its separator, the printed number (empty for a word), and its unit."""
 
     name: str
     sign: bytes
@@ -53,40 +61,40 @@ class PrintedPair(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The words that the name is made of."""
+        """The words of the name."""
         return _LETTERS.findall(self.name)
 
     @property
     def is_measure(self) -> bool:
-        """Whether the name is that of something which training measures."""
+        """Whether the name looks like a training metric."""
         return any(map(_MEASURE.fullmatch, self.words))
 
     @property
-    def is_sure(self) -> bool:
-        """Whether no more than this pair is needed to know that the line tells metrics."""
+    def is_conclusive(self) -> bool:
+        """Whether this pair alone identifies the line as metrics."""
         if not self.number or not self.is_measure:
             return False
         is_whole = self.number.isdigit() and not self.unit
-        return not is_whole or any(map(_WHOLE.fullmatch, self.words))
+        return not is_whole or any(map(_INTEGER_MEASURE.fullmatch, self.words))
 
     @property
-    def is_possible(self) -> bool:
-        """Whether it may stand on a line of metrics; with a blank alone, a measure's name must end there."""
+    def is_plausible(self) -> bool:
+        """Whether the pair may occur among metrics; without a separator, its name must end in one."""
         if " " in self.name and not self.is_measure:
             return False
         return bool(self.sign) or bool(_MEASURE.fullmatch((self.words or [""])[-1]))
 
     @property
     def field(self) -> Field:
-        """The name and the unit of its record: a rate in images or samples has one name whoever prints it."""
+        """Name and unit of its record; rates in images or samples have one name regardless of spelling."""
         items, slash, _ = (self.unit if "/s" in self.unit else self.name).partition("/s")
         if slash and items in _RATES:
             return Field(f"{_RATES[items]}_per_sec", f"{_RATES[items]}/sec")
         return Field(self.name.replace(" ", "_"), self.unit)
 
 
-def printed_pairs(text: bytes) -> list[PrintedPair]:
-    """All pairs of a text; none where anything in it is no pair."""
+def parse_printed_pairs(text: bytes) -> list[PrintedPair]:
+    """Parse a text as pairs; empty if any part of it is not a pair."""
     pairs: list[PrintedPair] = []
     at = 0
     while at < len(text):
@@ -101,12 +109,12 @@ def printed_pairs(text: bytes) -> list[PrintedPair]:
     return pairs
 
 
-def tell_metrics(pairs: list[PrintedPair]) -> bool:
-    """Whether they are metrics: none is impossible, and one is sure or all are assigned."""
-    if not all(pair.is_possible for pair in pairs):
+def are_metrics(pairs: list[PrintedPair]) -> bool:
+    """Whether the pairs are metrics: all plausible, and one conclusive or all assigned with `=`."""
+    if not all(pair.is_plausible for pair in pairs):
         return False
     is_assigned = all(pair.sign == b"=" for pair in pairs) and any(pair.number for pair in pairs)
-    return is_assigned or any(pair.is_sure for pair in pairs)
+    return is_assigned or any(pair.is_conclusive for pair in pairs)
 
 
 _NAME = rb"[A-Za-z_][\w./@-]{0,80}"
@@ -124,14 +132,14 @@ def _read_pairs(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
         return
     if line.rank is None:
         line.rank = counts.get("rank")
-    line.stamp = _stamp(line.text) or line.stamp
+    line.timestamp = _timestamp(line.text) or line.timestamp
     for name in filter(_is_metric, pairs):
         number, percent = pairs[name]
         yield line.value(Field(name, "%" if percent else ""), number, step=step, epoch=epoch)
 
 
 def _is_metric(name: str) -> bool:
-    return name not in JSON_PLACE_KEYS
+    return name not in JSON_POSITION_KEYS
 
 
 def _counts(pairs: Mapping[str, tuple[bytes, bytes]]) -> dict[str, int]:
@@ -139,14 +147,14 @@ def _counts(pairs: Mapping[str, tuple[bytes, bytes]]) -> dict[str, int]:
 
 
 def _first(counts: Mapping[str, int], names: Iterable[str]) -> int | None:
-    """The first of these counts that is there."""
+    """The first of these counts that is present."""
     return next((counts[name] for name in names if name in counts), None)
 
 
-def _stamp(text: bytes) -> Stamp | None:
-    """The time that a pair tells."""
+def _timestamp(text: bytes) -> Timestamp | None:
+    """The timestamp in one of the pairs."""
     time = _TIME.search(text)
-    return moment(time[1].decode()) if time else None
+    return json_timestamp(time[1].decode()) if time else None
 
 
 PAIRS = (
@@ -167,47 +175,52 @@ _SHARE = rb"(?:[ \t]{0,2}\([ \t]{0,2}\d{1,3}(?:\.\d{1,4})?%\))?"
 _GAP = rb"[ \t]{0,8}(?:[:,;|>]|->|-(?=[ \t]))?[ \t]{0,8}"
 
 
-def _place(word: bytes, group: bytes) -> bytes:
+def _position_pattern(word: bytes, group: bytes) -> bytes:
     """`word 3`, `word: 3/10`, `word [3/10]`, `[word 3 of 10]`, `word=3 (30%)`."""
     number = rb"(?P<" + group + rb">" + COUNT + rb")" + _OF
     return rb"\[?" + word + rb"[ \t]{0,8}[:=#]?[ \t]{0,8}\[?[ \t]{0,8}" + number + rb"[ \t]{0,2}\]?" + _SHARE
 
 
 _PHASE = rb"(?:(?P<phase>(?i:train|val|valid|test|eval)(?i:ing|idation|ation|uation)?)[ \t]{1,8})?"
-_EPOCH_PLACE = _place(rb"(?i:epoch)", b"epoch")
-_PLACE = (
-    rb"(?:" + _EPOCH_PLACE + rb"(?:" + _GAP + _place(_STEP_WORD, b"step") + rb")?"
-    rb"|" + _place(_STEP_WORD, b"step_") + rb"(?:" + _GAP + _place(rb"(?i:epoch)", b"epoch_") + rb")?)"
+_EPOCH_POSITION = _position_pattern(rb"(?i:epoch)", b"epoch")
+_POSITION = (
+    rb"(?:" + _EPOCH_POSITION + rb"(?:" + _GAP + _position_pattern(_STEP_WORD, b"step") + rb")?"
+    rb"|"
+    + _position_pattern(_STEP_WORD, b"step_")
+    + rb"(?:"
+    + _GAP
+    + _position_pattern(rb"(?i:epoch)", b"epoch_")
+    + rb")?)"
 )
 
 _PHASES = {b"v": "val_", b"e": "val_", b"t": ""}
 
 
-_LINES_PLACE = re.compile(_PHASE + _PLACE + rb"(?![\w.])")
+_LINE_POSITION = re.compile(_PHASE + _POSITION + rb"(?![\w.])")
 
 
 def step_of(text: bytes) -> int | None:
-    """The step that a line begins with, whatever follows."""
-    place = _LINES_PLACE.match(text)
+    """The step at the start of a line."""
+    place = _LINE_POSITION.match(text)
     return count(place["step"] or place["step_"]) if place else None
 
 
 def _read_print(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    pairs = printed_pairs(match["pairs"])
-    if not tell_metrics(pairs):
+    pairs = parse_printed_pairs(match["pairs"])
+    if not are_metrics(pairs):
         return
     groups = match.groupdict()
     step = count(groups.get("step") or groups.get("step_"))
     epoch = count(groups.get("epoch") or groups.get("epoch_"))
-    before = _before(groups.get("phase"))
+    before = _name_prefix(groups.get("phase"))
     for pair in pairs:
         if pair.number:
             field = pair.field
             yield line.value(Field(before + field.name, field.unit), pair.number, step=step, epoch=epoch)
 
 
-def _before(phase: bytes | None) -> str:
-    """What the names of an evaluation's numbers begin with."""
+def _name_prefix(phase: bytes | None) -> str:
+    """The name prefix for metrics of an evaluation phase."""
     if phase is None:
         return ""
     word = phase.lower()
@@ -225,7 +238,7 @@ _ITEMS = re.compile(_ITEM)
 
 
 def _read_dictionary(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    """Numbers that tell how far in the epoch they are in fractions, which is no step: they are counted."""
+    """Parse a printed dict. A fractional epoch is not a step: such lines are numbered in order."""
     items = {name.decode(): number.strip(b"'") for name, number in _ITEMS.findall(match["items"])}
     epoch = items.pop("epoch")
     step = items.pop("step", None)
@@ -253,7 +266,7 @@ PRINTS = (
             *(b"iteration #", b"Iteration #", b"iteration: ", b"Iteration: ", b"Episode #", b"episode #"),
             *(b"epoch  ", b"Epoch  ", b"^step  ", b"^Step  ", b"^iter  ", b"Batch #", b"batch #"),
         ),
-        pattern=line_pattern(_PHASE + _PLACE + _GAP + rb"(?<=[^\w.])(?P<pairs>\[?[A-Za-z_].+?)"),
+        pattern=line_pattern(_PHASE + _POSITION + _GAP + rb"(?<=[^\w.])(?P<pairs>\[?[A-Za-z_].+?)"),
         fields=(),
         sample="step 0: loss = 2.000, accuracy = 0.00",
         read=_read_print,
@@ -271,7 +284,7 @@ PRINTS = (
         fields=(Field("loss"),),
         sample="[1,  2000] loss: 2.218",
         read=_read_loss,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="PyTorch quickstart",
@@ -282,7 +295,7 @@ PRINTS = (
         fields=(Field("loss"),),
         sample="loss: 2.303494  [   64/60000]",
         read=_read_loss,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="Transformers trainer",
@@ -295,6 +308,6 @@ PRINTS = (
         fields=(),
         sample="{'loss': 2.1041, 'learning_rate': 4.9e-05, 'epoch': 0.08}",
         read=_read_dictionary,
-        is_closed=True,
+        is_self_terminating=True,
     ),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.row import (
+from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,

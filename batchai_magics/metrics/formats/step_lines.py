@@ -1,7 +1,7 @@
-"""Step lines that look alike: one search finds all of a block, and one loop makes their records.
+"""Parses uniform step lines fast: one search finds all lines of a block, one loop creates their records.
 
-Launchers put the same kind of text in front of each line, so that the last two bytes of it, the *edge*, are
-known from the step before. Step lines that look different are read one by one, each in its turn.
+A launcher puts the same kind of prefix before each line, so its last two bytes (`prefix_end`) are known from
+the previous step. Other step lines are parsed one by one.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from batchai_magics.metrics.formats.row import GluedFormat
-from batchai_magics.metrics.reading.leads import NO_LEAD, Lead, reader_like
-from batchai_magics.metrics.reading.memory import MAX_DIGITS
-from batchai_magics.metrics.reading.times import wall_time
-from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.formats.line_format import EmbeddedFormat
+from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.line_prefixes import NO_PREFIX, LinePrefix, prefix_parser_for
+from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
+from batchai_magics.metrics.reading.timestamps import wall_time
 from batchai_magics.metrics.record import Record, StepRecord, step_record
 
 RATE = b"images/sec: "
@@ -22,75 +22,77 @@ NUMBERS = (
     rb"(\d+\.\d) \+/- (\d+\.\d) \(jitter = (\d+\.\d)\)[ \t]+(-?(?:nan|inf|\d+\.\d{3}))"
     rb"(?:[ \t]+(nan|\d\.\d{3})[ \t]+(nan|\d\.\d{3}))?"
 )
-"""What stands behind RATE in a step line: rate, uncertainty, jitter, loss, and the accuracies, if any."""
+"""What follows RATE in a step line: rate, uncertainty, jitter, loss, and the accuracies, if any."""
 
-APPENDED_TIME = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # as some wrappers do
+APPENDED_TIME = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # added by some wrappers
 _STEP = rb"([1-9]\d{0,%d})[ \t]+" % (MAX_DIGITS - 1)
-_MOST_EDGES = 64
-_StepLine = tuple[re.Match[bytes], Lead]
+_MAX_PREFIX_ENDS = 64
+_StepLine = tuple[re.Match[bytes], LinePrefix]
 
 
-def read_step_lines(view: View, row: GluedFormat) -> Iterable[Record]:
-    """The records of a block in which all are of this row, that of RATE."""
-    text = b"\n" + view.data  # now each line has a newline before it, and stands a byte further right
-    lines = _lines_alike(view, text)
-    return _records(view, lines) if len(lines) == text.count(RATE) else _read_runs(view, row, text, lines)
+def read_step_lines(cursor: BlockCursor, row: EmbeddedFormat) -> Iterable[Record]:
+    """The records of a block in which every record matches `row`, the format of RATE."""
+    text = b"\n" + cursor.data  # each line now has a newline before it; positions shift by one
+    lines = _uniform_lines(cursor, text)
+    return _records(cursor, lines) if len(lines) == text.count(RATE) else _read_runs(cursor, row, text, lines)
 
 
-def _read_runs(view: View, row: GluedFormat, text: bytes, lines: Iterable[_StepLine]) -> Iterator[Record]:
-    """The records of lines that look alike, and of those between them, read one by one."""
+def _read_runs(
+    cursor: BlockCursor, row: EmbeddedFormat, text: bytes, lines: Iterable[_StepLine]
+) -> Iterator[Record]:
+    """The records of uniform lines and, parsed one by one, of the lines between them."""
     done, run = 1, list[_StepLine]()
     for line in lines:
         begin, end = line[0].span()
         if text.find(RATE, done, begin) >= 0:
-            yield from _records(view, run)
-            yield from _read_singly(view, row, done - 1, begin - 1)
+            yield from _records(cursor, run)
+            yield from _read_singly(cursor, row, done - 1, begin - 1)
             run = []
         run.append(line)
         done = end
-    yield from _records(view, run)
-    yield from _read_singly(view, row, done - 1, len(view.data))
+    yield from _records(cursor, run)
+    yield from _read_singly(cursor, row, done - 1, len(cursor.data))
 
 
-def edge_of(before: bytes) -> bytes:
-    """The edge of what stands before a step on its line."""
+def prefix_end_of(before: bytes) -> bytes:
+    """The last bytes of the text before a step."""
     return (b"\n" + before)[-2:]
 
 
-def _lines_alike(view: View, text: bytes) -> list[_StepLine]:
-    """The lines of nothing but a lead with the usual edge and a record."""
-    edge = view.pace.edge
+def _uniform_lines(cursor: BlockCursor, text: bytes) -> list[_StepLine]:
+    """The lines that consist only of a prefix with the known end and a record."""
+    edge = cursor.cadence.prefix_end
     matches = _line_pattern(edge).finditer(text)
     if edge == b"\n":
-        return [] if view.is_tagged else [(match, NO_LEAD) for match in matches]
+        return [] if cursor.is_tagged else [(match, NO_PREFIX) for match in matches]
     lines, read = [], None
     for match in matches:
         step = match.start(1)
         before = text[text.rfind(b"\n", 0, step) + 1 : step]
-        read = read or reader_like(before)
-        lead = read(before)
-        if lead is not None and (lead.key is not None) == view.is_tagged:
-            lines.append((match, lead))
+        read = read or prefix_parser_for(before)
+        prefix = read(before)
+        if prefix is not None and (prefix.key is not None) == cursor.is_tagged:
+            lines.append((match, prefix))
     return lines
 
 
-@lru_cache(_MOST_EDGES)
+@lru_cache(_MAX_PREFIX_ENDS)
 def _line_pattern(edge: bytes) -> re.Pattern[bytes]:
     return re.compile(re.escape(edge) + _STEP + RATE + NUMBERS + rb"(?:" + APPENDED_TIME + rb")?[ \t]*(?=\n)")
 
 
-def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
-    """The records of such lines: in one loop, for a log has so many of them."""
+def _records(cursor: BlockCursor, lines: Iterable[_StepLine]) -> list[StepRecord]:
+    """Create the records of uniform lines in one loop, for speed."""
     records = []
-    rank, offset, raw_ends, clock = view.stream_rank, view.offset, view.raw_ends, view.clock
-    for match, lead in lines:
+    rank, offset, raw_ends, clock = cursor.stream_rank, cursor.offset, cursor.raw_ends, cursor.clock
+    for match, prefix in lines:
         step, rate, uncertainty, jitter, loss, top_1, top_5, appended = match.groups()
         end = offset + match.end()
         if raw_ends is not None:
             end = raw_ends[end]
         record = (
             int(step),
-            rank if lead is NO_LEAD else lead.rank(rank),
+            rank if prefix is NO_PREFIX else prefix.rank(rank),
             float(rate),
             float(uncertainty),
             float(jitter),
@@ -98,17 +100,17 @@ def _records(view: View, lines: Iterable[_StepLine]) -> list[StepRecord]:
             None if top_1 is None else float(top_1),
             None if top_5 is None else float(top_5),
             end,
-            float(appended) if appended else wall_time(lead.stamp, clock.at(end) if clock else None),
+            float(appended) if appended else wall_time(prefix.timestamp, clock.at(end) if clock else None),
         )
         records.append(step_record(record))
-    view.pace.see_all(records)
+    cursor.cadence.observe_all(records)
     return records
 
 
-def _read_singly(view: View, row: GluedFormat, begin: int, end: int) -> Iterator[Record]:
-    view.done = begin
-    for match in row.pattern.finditer(view.data, begin, end):
-        record = row.read(view, match)
-        view.done = match.end()
+def _read_singly(cursor: BlockCursor, row: EmbeddedFormat, begin: int, end: int) -> Iterator[Record]:
+    cursor.consumed = begin
+    for match in row.pattern.finditer(cursor.data, begin, end):
+        record = row.read(cursor, match)
+        cursor.consumed = match.end()
         if record is not None:
             yield record

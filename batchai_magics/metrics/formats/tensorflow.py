@@ -1,4 +1,4 @@
-r"""TensorFlow's other programs: tf.estimator, slim, mnist_replica.py and models' convolutional.py.
+r"""Other TensorFlow programs: tf.estimator, slim, mnist_replica.py and the models' convolutional.py.
 
 'INFO:tensorflow:loss = 7.02, step = 0 (12.3 sec)'    'INFO:tensorflow:global_step/sec: 0.34'
 'INFO:tensorflow:Saving dict for global step 100: accuracy = 0.9, global_step = 100, loss = 0.3'
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.row import (
+from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,
@@ -23,7 +23,7 @@ from batchai_magics.metrics.formats.row import (
     line_pattern,
     read_fields,
 )
-from batchai_magics.metrics.reading.times import moment
+from batchai_magics.metrics.reading.timestamps import json_timestamp
 from batchai_magics.metrics.record import Record
 
 _PAIR = re.compile(rb"([\w./-]{1,80}) = (" + NUMBER + rb")(?=,|\Z)")
@@ -37,29 +37,29 @@ def _read_saved(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
 
 
 def _read_worker(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    """The global step, and the speed since the worker's last line: its time is in front."""
+    """The global step, and the speed since this worker's previous line, whose time comes first."""
     worker, step, time = int(match["worker"]), int(match["step"]), float(match["time"])
-    line.stamp = moment(time) or line.stamp
+    line.timestamp = json_timestamp(time) or line.timestamp
     if line.rank is None:
         line.rank = worker
     yield from read_fields(line, row, match)
-    last_time, last_step = line.memory.times.get(worker, (time, step))
+    last_time, last_step = line.state.worker_times.get(worker, (time, step))
     if time > last_time and step > last_step:
         yield line.value(_STEPS_PER_SEC, (step - last_step) / (time - last_time), step=step)
-    if len(line.memory.times) < 4096 or worker in line.memory.times:
-        line.memory.times[worker] = time, step
+    if len(line.state.worker_times) < 4096 or worker in line.state.worker_times:
+        line.state.worker_times[worker] = time, step
 
 
 def _read_step(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     step = int(match["step"])
-    line.memory.moves_to(None, step)
+    line.state.enter_step(None, step)
     yield line.value(row.fields[0], float(match["milliseconds"]) / 1000, step=step)
 
 
 def _read_at_step(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     for field in row.fields:
         if match[field.source] is not None:
-            yield line.value(field, match[field.source], step=line.memory.step)
+            yield line.value(field, match[field.source], step=line.state.step)
 
 
 TENSORFLOW = (
@@ -108,7 +108,7 @@ TENSORFLOW = (
         ),
         fields=(Field("loss"), Field("step_time", "s")),
         sample="INFO:tensorflow:global step 5: loss = 62.5012 (20.243 sec/step)",
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="mnist_replica step",
@@ -122,7 +122,7 @@ TENSORFLOW = (
         fields=(Field("local_step", "steps", "local"),),
         sample="1549883160.123456: Worker 0: training step 15 done (global step: 29)",
         read=_read_worker,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="mnist_replica time",
@@ -130,7 +130,7 @@ TENSORFLOW = (
         pattern=line_pattern(rb"Training elapsed time: (?P<training_time>\d+\.\d+) s"),
         fields=(Field("training_time", "s"),),
         sample="Training elapsed time: 12.345678 s",
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="mnist_replica validation",
@@ -154,7 +154,7 @@ TENSORFLOW = (
         fields=(Field("step_time", "s", "milliseconds"),),
         sample="Step 8100 (epoch 9.43), 8.4 ms",
         read=_read_step,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="convolutional.py loss",
@@ -165,7 +165,7 @@ TENSORFLOW = (
         fields=(Field("loss"), Field("learning_rate")),
         sample="Minibatch loss: 1.652, learning rate: 0.006302",
         read=_read_at_step,
-        is_closed=True,
+        is_self_terminating=True,
     ),
     LineFormat(
         name="convolutional.py error",
@@ -177,6 +177,6 @@ TENSORFLOW = (
         fields=(Field("error", "%"), Field("val_error", "%"), Field("test_error", "%")),
         sample="Validation error: 1.0%",
         read=_read_at_step,
-        is_closed=True,
+        is_self_terminating=True,
     ),
 )

@@ -6,8 +6,8 @@ r"""The lines of tf_cnn_benchmarks (tensorflow/benchmarks, 2017-05 to 2023-10), 
     'Precision @ 1 = %.4f recall @ 5 = %.4f [%d examples]'                 until 2018-01
     'Accuracy @ 1 = %.4f Accuracy @ 5 = %.4f [%d examples]'                since then
 
-Processes glue them to each other, but the fixed widths tell where each ends. What stands left of a match is
-the reader's to check: it looks no further than to the end of the last record.
+Output of several processes may be joined on one line; the fixed widths determine where each record ends.
+Readers check the text to the left of a match, back to the end of the previous record.
 """
 
 from __future__ import annotations
@@ -16,22 +16,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from batchai_magics.metrics.formats.row import Field, GluedFormat
-from batchai_magics.metrics.formats.step_lines import APPENDED_TIME, NUMBERS, RATE, edge_of
-from batchai_magics.metrics.reading.leads import Lead, recent_lead
-from batchai_magics.metrics.reading.memory import MAX_DIGITS
-from batchai_magics.metrics.reading.prefixes import LABEL, PREFIX
-from batchai_magics.metrics.reading.times import wall_time
-from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
+from batchai_magics.metrics.formats.step_lines import APPENDED_TIME, NUMBERS, RATE, prefix_end_of
+from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.line_prefixes import LinePrefix, parse_prefix_cached
+from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
+from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX
+from batchai_magics.metrics.reading.timestamps import wall_time
 from batchai_magics.metrics.record import EvalRecord, Record, TotalRecord, step_record
 
 OPENINGS = (b"TensorFlow:  ", b"Model:  ")
-"""A header's first line has one of these."""
+"""Substrings of the first line of a header."""
 
 _WIDTH = 13  # labels are padded to it
-_WINDOW_LINES = (
-    4096  # ranks and library messages interleave with the block, and the column header follows late
-)
+_WINDOW_LINES = 4096  # ranks and library messages interleave with the block, and the column header comes late
 
 _KEYS = {
     b"TensorFlow": "tensorflow",
@@ -57,7 +55,7 @@ _KEYS = {
     b"Horovod on": "horovod_on",
 }
 HINTS = (*(key + b": " for key in _KEYS), b" per device", b" per prepocessing group", b"Img/sec")
-"""Every line of a header has one of these."""
+"""Every header line contains one of these."""
 
 _FIRST_LABEL = re.compile(rb"(" + rb"|".join(_KEYS) + rb"): +")
 _NEXT_LABEL = re.compile(rb"(" + rb"|".join((key + b":").ljust(_WIDTH - 1) for key in _KEYS) + rb") ")
@@ -76,15 +74,15 @@ _UNLABELLED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the header: `Model:       resnet50` is key `model`, value `resnet50`."""
+class HeaderEntry:
+    """One header line: `Model:       resnet50` has key `model`, value `resnet50`."""
 
     key: str
     value: str
 
 
 class HeaderWindow:
-    """Whether a stream stands in or shortly after a header block: only there lines are searched for it."""
+    """Tracks whether a stream is in or shortly after a header block: only then are header lines parsed."""
 
     def __init__(self) -> None:
         self._lines_left = 0
@@ -96,15 +94,15 @@ class HeaderWindow:
 
     @staticmethod
     def opens_in(data: bytes) -> bool:
-        """Whether one of these lines may be the first of a header."""
+        """Whether one of these lines may start a header."""
         return b":  " in data and any(opening in data for opening in OPENINGS)
 
     def skip(self, lines: int) -> None:
-        """Pass lines that have none of the HINTS."""
+        """Skip lines that contain none of the HINTS."""
         self._lines_left = max(0, self._lines_left - lines)
 
-    def read(self, line: bytes) -> list[Entry]:
-        """The header entries on one line, more than one where ranks glued theirs together."""
+    def read(self, line: bytes) -> list[HeaderEntry]:
+        """The header entries on one line; several if ranks' lines were joined."""
         if not self.is_open and not self.opens_in(line):
             return []
         entries = list(_entries(line)) if any(hint in line for hint in HINTS) else []
@@ -112,7 +110,7 @@ class HeaderWindow:
         return entries
 
 
-def _entries(line: bytes) -> Iterator[Entry]:
+def _entries(line: bytes) -> Iterator[HeaderEntry]:
     prefix = PREFIX.match(line)
     text = line[prefix.end() :] if prefix else line
     label = _FIRST_LABEL.match(text)
@@ -124,20 +122,20 @@ def _entries(line: bytes) -> Iterator[Entry]:
     yield from _unlabelled(text)
 
 
-def _labelled(key: str, value: bytes) -> Iterator[Entry]:
+def _labelled(key: str, value: bytes) -> Iterator[HeaderEntry]:
     text = _END_OF_BLOCK.split(value, maxsplit=1)[0].rstrip(b"\r\n")
-    value = LABEL.sub(b"", text).strip()  # of the next line, glued
+    value = LABEL.sub(b"", text).strip()  # label of a joined line
     shape = _NUMBERS.get(key)
     number = shape.match(value) if shape else None
     if shape is None or number:
-        yield Entry(key, _text(number[0] if number else value))
+        yield HeaderEntry(key, _text(number[0] if number else value))
 
 
-def _unlabelled(text: bytes) -> Iterator[Entry]:
+def _unlabelled(text: bytes) -> Iterator[HeaderEntry]:
     for key, pattern in _UNLABELLED:
         match = pattern.match(text) or (pattern.search(text) if key == "batch_size_per_device" else None)
         if match:
-            yield Entry(key, _text(match[1].strip()))
+            yield HeaderEntry(key, _text(match[1].strip()))
 
 
 def _text(value: bytes) -> str:
@@ -145,7 +143,7 @@ def _text(value: bytes) -> str:
 
 
 _NEWLINE, _BLANKS, _DIGITS = ord("\n"), b" \t", b"0123456789"
-_LEFT_BYTES = 64  # a step's digits and the blanks behind them are never longer
+_LEFT_BYTES = 64  # the longest step and blanks before a rate
 
 _RATE = re.compile(RATE + rb"(?:" + NUMBERS + rb"|(\d+\.\d\d))")
 _CUT_ACCURACY = re.compile(
@@ -156,43 +154,43 @@ _APPENDED_TIME = re.compile(APPENDED_TIME + rb"[ \t]*\n")
 _EXAMPLES_LEFT = re.compile(rb"(\d{1,18})[ \t]+(\d+\.\d)\Z")
 
 
-def _read_rate(view: View, match: re.Match[bytes]) -> Record | None:
+def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
     rate, uncertainty, jitter, loss, top_1, top_5, total = match.groups()
     if total is not None:
-        return _read_total(view, match)
+        return _read_total(cursor, match)
     has_accuracy = top_1 is not None
-    place = _usual_place(view, match) if view.line_end is None else None
-    place = place or _any_place(view, match, has_accuracy=has_accuracy)
+    place = _fast_position(cursor, match) if cursor.line_end is None else None
+    place = place or _general_position(cursor, match, has_accuracy=has_accuracy)
     if place is None or not place[0]:
         return None
     step, rank, offset, printed_at = place
-    view.pace.see(step, has_accuracy=has_accuracy)
+    cursor.cadence.observe(step, has_accuracy=has_accuracy)
     numbers = float(rate), float(uncertainty), float(jitter), float(loss)
     accuracies = (float(top_1), float(top_5)) if has_accuracy else (None, None)
     return step_record((step, rank, *numbers, *accuracies, offset, printed_at))
 
 
-_Place = tuple[int, int | None, int, float | None]  # step, rank, the line's end, the time
+_Position = tuple[int, int | None, int, float | None]  # step, rank, end offset of the line, time
 
 
-def _usual_place(view: View, match: re.Match[bytes]) -> _Place | None:
-    """The place of a record that only a lead parts from the start of its line in a block; None of others."""
-    data, (begin, end) = view.data, match.span()
-    line = data.rfind(b"\n", view.done, begin) + 1
-    if (view.done and not line) or data[begin - 1] not in _BLANKS:
+def _fast_position(cursor: BlockCursor, match: re.Match[bytes]) -> _Position | None:
+    """The position of a record if only a line prefix precedes it; None otherwise."""
+    data, (begin, end) = cursor.data, match.span()
+    line = data.rfind(b"\n", cursor.consumed, begin) + 1
+    if (cursor.consumed and not line) or data[begin - 1] not in _BLANKS:
         return None
-    before, digits = _parted(data[line : begin - 1])
-    lead = recent_lead(before) if 0 < len(digits) <= MAX_DIGITS else None
-    if lead is None or (lead.key is not None) != view.is_tagged:
+    before, digits = _split_step(data[line : begin - 1])
+    prefix = parse_prefix_cached(before) if 0 < len(digits) <= MAX_DIGITS else None
+    if prefix is None or (prefix.key is not None) != cursor.is_tagged:
         return None
-    view.begun, view.pace.edge = line, edge_of(before)
+    cursor.record_start, cursor.cadence.prefix_end = line, prefix_end_of(before)
     newline = end if data[end] == _NEWLINE else data.find(b"\n", end)
-    rank, time = lead.rank(view.stream_rank), _time(view, lead, end, newline)
-    return int(digits), rank, view.offset_of(newline + 1), time
+    rank, time = prefix.rank(cursor.stream_rank), _time(cursor, prefix, end, newline)
+    return int(digits), rank, cursor.offset_of(newline + 1), time
 
 
-def _parted(text: bytes) -> tuple[bytes, bytes]:
-    """What stands before a step, and the step's digits; both may be empty."""
+def _split_step(text: bytes) -> tuple[bytes, bytes]:
+    """The text before a step, and the step's digits; both may be empty."""
     if text.isdigit():
         return b"", text
     text = text.rstrip(_BLANKS)
@@ -200,79 +198,79 @@ def _parted(text: bytes) -> tuple[bytes, bytes]:
     return before, text[len(before) :]
 
 
-def _time(view: View, lead: Lead, end: int, newline: int) -> float | None:
-    """When a line was written on which a record ends: by its own end, by its lead, or by the clock."""
-    appended = _APPENDED_TIME.match(view.data, end) if newline > end else None
+def _time(cursor: BlockCursor, prefix: LinePrefix, end: int, newline: int) -> float | None:
+    """The time of a record's line: appended to it, from its prefix, or from the clock."""
+    appended = _APPENDED_TIME.match(cursor.data, end) if newline > end else None
     if appended:
         return float(appended[1])
-    if view.clock:
-        return wall_time(lead.stamp, view.clock.at(view.offset_of(newline + 1)))
-    return lead.stamp and lead.stamp.seconds
+    if cursor.clock:
+        return wall_time(prefix.timestamp, cursor.clock.at(cursor.offset_of(newline + 1)))
+    return prefix.timestamp and prefix.timestamp.seconds
 
 
-def _any_place(view: View, match: re.Match[bytes], *, has_accuracy: bool) -> _Place | None:
-    """The place of a record behind and before any text; None where it is cut or has no step."""
+def _general_position(cursor: BlockCursor, match: re.Match[bytes], *, has_accuracy: bool) -> _Position | None:
+    """The position of a record with arbitrary text around it; None if it is truncated or has no step."""
     begin, end = match.span()
-    left = view.before(begin)
-    step, before = view.pace.step(left)
-    if step is None or (not has_accuracy and view.data[end : end + 1] != b"\n" and _is_cut(view, end)):
+    left = cursor.text_before(begin)
+    step, before = cursor.cadence.split_step(left)
+    if step is None or (not has_accuracy and cursor.data[end : end + 1] != b"\n" and _is_cut(cursor, end)):
         return None
-    view.begun = (
+    cursor.record_start = (
         begin - len(left) + len(left.rstrip(b" \t")) - len(str(step)) if before else begin - len(left)
     )
-    appended = _APPENDED_TIME.match(view.data, end)
-    time = float(appended[1]) if appended else view.wall_time(view.begun)
-    return step, view.rank_at(before), view.end_offset(end), time
+    appended = _APPENDED_TIME.match(cursor.data, end)
+    time = float(appended[1]) if appended else cursor.wall_time(cursor.record_start)
+    return step, cursor.rank_at(before), cursor.end_offset(end), time
 
 
-def _is_cut(view: View, end: int) -> bool:
-    """Whether a stream's last line, which nothing ended, lacks accuracies that were to come."""
-    is_open = view.data.find(b"\n", end) < 0
-    return is_open and (view.pace.has_accuracy or _CUT_ACCURACY.match(view.data, end) is not None)
+def _is_cut(cursor: BlockCursor, end: int) -> bool:
+    """Whether an unterminated last line lacks the accuracies that should follow."""
+    is_open = cursor.data.find(b"\n", end) < 0
+    return is_open and (cursor.cadence.has_accuracy or _CUT_ACCURACY.match(cursor.data, end) is not None)
 
 
-def _read_total(view: View, match: re.Match[bytes]) -> Record | None:
-    left = view.before(match.start())
+def _read_total(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+    left = cursor.text_before(match.start())
     before = left[: -len(b"total ")]
-    if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(view.data, match.end()):
+    if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(cursor.data, match.end()):
         return None
-    view.begun = match.start() - len(b"total ")
+    cursor.record_start = match.start() - len(b"total ")
     end = match.end()
     return TotalRecord(
-        float(match[7]), view.rank_at(before), view.end_offset(end), view.wall_time(view.begun)
+        float(match[7]), cursor.rank_at(before), cursor.end_offset(end), cursor.wall_time(cursor.record_start)
     )
 
 
 def _ends_here(data: bytes, end: int) -> bool:
-    """Whether a number of fixed width ends here; digits may only follow as the start of something else."""
+    """Whether a fixed-width number ends here: digits may only follow as part of the next record."""
     return not data[end : end + 1].isdigit() or _STARTS_WITH_DIGITS.match(data, end) is not None
 
 
-def _read_examples(view: View, match: re.Match[bytes]) -> Record | None:
-    left = view.before(match.start())
+def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+    left = cursor.text_before(match.start())
     examples = _EXAMPLES_LEFT.search(left, max(0, len(left) - _LEFT_BYTES))
     if examples is None:
         return None
-    view.begun = match.start() - len(left) + examples.start()
-    rank = view.rank_at(left[: examples.start()])
+    cursor.record_start = match.start() - len(left) + examples.start()
+    rank = cursor.rank_at(left[: examples.start()])
     return EvalRecord(
         rank,
         step=int(examples[1]),
         examples_per_sec=float(examples[2]),
-        offset=view.end_offset(match.end()),
-        wall_time=view.wall_time(view.begun),
+        offset=cursor.end_offset(match.end()),
+        wall_time=cursor.wall_time(cursor.record_start),
     )
 
 
-def _read_accuracy(view: View, match: re.Match[bytes]) -> Record | None:
-    view.begun = match.start()
+def _read_accuracy(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+    cursor.record_start = match.start()
     return EvalRecord(
-        view.rank_at(view.before(match.start())),
+        cursor.rank_at(cursor.text_before(match.start())),
         top_1=float(match[1]),
         top_5=float(match[2]),
         examples=int(match[3]),
-        offset=view.end_offset(match.end()),
-        wall_time=view.wall_time(view.begun),
+        offset=cursor.end_offset(match.end()),
+        wall_time=cursor.wall_time(cursor.record_start),
     )
 
 
@@ -294,7 +292,7 @@ _STEP_FIELDS = (
 _ACCURACY_FIELDS = (Field("top_1", "fraction"), Field("top_5", "fraction"), Field("examples", "examples"))
 
 TENSORFLOW_BENCHMARKS = (
-    GluedFormat(
+    EmbeddedFormat(
         name="tf_cnn_benchmarks rate",
         literals=(RATE,),
         pattern=_RATE,
@@ -302,7 +300,7 @@ TENSORFLOW_BENCHMARKS = (
         sample="110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916",
         read=_read_rate,
     ),
-    GluedFormat(
+    EmbeddedFormat(
         name="tf_cnn_benchmarks eval rate",
         literals=(b" examples/sec",),
         pattern=re.compile(rb" examples/sec(?![\w;)])"),
@@ -310,7 +308,7 @@ TENSORFLOW_BENCHMARKS = (
         sample="20\t412.7 examples/sec",
         read=_read_examples,
     ),
-    GluedFormat(
+    EmbeddedFormat(
         name="tf_cnn_benchmarks accuracy",
         literals=(b"Accuracy @ 1",),
         pattern=_accuracy(b"Accuracy", b"Accuracy"),
@@ -318,7 +316,7 @@ TENSORFLOW_BENCHMARKS = (
         sample="Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [50000 examples]",
         read=_read_accuracy,
     ),
-    GluedFormat(
+    EmbeddedFormat(
         name="tf_cnn_benchmarks precision",
         literals=(b"Precision @ 1",),
         pattern=_accuracy(b"Precision", b"recall"),

@@ -1,1 +1,1 @@
-"""How far a run is, from the bars and counts that it prints."""
+"""How far a run has come, from the progress bars and counters it prints."""

@@ -1,4 +1,4 @@
-"""What one log line says about progress: bars (tqdm, Keras, rich, Chainer), counts such as `step i of n`."""
+"""Parses progress from one log line: bars (tqdm, Keras, rich, Chainer) and counters such as `step i of n`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _SECONDS = (1, 60, 3600)
 
 
 class Count(NamedTuple):
-    """So many of all: `done` and `total` as they were printed, of what `noun` names (may be empty).
+    """`done` out of `total`, as printed, with the unit named by `noun` (may be empty).
 
-    Where only a share was printed, `done` is in percent, and `total` is empty.
+    If only a percentage was printed, `done` is in percent and `total` is empty.
     """
 
     done: str
@@ -21,7 +21,7 @@ class Count(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The count as people read it: `step 30/100`, `total 36.67 %`."""
+        """The count as text: `step 30/100`, `total 36.67 %`."""
         return (
             f"{self.noun} {self.done}/{self.total}".strip()
             if self.total
@@ -30,31 +30,31 @@ class Count(NamedTuple):
 
     @property
     def fraction(self) -> float | None:
-        """Between 0 and 1; None for what is no part of a whole."""
-        done, total = number(self.done), number(self.total or "100")
+        """Between 0 and 1; None if the numbers are not a valid fraction."""
+        done, total = parse_number(self.done), parse_number(self.total or "100")
         return done / total if 0 <= done <= total and total > 0 else None
 
 
-class Sighting(NamedTuple):
-    """The epoch that a line names, where in it or in the whole run it stands, how long that takes on.
+class ProgressLine(NamedTuple):
+    """The epoch on a line, the position within it or within the run, and the time left.
 
-    `is_begun`: the line comes when its epoch begins, not when it has ended.
+    `is_epoch_start`: the line is printed when its epoch starts, not when it ends.
     """
 
     epoch: Count | None = None
     within: Count | None = None
     left_s: float | None = None
-    is_begun: bool = False
+    is_epoch_start: bool = False
 
 
-def number(text: str) -> float:
-    """A number as bars write it: `45`, `45.0M`."""
+def parse_number(text: str) -> float:
+    """Parse a number as bars print it: `45`, `45.0M`."""
     scale = _SCALES.get(text[-1:], 1.0)
     return float(text.rstrip("kKMGTP")) * scale
 
 
-def seconds(text: str | None) -> float | None:
-    """A span of time as bars write it: `01:30`, `1:02:03`, `1 day, 2:03:04`, `12s`; None for `?`."""
+def parse_duration(text: str | None) -> float | None:
+    """Parse a duration as bars print it: `01:30`, `1:02:03`, `1 day, 2:03:04`, `12s`; None for `?`."""
     days, _, clock = (text or "").rpartition(", ")
     if not clock[:1].isdigit():
         return None
@@ -65,7 +65,7 @@ def seconds(text: str | None) -> float | None:
     return 86_400 * whole_days + sum(part * unit for part, unit in zip(parts, _SECONDS, strict=False))
 
 
-LONGEST_LABEL = 40
+MAX_LABEL_LENGTH = 40
 _CLOCK = r"(?:\d{1,4} days?, )?\d{1,4}(?::\d\d){1,2}"
 _SIZE = r"\d{1,15}(?:\.\d{1,6})?[kKMGTP]?"
 
@@ -74,7 +74,7 @@ _TQDM = re.compile(
     rf"(?:^|(?P<label>\S[^|\n]{{0,200}}?): *)\s*(?P<percent>\d{{1,3}})%\|[^|\n]{{0,400}}\| ?"
     rf"(?P<done>{_SIZE})/(?P<total>{_SIZE}) \[(?P<spent>{_CLOCK})<(?P<left>{_CLOCK}|\?)"
 )
-# Keras 1 and 2: `12/48 [=====>....] - ETA: 2s - loss: …`, at last ` - 1s 5ms/step`
+# Keras 1 and 2: `12/48 [=====>....] - ETA: 2s - loss: …`, finally ` - 1s 5ms/step`
 _KERAS_2 = re.compile(
     rf"(?P<done>\d{{1,12}})/(?P<total>\d{{1,12}}) \[[=>.]{{3,}}\](?: - ETA: (?P<left>{_CLOCK}|\d{{1,6}}s))?"
 )
@@ -97,28 +97,28 @@ _EPOCH_OF = re.compile(r"epoch\s*(?P<done>\d{1,9})/(?P<total>\d{1,9})$", re.IGNO
 _BARS = (_TQDM, _KERAS_2, _KERAS_3, _RICH, _CHAINER)
 
 
-def bar_in(line: str) -> Sighting | None:
-    """The bar that a line shows, without escape sequences; a line that was cut off shows none."""
+def parse_bar(line: str) -> ProgressLine | None:
+    """Parse the progress bar on a line without escape sequences; None for a truncated line."""
     for shape in _BARS:
         bar = shape.search(line)
         if bar:
-            return _read({name: text for name, text in bar.groupdict().items() if text is not None})
+            return _parse_fields({name: text for name, text in bar.groupdict().items() if text is not None})
     return None
 
 
-def _read(parts: dict[str, str]) -> Sighting | None:
+def _parse_fields(parts: dict[str, str]) -> ProgressLine | None:
     label = parts.get("label", "").strip(" :\t")
     done, total = parts.get("done") or parts["percent"], parts.get("total", "")
-    count = Count(done, total, label[-LONGEST_LABEL:])
+    count = Count(done, total, label[-MAX_LABEL_LENGTH:])
     if count.fraction is None:
         return None
-    left_s = seconds(parts.get("left") or parts.get("rest"))
+    left_s = parse_duration(parts.get("left") or parts.get("rest"))
     epoch = _epoch_in(label)
-    if epoch:  # Lightning's label: the bar is of this epoch
-        return Sighting(epoch, Count(done, total), left_s, True)
+    if epoch:  # Lightning's label: the bar belongs to this epoch
+        return ProgressLine(epoch, Count(done, total), left_s, True)
     if total and _BAR_EPOCH.fullmatch(label):  # the bar counts epochs
-        return Sighting(Count(done, total, "epoch"), None, left_s)
-    return Sighting(None, count, left_s)
+        return ProgressLine(Count(done, total, "epoch"), None, left_s)
+    return ProgressLine(None, count, left_s)
 
 
 def _epoch_in(label: str) -> Count | None:
@@ -148,37 +148,39 @@ _ETA = re.compile(r"\beta:?\s*((?:\d{1,4} days?, )?\d{1,4}(?::\d\d){1,2})", re.I
 _REST = re.compile(r"[\s\W]*$")
 
 
-def count_in(line: str) -> Sighting | None:
-    """The count that a whole line names."""
+def parse_count(line: str) -> ProgressLine | None:
+    """Parse the counter on a complete line."""
     eta = _ETA.search(line)
-    left_s = seconds(eta[1]) if eta else None
-    return _of_cntk(line) or _of_pytorch(line, left_s) or _of_words(line, left_s)
+    left_s = parse_duration(eta[1]) if eta else None
+    return _parse_cntk(line) or _parse_pytorch(line, left_s) or _parse_words(line, left_s)
 
 
-def _of_cntk(line: str) -> Sighting | None:
+def _parse_cntk(line: str) -> ProgressLine | None:
     pair = _CNTK.search(line)
     if pair is None:
         return None
     epoch, within = Count(pair["done"], pair["total"], "epoch"), Count(pair["percent"], "")
-    return None if epoch.fraction is None or within.fraction is None else Sighting(epoch, within, None, True)
+    return (
+        None if epoch.fraction is None or within.fraction is None else ProgressLine(epoch, within, None, True)
+    )
 
 
-def _of_pytorch(line: str, left_s: float | None) -> Sighting | None:
+def _parse_pytorch(line: str, left_s: float | None) -> ProgressLine | None:
     pair = _WITHIN.search(line)
     if pair is None:
         return None
     count = Count(pair["done"], pair["total"], f"epoch {pair['epoch']} ·")
-    return Sighting(None, count, left_s) if count.fraction is not None else None
+    return ProgressLine(None, count, left_s) if count.fraction is not None else None
 
 
-def _of_words(line: str, left_s: float | None) -> Sighting | None:
+def _parse_words(line: str, left_s: float | None) -> ProgressLine | None:
     epoch, step = _EPOCH.search(line), _STEP.search(line)
     counts = _possible(Count(epoch["done"], epoch["total"], "epoch")) if epoch else None
     within = _possible(Count(step["done"], step["total"], step["noun"].lower())) if step else None
     if counts is None and within is None:
         return None
     is_bare = epoch is not None and _REST.match(line, epoch.end()) is not None
-    return Sighting(counts, within, left_s, is_bare or within is not None)
+    return ProgressLine(counts, within, left_s, is_bare or within is not None)
 
 
 def _possible(count: Count) -> Count | None:

@@ -1,1 +1,1 @@
-"""Bytes of a log become lines, and lines become records."""
+"""Splits the bytes of a log into lines and parses lines into records."""

@@ -1,4 +1,4 @@
-"""One file or pipe of a log: its lines, each in the stream of the process that wrote it, become records."""
+"""Parses one log file or pipe into records, assigning each line to the process that wrote it."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from batchai_magics.metrics.formats.chainer import read_table_row
+from batchai_magics.metrics.formats.format_table import ScanResult, read_records, scan
 from batchai_magics.metrics.formats.key_values import step_of
-from batchai_magics.metrics.formats.row import line_at, lines_with
-from batchai_magics.metrics.formats.table import Contents, look, read_records
+from batchai_magics.metrics.formats.line_format import line_at, lines_with
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
-from batchai_magics.metrics.reading.cleaning import clean_block, clean_lines
-from batchai_magics.metrics.reading.leads import TagShapes, last_key
-from batchai_magics.metrics.reading.lines import Block, LineCutter, without_escapes
-from batchai_magics.metrics.reading.memory import Memories, Pace
-from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.prefixes import PREFIX, StreamKey, has_tag, rank_of
-from batchai_magics.metrics.reading.streams import StreamLine, Streams
-from batchai_magics.metrics.reading.times import HasTimes
-from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines
+from batchai_magics.metrics.reading.line_prefixes import TagShapes, last_stream_key
+from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
+from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
+from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
+from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
+from batchai_magics.metrics.reading.timestamps import WriteClock
+from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.record import HeaderRecord, Record, StepRecord, ValueRecord
 
 
 class LogFile:
-    """One file or pipe, in which the streams of several processes may be mixed."""
+    """One file or pipe that may interleave the output of several processes."""
 
-    def __init__(self, rank: int | None, patterns: Patterns) -> None:
-        self.pace = Pace()
+    def __init__(self, rank: int | None, patterns: UserPatterns) -> None:
+        self.cadence = StepCadence()
         self._patterns = patterns
-        self._lines = LineCutter()
+        self._lines = LineSplitter()
         self._header = HeaderWindow()
-        self._memories = Memories()
-        self._streams = Streams(rank)
+        self._states = RankStates()
+        self._streams = TaggedStreams(rank)
         self._tags = TagShapes()
-        self._clock: HasTimes | None = None
+        self._clock: WriteClock | None = None
 
     def feed(
-        self, data: bytes, *, offset: int | None = None, clock: HasTimes | None = None
+        self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
     ) -> Iterable[Record]:
-        """The records that these bytes complete, to be taken before feeding again; see `Parser.feed`."""
+        """Yield the records that these bytes complete; consume all of them before the next call."""
         self._clock = clock
         if offset is not None:
-            self.move_to(offset)
+            self.seek(offset)
         return chain.from_iterable(map(self._read_block, self._lines.feed(data)))
 
-    def move_to(self, offset: int) -> None:
-        """The next bytes stand at this offset of their file."""
-        self._lines.move_to(offset)
+    def seek(self, offset: int) -> None:
+        """Set the file offset of the next bytes."""
+        self._lines.seek(offset)
 
     def finish(self) -> Iterator[Record]:
-        """The records of full shape on lines that nothing ended."""
+        """Yield the complete records on unterminated lines."""
         last = self._lines.finish()
         if last:
             yield from self._read_block(last)
@@ -57,152 +57,152 @@ class LogFile:
             yield from self._read_line(line)
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether the next line is read by itself."""
+    def is_between_lines(self) -> bool:
+        """Whether the next line does not depend on earlier ones."""
         is_within_line = self._streams.is_any_within_line or self._lines.is_within_line
-        return not (is_within_line or self._patterns or self._memories.has_table)
+        return not (is_within_line or self._patterns or self._states.is_in_table)
 
     @property
     def is_in_header(self) -> bool:
-        """Whether lines with one of the header's HINTS are looked at."""
+        """Whether lines with one of the header HINTS are parsed."""
         return self._header.is_open
 
     @property
     def rank(self) -> int | None:
-        """The rank of text that has no tag."""
+        """The rank of untagged text."""
         return self._streams.rank
 
     @property
-    def own_rank(self) -> int | None:
-        """The rank of text whose tag tells none."""
-        return self._streams.own_rank
+    def default_rank(self) -> int | None:
+        """The rank of text whose tag has no rank."""
+        return self._streams.default_rank
 
     def skip(self, size_bytes: int, *, lines: int, last_key: StreamKey | None = None) -> None:
-        """Pass whole lines that somebody else has read; the last tag in them was that of `last_key`."""
+        """Skip complete lines that another reader has parsed; `last_key` is the stream of their last tag."""
         self._lines.offset += size_bytes
         self._header.skip(lines)
         if last_key:
             self._streams.switch_to(last_key)
 
     def _read_block(self, block: Block) -> Iterable[Record]:
-        """Read lines all at once, where each belongs to one process and is read by itself."""
+        """Parse a block at once if every line in it is complete and belongs to one process."""
         is_tagged = has_tag(block.data)
-        if not self._is_apart(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
-            return self._untangle(block)
+        if not self._is_self_contained(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
+            return self._read_line_by_line(block)
         lines = clean_lines(block.data, self._tags, is_tagged=is_tagged)
         if lines is None:
-            return self._untangle(block)
+            return self._read_line_by_line(block)
         if len(lines) < len(block.data):
             block = clean_block(lines, block)
         return self._read_whole_lines(block, is_tagged=is_tagged)
 
     def _read_whole_lines(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
-        contents = look(block.data, is_in_header=self._header.is_open)
+        contents = scan(block.data, is_in_header=self._header.is_open)
         if contents.openings:
             return self._read_openings(block, contents)
-        return self._read_even(block, contents, is_tagged=is_tagged)
+        return self._read_body(block, contents, is_tagged=is_tagged)
 
-    def _is_apart(self, block: Block, *, is_tagged: bool) -> bool:
-        """Whether no line of the block goes on in another one, and only literals tell a record."""
-        if block.data[-1:] != b"\n" or self._memories.has_table:
+    def _is_self_contained(self, block: Block, *, is_tagged: bool) -> bool:
+        """Whether no line of the block is partial, continues an earlier one or is a table row."""
+        if block.data[-1:] != b"\n" or self._states.is_in_table:
             return False
         return not (self._streams.is_any_within_line if is_tagged else self._streams.is_within_line)
 
-    def _read_openings(self, block: Block, contents: Contents) -> Iterator[Record]:
-        """Read up to the end of a line that may open a header or a table, then what is behind it."""
+    def _read_openings(self, block: Block, contents: ScanResult) -> Iterator[Record]:
+        """Parse up to the end of a line that may open a header or a table, then the rest."""
         place = min(place for place in map(block.data.find, contents.openings) if place >= 0)
         begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
         if begin:
-            yield from self._read_block(block.part(0, begin))
-        yield from self._untangle(block.part(begin, end))
+            yield from self._read_block(block.slice(0, begin))
+        yield from self._read_line_by_line(block.slice(begin, end))
         if end < len(block.data):
-            rest = block.part(end, len(block.data))
-            is_open = self._header.is_open or self._memories.has_table
-            yield from self._read_block(rest) if is_open else self._untangle(rest)
+            rest = block.slice(end, len(block.data))
+            is_open = self._header.is_open or self._states.is_in_table
+            yield from self._read_block(rest) if is_open else self._read_line_by_line(rest)
 
-    def _read_even(self, block: Block, contents: Contents, *, is_tagged: bool) -> Iterable[Record]:
-        """Read the header's lines and those with a pattern of the user's singly, all others at once."""
-        single = sorted({*lines_with(contents.hints, block.data), *self._patterns.lines_found(block.data)})
+    def _read_body(self, block: Block, contents: ScanResult, *, is_tagged: bool) -> Iterable[Record]:
+        """Parse header lines and lines that match a user pattern one by one, the others at once."""
+        single = sorted({*lines_with(contents.hints, block.data), *self._patterns.matching_lines(block.data)})
         if single:
             return self._read_around(block, single, contents, is_tagged=is_tagged)
         return self._read_at_once(block, contents, is_tagged=is_tagged)
 
     def _read_around(
-        self, block: Block, single: Sequence[int], contents: Contents, *, is_tagged: bool
+        self, block: Block, single: Sequence[int], contents: ScanResult, *, is_tagged: bool
     ) -> Iterator[Record]:
-        """Read the lines that begin at these places singly, and those between them at once."""
+        """Parse the lines that start at these positions one by one, and those between at once."""
         done = 0
         for begin in single:
             end = block.data.find(b"\n", begin) + 1
             if done < begin:
-                yield from self._read_at_once(block.part(done, begin), contents, is_tagged=is_tagged)
-            yield from self._untangle(block.part(begin, end))
+                yield from self._read_at_once(block.slice(done, begin), contents, is_tagged=is_tagged)
+            yield from self._read_line_by_line(block.slice(begin, end))
             done = end
         if done < len(block.data):
-            yield from self._read_at_once(block.part(done, len(block.data)), contents, is_tagged=is_tagged)
+            yield from self._read_at_once(block.slice(done, len(block.data)), contents, is_tagged=is_tagged)
 
-    def _read_at_once(self, block: Block, contents: Contents, *, is_tagged: bool) -> Iterable[Record]:
-        rank = self._streams.own_rank if is_tagged else self.rank
+    def _read_at_once(self, block: Block, contents: ScanResult, *, is_tagged: bool) -> Iterable[Record]:
+        rank = self._streams.default_rank if is_tagged else self.rank
         if self._header.is_open:
             self._header.skip(block.data.count(b"\n"))
-        if is_tagged and (key := last_key(block.data)):
+        if is_tagged and (key := last_stream_key(block.data)):
             self._streams.switch_to(key)
         if not contents.marks:
             return ()
-        view = View(
+        cursor = BlockCursor(
             block.data,
             rank,
             block.offset,
             None,
-            self.pace,
-            self._memories,
+            self.cadence,
+            self._states,
             is_tagged=is_tagged,
             clock=self._clock,
             raw_ends=block.raw_ends,
         )
-        return read_records(view, contents)
+        return read_records(cursor, contents)
 
-    def _untangle(self, block: Block) -> Iterator[Record]:
-        for line in self._streams.untangle(block):
+    def _read_line_by_line(self, block: Block) -> Iterator[Record]:
+        for line in self._streams.demultiplex(block):
             yield from self._read_line(line)
 
     def _read_line(self, line: StreamLine) -> Iterator[Record]:
-        text = without_escapes(line.text)
-        view = View(
+        text = strip_escapes(line.text)
+        cursor = BlockCursor(
             text,
             line.rank,
             line.end - len(line.text),
             line.end,
-            self.pace,
-            self._memories,
+            self.cadence,
+            self._states,
             is_continued=line.is_continued,
             clock=self._clock,
-            tag_stamp=line.stamp,
+            tag_timestamp=line.timestamp,
         )
-        records = list(read_records(view, look(text))) or self._read_row(view)
-        yield from self._read_header(text[: view.first], line.end, line.rank)
+        records = list(read_records(cursor, scan(text))) or self._read_row(cursor)
+        yield from self._read_header(text[: cursor.first_record_start], line.end, line.rank)
         yield from records
         if self._patterns:
-            step = _step(text, records)
-            yield from self._patterns.records(view, step=step, without=_json_names(text, records))
+            step = _step_of_line(text, records)
+            yield from self._patterns.records(cursor, step=step, without=_json_names(text, records))
 
-    def _read_row(self, view: View) -> list[Record]:
-        """The numbers of a line that is a row of a table, if one is open."""
-        if not self._memories.has_table or not (line_and_end := line_at(view, 0)):
+    def _read_row(self, cursor: BlockCursor) -> list[Record]:
+        """The numbers of a table row, if a table is open."""
+        if not self._states.is_in_table or not (line_and_end := line_at(cursor, 0)):
             return []
         line, has_ended = line_and_end
-        return [*read_table_row(line)] if has_ended and line.memory.lines_left else []
+        return [*read_table_row(line)] if has_ended and line.state.table_lines_left else []
 
     def _read_header(self, text: bytes, end: int, rank: int | None) -> Iterator[Record]:
         for entry in self._header.read(text):
             if entry.key == "num_batches":
-                self.pace.num_batches = int(entry.value)
+                self.cadence.num_batches = int(entry.value)
             rank = rank_of(PREFIX.match(text)) if rank is None else rank
             yield HeaderRecord(entry.key, entry.value, rank, end)
 
 
-def _step(text: bytes, records: list[Record]) -> int | None:
-    """The step of a line, unless it is one within an epoch."""
+def _step_of_line(text: bytes, records: list[Record]) -> int | None:
+    """The global step of a line; None if its step counts within an epoch."""
     for record in records:
         if isinstance(record, StepRecord) or (isinstance(record, ValueRecord) and record.epoch is None):
             return record.step
@@ -211,7 +211,7 @@ def _step(text: bytes, records: list[Record]) -> int | None:
 
 
 def _json_names(text: bytes, records: list[Record]) -> set[str]:
-    """The names that a JSON line gave to its numbers: it wins over patterns."""
+    """The metric names in a JSON line, which take precedence over user patterns."""
     if text.rstrip()[-1:] != b"}":
         return set()
     return {record.name for record in records if isinstance(record, ValueRecord)}

@@ -1,1 +1,1 @@
-"""What the records of a log come to: series, summaries, comparisons, scaling."""
+"""Series, summaries, comparisons and scaling studies from the records of logs."""

@@ -1,4 +1,4 @@
-"""What can be set side by side: jobs, logs that were read, and log files, each under a name of its own."""
+"""The inputs of a comparison: jobs, parsed logs and log files, each with a unique name."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
-from batchai_magics.metrics.runs.summary import Summary, summarize
+from batchai_magics.metrics.runs.run_summary import Summary, summarize
 
 
 @runtime_checkable
 class HasRecords(Protocol):
-    """A job's handle, or whatever else has a name and gives records."""
+    """A job handle, or any other object with a name and records."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name shown for the run."""
 
     def records(self) -> Sequence[Record]:
-        """Every number in its log so far, in file order."""
+        """All records of its log so far, in file order."""
 
 
 Comparable: TypeAlias = HasRecords | LogMetrics | str | os.PathLike[str]
@@ -33,7 +33,7 @@ Comparables: TypeAlias = Iterable[Comparable] | Mapping[str, Comparable]
 
 @dataclass(frozen=True)
 class Run:
-    """The last run in a source's log, as far as it has come if `is_running`."""
+    """The last run in a source's log; still growing if `is_running`."""
 
     name: str
     records: Sequence[Record]
@@ -43,32 +43,36 @@ class Run:
 
 
 def read_runs(sources: Comparables) -> tuple[Run, ...]:
-    """The run of each source: a job's handle, read metrics, or the path of a log.
+    """Read the run of each source: a job handle, parsed metrics, or the path of a log.
 
-    They are called by the keys of a mapping, else as the jobs are, or by the part of the path that tells them
-    apart. UsageError for no source at all, or something that is none.
+    Args:
+        sources: A list, or a mapping whose keys name the runs. In a list, a run is named after its job, or by
+            the part of its path that distinguishes it.
+
+    Raises:
+        UsageError: There is no source, or one cannot be read.
     """
     if isinstance(sources, (str, bytes, os.PathLike, HasRecords, LogMetrics)):
         raise UsageError("one run alone cannot be compared", hint="Give a list of jobs or of log files.")
     listed = list(sources.values() if isinstance(sources, Mapping) else sources)
     if not listed:
         raise UsageError("there is no run to compare", hint="Give jobs or log files.")
-    names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else names_of(listed)
+    names = _unique([str(key) for key in sources]) if isinstance(sources, Mapping) else run_names(listed)
     return tuple(_run(name, source) for name, source in zip(names, listed, strict=True))
 
 
-def names_of(sources: Sequence[Comparable]) -> list[str]:
-    """What runs are called: as their jobs, or by the part of their logs' paths that tells them apart."""
+def run_names(sources: Sequence[Comparable]) -> list[str]:
+    """The names of runs: those of their jobs, or the distinguishing parts of their log paths."""
     return _unique(_names(sources))
 
 
-def read_again(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """The same runs as their sources tell them now; what had ended is as it was."""
+def refresh_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Read running jobs again; finished runs are returned unchanged."""
     return tuple(_run(run.name, run.source) if run.is_running and run.source else run for run in runs)
 
 
 def _run(name: str, source: Comparable) -> Run:
-    # Asked for before its log is read: what has ended then has told all.
+    # Checked before the log is read: the log of a job that has ended by then is complete.
     is_running = not getattr(source, "is_done", True)
     records = _records(source)
     return Run(name, records, summarize(records), is_running, source)
@@ -99,7 +103,7 @@ def _names(sources: Sequence[Comparable]) -> list[str]:
 
 
 def _short(path: Path, others: Iterable[Path]) -> str:
-    """The file's name, with as many of its folders as it takes to tell it from the others."""
+    """The file name with as many parent folders as needed to distinguish it from the others."""
     rest = {_parts(other) for other in others if other != path}
     parts = _parts(path)
     count = 1
@@ -113,7 +117,7 @@ def _parts(path: Path) -> tuple[str, ...]:
 
 
 def _unique(names: Sequence[str]) -> list[str]:
-    """The names, a repeated one with its number."""
+    """Number repeated names."""
     seen: Counter[str] = Counter()
     result = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Runs side by side: what each was, how fast, how well it learnt."""
+"""Compares runs: what was trained, how fast, how the loss developed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
-from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_again, read_runs
+from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs, refresh_runs
 from batchai_magics.metrics.runs.html_tables import comparison_html
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ COLUMNS = (
     "warm_up_steps", "images_per_sec", "uncertainty", "jitter", "per_process", "total_images_per_sec",
     "speedup", "skew", "stragglers", "first_loss", "last_loss", "loss_trend", "has_nan",
 )  # fmt: skip
-"""What is told of each run, in the order of the table."""
+"""The columns of the table, in order."""
 
 
 _RATIOS = ("speedup", "skew", "first_loss", "last_loss")
@@ -30,55 +30,61 @@ _RATIOS = ("speedup", "skew", "first_loss", "last_loss")
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Several runs, in the order in which they were given; it shows itself as a table."""
+    """Several runs, in the given order; displays as a table."""
 
     runs: tuple[Run, ...]
 
     @property
     def is_running(self) -> bool:
-        """Whether a job among them had not ended when its log was read."""
+        """Whether a job was still running when its log was read."""
         return any(run.is_running for run in self.runs)
 
     def refreshed(self) -> Comparison:
-        """The same runs as they are now: with what running jobs have told since."""
-        return Comparison(read_again(self.runs))
+        """The same comparison with the current state of running jobs."""
+        return Comparison(refresh_runs(self.runs))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One object a run: `run`, its name, and COLUMNS.
+        """One dict per run: its name under `run`, and COLUMNS.
 
-        `images_per_sec` is the steady speed of all processes, with its `uncertainty` and `jitter`; `speedup`
-        is in proportion to the first run.
+        `images_per_sec` is the steady speed of all processes, with `uncertainty` and `jitter`; `speedup` is
+        relative to the first run.
         """
         first = self.runs[0].summary.steady
         base = first.images_per_sec if first else None
         return [{"run": run.name, **_row(run, base)} for run in self.runs]
 
     def frame(self) -> DataFrame:
-        """One row a run, its name the index."""
+        """One row per run, indexed by run name."""
         import pandas as pd
 
         return pd.DataFrame(self.rows(), columns=["run", *COLUMNS]).set_index("run")
 
     def plot(self, *, over: str = OVER[0], ax: Axes | None = None) -> Axes:
-        """images/sec and loss of all runs in one chart, over `step`, `images` or `seconds`.
+        """Plot images/sec and loss of all runs over `step`, `images` or `seconds`.
 
-        Over images seen, or seconds, losses of different batch sizes can be compared. The value shows itself
-        in a notebook; `ax.figure` is the whole picture. With `ax`, only images/sec is drawn, there.
+        Losses of different batch sizes are comparable over images or seconds.
+
+        Args:
+            over: One of OVER.
+            ax: Axes to draw images/sec on, instead of a new figure with both panels.
+
+        Returns:
+            The Axes of images/sec, which display their figure in a notebook (`ax.figure`).
         """
         return draw_runs(self.runs, over=over, ax=ax)
 
     def save(self, path: str | os.PathLike[str], *, over: str = OVER[0]) -> Path:
-        """Writes the chart; the path ends in .svg, .pdf or .png."""
+        """Write the chart to a .svg, .pdf or .png file."""
         return save_figure(self.plot(over=over), path)
 
     def __repr__(self) -> str:
-        return self._shown().to_string()
+        return self._display_frame().to_string()
 
     def _repr_html_(self) -> str:
         return comparison_html(self.rows())
 
-    def _shown(self) -> DataFrame:
-        """A column a run, as people read it; what no log tells is left out."""
+    def _display_frame(self) -> DataFrame:
+        """One column per run, formatted for display; rows without any value are omitted."""
         import pandas as pd
 
         rows = self.rows()
@@ -88,16 +94,19 @@ class Comparison:
 
 
 def compare(runs: Comparables) -> Comparison:
-    """Jobs or logs side by side: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
+    """Compare jobs or logs: `compare([job, other])`, `compare({"old": "old.log", "new": "new.log"})`.
 
-    A run is a job's handle, what `read_metrics` gave, or the path of a log; of a log with several runs the
-    last one counts. UsageError where one cannot be read.
+    Args:
+        runs: Job handles, results of `read_metrics`, or log paths. The last run of a log counts.
+
+    Raises:
+        UsageError: A run cannot be read.
     """
     return Comparison(read_runs(runs))
 
 
 def _text(name: str, value: Any) -> str:
-    """A cell for people: counts are whole, losses and ratios have three decimals, speeds one."""
+    """Format a cell: integers for counts, three decimals for losses and ratios, one for speeds."""
     if isinstance(value, bool):
         return "seen" if value else ""
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Runs side by side, and how they scale, as HTML tables for people: few columns, none of them cut off."""
+"""HTML tables of a comparison and a scaling study: few columns, nothing truncated."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ _Row = Mapping[str, Any]
 
 _FRAME = "max-width:100%;overflow-x:auto"
 _TABLE = "border-collapse:collapse;margin:0;table-layout:auto"
-_PADDING = "padding:3px min(10px,.6vw)"  # closer in a narrow page
+_PADDING = "padding:3px min(10px,.6vw)"  # closer together on a narrow page
 _LABEL = f"{_PADDING};text-align:left;vertical-align:top"
 _SHORT = f"{_PADDING};text-align:right;vertical-align:top;white-space:nowrap"
 _LONG = f"{_PADDING};text-align:right;vertical-align:top;min-width:5.5em;overflow-wrap:anywhere"
 _BELOW = "<br><span style='color:var(--jp-ui-font-color2,#777);font-weight:normal'>{}</span>"
-_MOST_SHORT = 9  # letters that always stand in one line
+_MOST_SHORT = 9  # letters that never wrap
 
 
 def comparison_html(rows: Sequence[_Row]) -> str:
-    """A column a run, of the rows of a `Comparison`; what no log tells is left out."""
+    """A table with one column per run from the rows of a `Comparison`; empty rows are omitted."""
     texts = ((label, [text_of(row) for row in rows]) for label, text_of in _OF_RUN)
     lines = [(label, cells) for label, cells in texts if any(cells)]
     return _table(["", *(row["run"] for row in rows)], [[label, *cells] for label, cells in lines])
 
 
 def scaling_html(rows: Sequence[_Row]) -> str:
-    """A row a model and number of processes, with the names of its runs below, of the rows of a `Scaling`."""
+    """A table with one row per model and number of processes, from the rows of a `Scaling`."""
     lines = [[text_of(row) for text_of in _OF_POINT.values()] for row in rows]
     return _table(
         list(_OF_POINT),
@@ -53,7 +53,7 @@ def _line(tags: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text, and below it a second line that matters less."""
+    """A text with an optional second line in a muted colour."""
     first, _, second = text.partition("\n")
     return html.escape(first) + (_BELOW.format(html.escape(second)) if second else "")
 

@@ -1,4 +1,4 @@
-"""A whole log as numbers: what `batchai metrics read` prints."""
+"""The metrics of a whole log, as printed by `batchai metrics read`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.json_values import json_value
-from batchai_magics.metrics.reading.parser import Parser
+from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.metrics.runs.other_programs import value_rows
-from batchai_magics.metrics.runs.series import COLUMNS, frame
-from batchai_magics.metrics.runs.summary import Summary, summarize, summarize_columns
-from batchai_magics.metrics.runs.tidy import tidy as to_tidy
+from batchai_magics.metrics.runs.run_summary import Summary, summarize, summarize_columns
+from batchai_magics.metrics.runs.step_series import COLUMNS, frame
+from batchai_magics.metrics.runs.tidy_table import tidy as to_tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,9 +34,9 @@ _PLAIN = 1e11  # a smaller number with three decimals is written as it was print
 
 
 def json_rows(steps: StepColumns, names: Sequence[str], *, indent: int) -> Iterator[str]:
-    """The objects of an array, indented by so many blanks, as `json.dumps` writes them with two blanks more.
+    """Yield the objects of a JSON array, formatted like `json.dumps` at this indentation.
 
-    A rank or an accuracy that is not told is null; `json_value` says what becomes of a NaN.
+    A missing rank or accuracy is null; see `json_value` for NaN.
     """
     margin = " " * indent
     lines = ",\n".join(f'{margin}  "{name}": %s' for name in names)
@@ -64,20 +64,20 @@ def _texts(steps: StepColumns, name: str) -> Iterable[str]:
 
 
 def _numbers(column: Array) -> Iterable[str]:
-    """Each number as JSON; few are so large or odd that `json_value` has to say what becomes of them."""
+    """Format each number as JSON; only unusual values take the slow path through `json_value`."""
     if (abs(column) < _PLAIN).all():
         return map(repr, column.tolist())
     return [json.dumps(json_value(value)) for value in column.tolist()]
 
 
 _CHUNK_BYTES = 1 << 20
-_BULK_BYTES = 1 << 20  # a log of this size is worth the import of numpy
+_BULK_BYTES = 1 << 20  # larger logs are worth importing numpy for
 
 
 class LogMetrics:
-    """The records of one log in file order, and what can be made of them.
+    """The records of one log in file order, and what can be derived from them.
 
-    A big log is held as columns: its records become objects when they are asked for.
+    A large log is held as columns, and its records are created on request.
     """
 
     def __init__(self, records: Iterable[Record] = (), *, columns: Columns | None = None) -> None:
@@ -100,17 +100,20 @@ class LogMetrics:
         return f"LogMetrics({len(self.records)} records)"
 
     def frame(self, *, tidy: bool = False) -> DataFrame:
-        """One row per step line: step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5.
+        """The step lines as a table.
 
-        In the log of another program, one row per line with numbers. With `tidy`, one row per number: step,
-        rank, metric, value, unit, wall_time, offset.
+        Columns are step, rank, images_per_sec, uncertainty, jitter, loss, top_1, top_5. For other programs,
+        each line with numbers is a row.
+
+        Args:
+            tidy: One row per number instead: step, rank, metric, value, unit, wall_time, offset.
         """
         if tidy:
             return to_tidy(self.records)
         return self._columns.frame() if self._columns and self._has_columns else frame(self.records)
 
     def summary(self) -> Summary:
-        """Speed, ranks and loss of the log's last run."""
+        """Speed, ranks and loss of the last run in the log."""
         return (
             summarize_columns(self._columns)
             if self._columns and self._has_columns
@@ -122,15 +125,14 @@ class LogMetrics:
         return self._columns is not None and len(self._columns.steps) > 0
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Images/sec and loss over steps; the value shows itself in a notebook."""
+        """Plot images/sec and loss over steps; the result displays its figure in a notebook."""
         return plot(self.records, ax=ax)
 
     def to_dict(self) -> dict[str, object]:
-        """`records`, `total_images_per_sec` and `summary`, ready for JSON.
+        """`records`, `total_images_per_sec` and `summary` as JSON-compatible values.
 
-        A rank that the log does not tell is None; a number that is not finite, which JSON has not, is "NaN",
-        "Infinity" or "-Infinity". In the log of another program than tf_cnn_benchmarks, a record is a line
-        with numbers.
+        An unknown rank is None; numbers that are not finite are "NaN", "Infinity" or "-Infinity". For
+        programs other than tf_cnn_benchmarks, a record is a line with numbers.
         """
         summary = self.summary()
         return {
@@ -140,7 +142,7 @@ class LogMetrics:
         }
 
     def json_pieces(self) -> Iterator[str]:
-        """The text of `to_dict` as JSON, indented by two blanks; that of a big log is made piece by piece."""
+        """Yield `to_dict` as JSON text indented by two spaces, in chunks if the log is large."""
         if self._columns is None or not self._has_columns:
             yield self.to_json(indent=2)
             return
@@ -156,16 +158,21 @@ class LogMetrics:
         return steps or [json_value(row) for row in value_rows(self.records)]
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """The text of `to_dict` as JSON."""
+        """`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
 
 def read_metrics(
     source: str | os.PathLike[str] | bytes | BinaryIO, *, patterns: Mapping[str, str] = {}
 ) -> LogMetrics:
-    """The metrics of a log: a path, the bytes themselves, or an open binary stream, read piece by piece.
+    """Read the metrics of a log.
 
-    UsageError if the file cannot be read or a pattern cannot work.
+    Args:
+        source: A path, the bytes of a log, or an open binary stream, which is read in chunks.
+        patterns: Additional metrics: regular expressions by name. See `Parser`.
+
+    Raises:
+        UsageError: The file cannot be read or a pattern is invalid.
     """
     with _opened(source) as stream:
         head = _read_head(stream)
@@ -180,7 +187,7 @@ def read_metrics(
 
 @contextmanager
 def _opened(source: str | os.PathLike[str] | bytes | BinaryIO) -> Iterator[Any]:
-    """The source as a stream of bytes."""
+    """The source as a binary stream."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         yield io.BytesIO(source)
     elif isinstance(source, (str, os.PathLike)):
@@ -209,7 +216,7 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
 
 
 def _read_head(stream: BinaryIO) -> bytes:
-    """The first bytes, so many that it can be told whether the log is a big one."""
+    """Read enough of the log to know whether it is large."""
     pieces, size_bytes = [], 0
     while size_bytes < _BULK_BYTES and (piece := stream.read(_CHUNK_BYTES)):
         pieces.append(piece)

@@ -1,4 +1,4 @@
-"""The lines of other programs than tf_cnn_benchmarks, told in its terms, so that they are summed up alike."""
+"""Converts the metrics of other programs to step records, so that all logs are summarized alike."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import pandas
 
 ABSENT = float("nan")
-"""The loss of a line that tells none: `is` tells it from a NaN that was printed."""
+"""The loss of a line without one; compare with `is`, because a printed loss may be NaN."""
 
 GLOBAL_RATES = ("total_samples_per_sec",)
-"""Rates of all processes together, which each of them prints: never to be added up."""
+"""Rates of all processes together, printed by each of them: never to be summed."""
 
 _RATES = ("images_per_sec_per_device", "images_per_sec", "samples_per_sec", *GLOBAL_RATES)
 _LOSS = "loss"
@@ -25,20 +25,20 @@ _DEVICES = "devices"
 _COUNTS = ("step", "rank", "epoch")
 
 STANDARD = frozenset((*_RATES, _LOSS))
-"""Names of numbers that stand for a step line's, also where the user's own pattern has them."""
+"""Metrics that map to fields of a step record, also if a user-defined pattern provides them."""
 
 _Number = ValueRecord | PatternRecord
-_Line = dict[str, _Number]
+_LineNumbers = dict[str, _Number]
 
 
 def steps_of_values(records: Iterable[Record]) -> list[StepRecord]:
-    """A step line for each line with a rate or a loss, in file order for each rank.
+    """Make a step record for each line with a rate or a loss, in file order per rank.
 
-    What is printed there is the rate since the line before, while a step line tells the mean of all steps: so
-    it becomes the mean so far, with its standard error and jitter. A rate that is not there is NaN, a loss is
-    ABSENT. Where a program counts from the start again (each epoch), lines are counted instead.
+    Other programs print the rate since the previous line, but a step record holds the mean over all steps; so
+    rates become running means with standard error and jitter. A missing rate is NaN, a missing loss ABSENT.
+    If step numbers restart, as in each epoch, lines are counted instead.
     """
-    lines: defaultdict[int | None, list[_Line]] = defaultdict(list)
+    lines: defaultdict[int | None, list[_LineNumbers]] = defaultdict(list)
     for line in _lines(record for record in records if getattr(record, "name", "") in STANDARD):
         lines[next(iter(line.values())).rank].append(line)
     return [step for rank, of_rank in lines.items() for step in _steps(rank, of_rank)]
@@ -55,7 +55,7 @@ def value_rows(records: Iterable[Record]) -> list[dict[str, float | None]]:
 
 
 def value_frame(records: Iterable[Record], columns: Sequence[str]) -> pandas.DataFrame:
-    """The rows as a table: these columns, `epoch`, and one for each further number."""
+    """The rows as a table: the given columns, `epoch`, and one for each other number."""
     import pandas as pd
 
     rows = value_rows(records)
@@ -65,15 +65,15 @@ def value_frame(records: Iterable[Record], columns: Sequence[str]) -> pandas.Dat
 
 
 def count_devices(records: Iterable[Record]) -> int:
-    """How many devices a program says it ran on; 0 if it does not say."""
+    """The number of devices that the program printed; 0 if unknown."""
     named = (r.value for r in records if isinstance(r, ValueRecord) and r.name == _DEVICES)
     return int(max(named, default=0))
 
 
-def _lines(records: Iterable[Record]) -> list[_Line]:
-    """The numbers of each line by name, in file order; a name that comes again is the next of glued lines."""
-    every_line: list[_Line] = []
-    current: dict[tuple[int | None, int], _Line] = {}
+def _lines(records: Iterable[Record]) -> list[_LineNumbers]:
+    """The numbers of each line by name, in file order; a repeated name starts the next joined line."""
+    every_line: list[_LineNumbers] = []
+    current: dict[tuple[int | None, int], _LineNumbers] = {}
     for record in records:
         if isinstance(record, (ValueRecord, PatternRecord)):
             line = current.get((record.rank, record.offset))
@@ -84,7 +84,7 @@ def _lines(records: Iterable[Record]) -> list[_Line]:
     return every_line
 
 
-def _steps(rank: int | None, lines: Sequence[_Line]) -> list[StepRecord]:
+def _steps(rank: int | None, lines: Sequence[_LineNumbers]) -> list[StepRecord]:
     rates = [_rate(line) for line in lines]
     jitter = _jitter([rate for rate in rates if rate > 0])
     speeds = _speeds_so_far(_numbers(lines), rates)
@@ -102,8 +102,8 @@ def _steps(rank: int | None, lines: Sequence[_Line]) -> list[StepRecord]:
     ]
 
 
-def _numbers(lines: Sequence[_Line]) -> list[int]:
-    """The steps of the lines, counted from one; the lines' places where steps are missing or fall back."""
+def _numbers(lines: Sequence[_LineNumbers]) -> list[int]:
+    """The step of each line, counted from 1; line numbers where steps are missing or decrease."""
     steps = [next(iter(line.values())).step for line in lines]
     known = [step for step in steps if step is not None]
     if len(known) < len(steps) or not _is_ascending(known):
@@ -115,12 +115,12 @@ def _is_ascending(steps: Sequence[int]) -> bool:
     return all(later > step for step, later in pairwise(steps))
 
 
-def _rate(line: _Line) -> float:
+def _rate(line: _LineNumbers) -> float:
     return next((line[name].value for name in _RATES if name in line), math.nan)
 
 
 def _speeds_so_far(numbers: Sequence[int], rates: Sequence[float]) -> Iterator[tuple[int, float, float]]:
-    """Each line's number, and the mean rate of all steps up to it with its standard error."""
+    """For each line, its step and the mean rate of all steps up to it with its standard error."""
     done, spent, count, total, squares = 0, 0.0, 0, 0.0, 0.0
     for number, rate in zip(numbers, rates, strict=True):
         if not rate > 0:
@@ -133,13 +133,13 @@ def _speeds_so_far(numbers: Sequence[int], rates: Sequence[float]) -> Iterator[t
 
 
 def _jitter(rates: Sequence[float]) -> float:
-    """As tf_cnn_benchmarks tells it: 1.4826 times the median distance from the median."""
+    """Jitter as tf_cnn_benchmarks defines it: 1.4826 times the median absolute deviation."""
     middle = _median(rates)
     return 1.4826 * _median([abs(rate - middle) for rate in rates])
 
 
 def _median(values: Sequence[float]) -> float:
-    """The median, 0 of nothing; the standard library's takes 5 ms to import."""
+    """The median; 0 of no values. Importing the standard library's takes 5 ms."""
     ordered = sorted(values) or [0.0]
     middle = len(ordered) // 2
     return (ordered[middle] + ordered[~middle]) / 2

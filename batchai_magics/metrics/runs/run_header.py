@@ -1,4 +1,4 @@
-"""What a log says about its run before any speed: the model, the batches, the devices, the processes."""
+"""Model, batch size, devices and process count of a run, from the header of its log."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from dataclasses import dataclass
 
 from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
 from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES, count_devices
-from batchai_magics.metrics.runs.series import count_ranks
+from batchai_magics.metrics.runs.step_series import count_ranks
 
-_ALL_REDUCE = "distributed_all_reduce"  # where step lines of tf_cnn_benchmarks tell the rate of all
+# step lines of tf_cnn_benchmarks then contain the rate of all processes
+_ALL_REDUCE = "distributed_all_reduce"
 _QUOTED = re.compile(r"'([^']*)'")
 
 
 @dataclass(frozen=True)
 class RunHeader:
-    """One run as its log introduces it; None where it does not tell.
+    """The parameters of one run; None if the log does not contain them.
 
-    `ranks` is how many processes are promised, 0 if none are. `is_rate_global` says that each process prints
-    the rate of all of them: tf_cnn_benchmarks with `distributed_all_reduce`, and CNTK, whose processes count
-    the samples of all and divide by their own clock.
+    `ranks` is the announced number of processes, 0 if unknown. `is_rate_global`: each process prints the rate
+    of all processes. That is so in tf_cnn_benchmarks with `distributed_all_reduce` and in CNTK, whose
+    processes divide the samples of all by their own time.
     """
 
     model: str | None
@@ -35,7 +36,7 @@ class RunHeader:
 
 
 def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
-    """What these records of one run, in which so many processes were seen, say about it."""
+    """The header of one run, in which `ranks_seen` processes printed records."""
     entries = {record.key: record.value for record in run if isinstance(record, HeaderRecord)}
     devices = _devices(run)
     counted = max(_count(entries.get("device_count")) or 0, count_devices(run))
@@ -57,7 +58,7 @@ def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
 def _batch_sizes(
     entries: Mapping[str, str], device_count: int | None, *, is_alone: bool
 ) -> tuple[int | None, int | None]:
-    """The batch of a device, and of all. A bare `batch_size` is a device's where devices are counted."""
+    """The batch size per device and in total. A bare `batch_size` is per device if devices are counted."""
     per_device, in_all = (
         _count(entries.get("batch_size_per_device")),
         _count(entries.get("batch_size_global")),
@@ -71,7 +72,7 @@ def _batch_sizes(
 
 
 def _devices(run: Sequence[Record]) -> tuple[str, ...]:
-    """Every device that a header names, once: with Horovod each rank names all, else its own."""
+    """All devices in the headers, without duplicates: Horovod ranks each print all, others their own."""
     named = (record.value for record in run if isinstance(record, HeaderRecord) and record.key == "devices")
     return tuple(dict.fromkeys(device for value in named for device in _QUOTED.findall(value)))
 
@@ -85,7 +86,7 @@ def _tells_global_rates(run: Sequence[Record]) -> bool:
 
 
 def _count(value: str | None) -> int | None:
-    """A header's number; Python 3 printed `64.0` for some months of 2018."""
+    """Parse an integer; Python 3 printed `64.0` for some months of 2018."""
     try:
         return None if value is None else int(float(value))
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""How speed grows with the number of processes: what the Horovod benchmarks show."""
+"""How speed scales with the number of processes, as in the Horovod benchmarks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.charts.scaling_chart import draw_scaling
-from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_again, read_runs
-from batchai_magics.metrics.runs.curve import Curve, Point, curves_of, has_speed
+from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs, refresh_runs
 from batchai_magics.metrics.runs.html_tables import scaling_html
+from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, ScalingPoint, has_speed, scaling_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Scaling:
-    """Curves of images/sec against processes, one for each model; it shows itself as a table."""
+    """Curves of images/sec over processes, one per model; displays as a table."""
 
-    curves: tuple[Curve, ...]
+    curves: tuple[ScalingCurve, ...]
     runs: tuple[Run, ...] = ()
 
     @property
     def is_running(self) -> bool:
-        """Whether a job among them had not ended when its log was read."""
+        """Whether a job was still running when its log was read."""
         return any(run.is_running for run in self.runs)
 
     def refreshed(self) -> Scaling:
-        """The same runs as they are now: with what running jobs have told since."""
-        return scaling_so_far(read_again(self.runs))
+        """The same study with the current state of running jobs."""
+        return scaling_so_far(refresh_runs(self.runs))
 
     @property
     def silent(self) -> tuple[str, ...]:
-        """The runs that have told no images/sec, by name."""
+        """The names of the runs without images/sec."""
         return tuple(run.name for run in self.runs if not has_speed(run))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One object a point: the fields of Point, and `scaling`: weak, strong, mixed or unknown."""
-        names = [field.name for field in fields(Point)]
+        """One dict per point: the fields of the point, and `scaling`: weak, strong, mixed or unknown."""
+        names = [field.name for field in fields(ScalingPoint)]
         return [
             {**{name: getattr(point, name) for name in names}, "scaling": curve.growth.value}
             for curve in self.curves
@@ -52,22 +52,25 @@ class Scaling:
         ]
 
     def frame(self) -> DataFrame:
-        """One row a model and number of processes."""
+        """One row per model and number of processes."""
         import pandas as pd
 
         rows = [{**row, "runs": ", ".join(row["runs"])} for row in self.rows()]
-        return pd.DataFrame(rows, columns=[*(field.name for field in fields(Point)), "scaling"])
+        return pd.DataFrame(rows, columns=[*(field.name for field in fields(ScalingPoint)), "scaling"])
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """images/sec against processes with the ideal line, and the efficiency in per cent beside it.
+        """Plot images/sec over processes with the ideal line, and the efficiency in percent.
 
-        The value shows itself in a notebook; `ax.figure` is the whole picture. With `ax`, only the speeds are
-        drawn, there.
+        Args:
+            ax: Axes to draw only the speeds on, instead of a new figure with both panels.
+
+        Returns:
+            The Axes of images/sec, which display their figure in a notebook (`ax.figure`).
         """
         return draw_scaling(self.curves, ax=ax)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the figure; the path ends in .svg, .pdf or .png."""
+        """Write the figure to a .svg, .pdf or .png file."""
         return save_figure(self.plot(), path)
 
     def __str__(self) -> str:
@@ -89,12 +92,17 @@ class Scaling:
 
 
 def scaling(runs: Comparables) -> Scaling:
-    """How the runs' speed grows with their processes: `scaling([job1, job2, job4])`.
+    """How speed scales with the number of processes: `scaling([job1, job2, job4])`.
 
-    A run is a job's handle, what `read_metrics` gave, or the path of a log. Runs of one model make a curve;
-    several with the same number of processes make one point. A log without images/sec is left out, and named.
-    UsageError when no other is left, and for a model that ran with one number of processes only. While a job
-    still runs neither is an error: the value is what is known so far.
+    The runs of one model form a curve; runs with the same number of processes form one point. Logs without
+    images/sec are left out and listed in `silent`.
+
+    Args:
+        runs: Job handles, results of `read_metrics`, or log paths.
+
+    Raises:
+        UsageError: No log has images/sec, or a model ran with only one number of processes. Neither is an
+            error while a job is still running.
     """
     every = read_runs(runs)
     result = scaling_so_far(every)
@@ -113,5 +121,5 @@ def scaling(runs: Comparables) -> Scaling:
 
 
 def scaling_so_far(runs: Sequence[Run]) -> Scaling:
-    """The same of runs that may go on: those without images/sec are left out, a curve may be one point."""
-    return Scaling(curves_of(runs), tuple(runs))
+    """The scaling study of runs that may still be running: a curve may have one point."""
+    return Scaling(scaling_curves(runs), tuple(runs))

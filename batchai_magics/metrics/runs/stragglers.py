@@ -1,10 +1,9 @@
-"""Which ranks are slower than the others: by so much that it matters, and more clearly than by chance.
+"""Finds ranks that are slower than the others by a relevant and statistically significant amount.
 
-The run is cut into stretches of steps. In each a rank is compared with the median of the others, so that
-what slows all of them down does not count; the ratios have to be below one by Yuen's test, the t test of a
-trimmed mean (Biometrika 61, 1974), with the level shared among the ranks (Bonferroni). Stretches that are
-alike because they are neighbours count as fewer. A disturbance that is as long as the log looks like a
-straggler: nothing in the log tells them apart.
+The run is divided into segments of steps. In each, a rank is compared with the median of the others, so that
+common slowdowns cancel out; the log ratios must be below zero by Yuen's test, the t test of a trimmed mean
+(Biometrika 61, 1974), at a level divided by the number of ranks (Bonferroni). Autocorrelated segments count
+as fewer. A disturbance as long as the log cannot be distinguished from a straggler.
 """
 
 from __future__ import annotations
@@ -14,51 +13,51 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from batchai_magics.metrics.runs.speeds import PRECISION, Course
+from batchai_magics.metrics.runs.steady_speed import PRECISION, RankHistory
 
 STRAGGLER_LAG = 0.05
 """A straggler is at least this much slower than the median rank."""
 
 CHANCE = 0.05
-"""How often a run without any straggler may have one by chance, at most."""
+"""The significance level: the largest probability of a false positive per run."""
 
 _MOST_STRETCHES, _LEAST_STRETCHES = 20, 3
-_PARTS = (0, 0.5, 0.75)  # of the run, at which what is tried begins
-_TRIMMED, _MANY = 0.2, 10  # of many ratios, at each end: a few stretches that went wrong do not decide
+_PARTS = (0, 0.5, 0.75)  # where the tested parts of the run begin
+_TRIMMED, _MANY = 0.2, 10  # fraction trimmed at each end of at least this many ratios: outliers do not decide
 _MOST_ALIKE = 0.9
 
 
 def stragglers(
-    courses: Mapping[int, Course], rates: Mapping[int, float], *, cut: int | None
+    histories: Mapping[int, RankHistory], rates: Mapping[int, float], *, cut: int | None
 ) -> tuple[int, ...]:
-    """The ranks whose steady rate is 5 % behind the median one, and not by chance; the slowest first."""
+    """The ranks significantly slower than the median by at least 5 %; the slowest first."""
     ordered = sorted(rates, key=lambda rank: rates[rank])
     if len(ordered) < 2:
         return ()
     slow = _slow(ordered, rates)
     if not slow:
         return ()
-    pace = _pace({rank: courses[rank] for rank in ordered}, cut or 0)
+    pace = _pace({rank: histories[rank] for rank in ordered}, cut or 0)
     return tuple(rank for rank in slow if chance(pace[rank]) * len(ordered) < CHANCE)
 
 
 def chance(ratios: Sequence[float]) -> float:
-    """How likely it is that these logarithms of ratios are so far below zero by chance: 1 for too few.
+    """The p-value that these log ratios are below zero; 1 for too few.
 
-    All of them are tried, and those of the end: a rank may have become slow.
+    All of them and their last parts are tested, because a rank may become slow during the run.
     """
     parts = [ratios[int(part * len(ratios)) :] for part in _PARTS]
     return min(1.0, len(parts) * min(_yuen(part) for part in parts))
 
 
-def _pace(courses: Mapping[int, Course], cut: int) -> dict[int, list[float]]:
-    """For each stretch, the logarithm of each rank's speed over the median one of the others."""
-    edges = _edges(courses, cut)
-    spent = {rank: _spent(course, edges) for rank, course in courses.items()}
-    result: dict[int, list[float]] = {rank: [] for rank in courses}
+def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[float]]:
+    """For each segment, the log of each rank's speed relative to the median of the others."""
+    edges = _edges(histories, cut)
+    spent = {rank: _spent(history, edges) for rank, history in histories.items()}
+    result: dict[int, list[float]] = {rank: [] for rank in histories}
     for times in zip(*spent.values(), strict=True):
         ordered = sorted(times)
-        for rank, time in zip(courses, times, strict=True):
+        for rank, time in zip(histories, times, strict=True):
             place = bisect_left(ordered, time)
             result[rank].append(math.log(_median_of_sorted(ordered[:place] + ordered[place + 1 :]) / time))
     return result
@@ -69,9 +68,9 @@ def _slow(ranks: Sequence[int], rates: Mapping[int, float]) -> list[int]:
     return [rank for rank in ranks if rates[rank] < limit]
 
 
-def _edges(courses: Mapping[int, Course], cut: int) -> list[int]:
-    """The steps between which ranks are compared: those of the rank of which least is known."""
-    known = [_steps(course, cut) for course in courses.values()]
+def _edges(histories: Mapping[int, RankHistory], cut: int) -> list[int]:
+    """The steps that delimit the segments: those of the rank with the fewest lines."""
+    known = [_steps(history, cut) for history in histories.values()]
     if not all(known):
         return []
     first, last = max(min(steps) for steps in known), min(max(steps) for steps in known)
@@ -84,32 +83,32 @@ def _within(first: int, last: int, steps: Iterable[int]) -> list[int]:
     return sorted({step for step in steps if first <= step <= last})
 
 
-def _steps(course: Course, cut: int) -> list[int]:
-    """The steps at which a rank's intervals begin and end, without those before `cut`."""
-    ends = (step for interval in course.intervals for step in (interval.first, interval.last))
+def _steps(history: RankHistory, cut: int) -> list[int]:
+    """The first and last steps of a rank's intervals, from `cut` on."""
+    ends = (step for interval in history.intervals for step in (interval.first, interval.last))
     return [step for step in ends if step >= cut]
 
 
-def _spent(course: Course, edges: Sequence[int]) -> list[float]:
-    """The time from edge to edge, in the time of a batch."""
-    steps = [course.intervals[0].first, *(interval.last for interval in course.intervals)]
-    taken = ((each.last - each.first) / each.images_per_sec for each in course.intervals)
+def _spent(history: RankHistory, edges: Sequence[int]) -> list[float]:
+    """The time from edge to edge, in batches."""
+    steps = [history.intervals[0].first, *(interval.last for interval in history.intervals)]
+    taken = ((each.last - each.first) / each.images_per_sec for each in history.intervals)
     times = list(accumulate(taken, initial=0.0))
     at = [_between(steps, times, edge) for edge in edges]
     return [later - earlier for earlier, later in pairwise(at)]
 
 
 def _between(steps: Sequence[int], times: Sequence[float], step: int) -> float:
-    """The time at a step, on the line between its neighbours."""
+    """The time at a step, linearly interpolated."""
     right = min(max(1, bisect_left(steps, step)), len(steps) - 1)
     share = (step - steps[right - 1]) / (steps[right] - steps[right - 1])
     return times[right - 1] + share * (times[right] - times[right - 1])
 
 
 def _yuen(values: Sequence[float]) -> float:
-    """The one-sided chance of Yuen's test that the trimmed mean is below zero; 1 for too few values.
+    """The one-sided p-value of Yuen's test that the trimmed mean is below zero; 1 for too few values.
 
-    Printed rates are rounded, so that values are known no better than that.
+    The spread is at least the rounding error of the printed rates.
     """
     count = len(values)
     if count < _LEAST_STRETCHES:
@@ -124,7 +123,7 @@ def _yuen(values: Sequence[float]) -> float:
 
 
 def _repetition(values: Sequence[float]) -> float:
-    """How many neighbours say what one independent value would, by their serial correlation."""
+    """How many neighbours correspond to one independent value, by their autocorrelation."""
     count = len(values)
     mean = sum(values) / count
     square = sum((value - mean) ** 2 for value in values)
@@ -136,7 +135,7 @@ def _repetition(values: Sequence[float]) -> float:
 
 
 def _upper_tail(t: float, freedom: int) -> float:
-    """The chance of more than t by Student's distribution (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    """The upper tail probability of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(freedom))
     square, odd = math.cos(angle) ** 2, freedom % 2
     terms = accumulate(

@@ -17,8 +17,8 @@ from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.compared_runs import Run
-from batchai_magics.metrics.runs.curve import Curve, workers
 from batchai_magics.metrics.runs.scaling import scaling_so_far
+from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import DashboardFeed
@@ -274,8 +274,8 @@ _ROW_FIELDS = (
 )  # fmt: skip
 
 
-def _curve_columns(curve: Curve) -> dict[str, Any]:
-    """A curve as columns of equal length (`Curve` in messages.d.ts)."""
+def _curve_columns(curve: ScalingCurve) -> dict[str, Any]:
+    """A curve as columns of equal length (`ScalingCurve` in messages.d.ts)."""
     return {
         "label": curve.label,
         "processes": [point.processes for point in curve.points],

@@ -57,7 +57,7 @@ def line_columns(lines: Overlay) -> dict[str, Any]:
     def column(values: Mapping[int, float]) -> list[float | None]:
         return [json_number(values.get(step)) for step in steps]
 
-    over = {name: column(places) for name, places in lines.places.items() if places}
+    over = {name: column(places) for name, places in lines.x_values.items() if places}
     return {"rates": column(lines.rates), "losses": column(lines.losses), "over": over}
 
 

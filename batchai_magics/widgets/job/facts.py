@@ -71,7 +71,7 @@ def progress_fields(progress: Progress) -> dict[str, Any]:
     return {
         "fraction": round(progress.fraction, 4),
         "words": progress.words,
-        "ends": progress.ends and int(progress.ends * 1000),
+        "ends": progress.ends_at and int(progress.ends_at * 1000),
         "is_of_epoch": progress.is_of_epoch,
     }
 

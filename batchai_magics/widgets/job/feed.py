@@ -19,8 +19,8 @@ from batchai_magics.follow import (
 )
 from batchai_magics.follow.progress import read_progress
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
-from batchai_magics.metrics.reading.unread import Suggestion, UnreadNumbers
-from batchai_magics.metrics.runs.summary import warm_up_of
+from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
+from batchai_magics.metrics.runs.run_summary import warm_up_of
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
@@ -69,7 +69,7 @@ class JobFeed(Feed[Event]):
         self.history: deque[list[int]] = deque(maxlen=HISTORY_LENGTH)
         self.warm_up: int | None = None  # the steps that warm-up took
         self._warm_up_due = 8
-        self._unread = UnreadNumbers()
+        self._unread = MetricSuggester()
 
     def take(self, event: Event) -> None:
         """Takes the next event of the job."""
@@ -98,7 +98,9 @@ class JobFeed(Feed[Event]):
             self.faults.append(f"{event.file.path} is not complete: {event.fault}")
         elif isinstance(event, StateChanged):
             self.job = event.job
-            self._progress.began = event.job.execution.started.timestamp() if event.job.execution else None
+            self._progress.started_at = (
+                event.job.execution.started.timestamp() if event.job.execution else None
+            )
         elif isinstance(event, QueueSeen):
             self._queue = event
         elif isinstance(event, NodesChanged):
@@ -169,12 +171,12 @@ class JobFeed(Feed[Event]):
         if event.restarted and event.file.path == MAIN_LOG:
             self._forget_numbers()
         if event.file.path == MAIN_LOG and self._unread.suggestion is None:
-            self._unread.look(event.chunk.data)
+            self._unread.scan(event.chunk.data)
             self.version += self._unread.suggestion is not None
 
     def _read_progress(self, event: LogBytes) -> None:
         if event.restarted:
-            self._progress = ProgressReader(self._progress.began)
+            self._progress = ProgressReader(self._progress.started_at)
         read_progress(self._progress, event.file.path, event.chunk, now=self._clock())
 
     def _forget_numbers(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from batchai_magics.backends.base import Bookmark, Chunk
-from batchai_magics.metrics.reading.lines import without_escapes
+from batchai_magics.metrics.reading.line_splitter import strip_escapes
 from batchai_magics.options.expressions import Expression, compile_expression, lines_found
 from batchai_magics.widgets.job.rank_lines import Read, is_of, spans_of
 
@@ -110,7 +110,7 @@ def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:
     while at < len(data):
         end = data.find(b"\n", at)
         end = len(data) if end < 0 else end
-        line = without_escapes(data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
+        line = strip_escapes(data[at:end].rstrip(b"\r").rpartition(b"\r")[2])
         if is_in(line):
             starts.append(at)
         at = end + 1

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.metrics.reading.prefixes import has_tag
+from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
 PAGE_BYTES = 1 << 16  # of one process's own lines
 PIECE_BYTES = 1 << 18  # that are read at once

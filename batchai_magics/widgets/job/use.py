@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.metrics import Record, summarize
-from batchai_magics.metrics.runs.usage import Means, Use, Uses, reason_for
+from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.models.telemetry import TelemetryRecord
 
 MOST_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
@@ -55,7 +55,7 @@ class _Row:
     head: Mapping[str, Any]
     curves: dict[str, Curve] = field(default_factory=dict)
 
-    def add(self, use: Use, names: Iterable[str]) -> None:
+    def add(self, use: ResourceUsage, names: Iterable[str]) -> None:
         for name in names:
             value = getattr(use, name)
             if not math.isnan(value):
@@ -76,8 +76,8 @@ class UseCurves:
 
     def __init__(self) -> None:
         self.version = 0
-        self._uses = Uses()
-        self._means: dict[int, Means] = {}
+        self._uses = UsageRates()
+        self._means: dict[int, MeanUsage] = {}
         self._ranks: dict[int, _Row] = {}
         self._gpus: dict[tuple[str, int], _Row] = {}
         self._machines: dict[str, _Row] = {}
@@ -88,7 +88,7 @@ class UseCurves:
     def take(self, record: TelemetryRecord) -> None:
         """Takes the next samples."""
         self._notes = record.notes
-        for use in self._uses.of(record):
+        for use in self._uses.rows(record):
             self._take(use)
         self.version += 1
 
@@ -113,11 +113,11 @@ class UseCurves:
             self._due = int(len(records) * GROWTH) + 1
             self._stragglers = summarize(records).stragglers
 
-    def _take(self, use: Use) -> None:
+    def _take(self, use: ResourceUsage) -> None:
         if use.rank is not None:
             row = self._ranks.setdefault(use.rank, _Row({"rank": use.rank, "node": use.node}))
             row.add(use, _OF_RANK)
-            self._means.setdefault(use.rank, Means()).add(use)
+            self._means.setdefault(use.rank, MeanUsage()).add(use)
         elif use.gpu is not None:
             head = {"gpu": use.gpu, "machine": use.node}
             self._gpus.setdefault((use.node, use.gpu), _Row(head)).add(use, _OF_GPU)

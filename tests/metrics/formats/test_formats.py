@@ -5,10 +5,10 @@ import math
 import pytest
 
 from batchai_magics.metrics import EvalRecord, Parser, StepRecord, TotalRecord
-from batchai_magics.metrics.formats.row import read_line
-from batchai_magics.metrics.formats.table import FORMATS, LINE_FORMATS, LITERALS
-from batchai_magics.metrics.reading.memory import Pace
-from batchai_magics.metrics.reading.view import View
+from batchai_magics.metrics.formats.format_table import FORMATS, LINE_FORMATS, LITERALS
+from batchai_magics.metrics.formats.line_format import read_line
+from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.parser_state import StepCadence
 from batchai_magics.metrics.record import ValueRecord
 
 SAMPLES = {row.name: row.sample for row in FORMATS}
@@ -176,7 +176,7 @@ def test_the_general_format_is_asked_behind_all_others_that_may_read_the_same():
 
 def fits(row, line):
     found = []
-    read_line(View(line, None, 0, None, Pace()), 0, [watched(row, found)])
+    read_line(BlockCursor(line, None, 0, None, StepCadence()), 0, [watched(row, found)])
     return bool(found)
 
 
@@ -186,7 +186,8 @@ def watched(row, found):
 
 def vars_of(row):
     return {
-        name: getattr(row, name) for name in ("name", "literals", "pattern", "fields", "sample", "is_closed")
+        name: getattr(row, name)
+        for name in ("name", "literals", "pattern", "fields", "sample", "is_self_terminating")
     }
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.metrics import HeaderRecord, Parser
-from batchai_magics.metrics.formats.table import LINE_FORMATS
+from batchai_magics.metrics.formats.format_table import LINE_FORMATS
 from tests.metrics.formats.near_misses import NEAR_MISSES, PRINTED
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from batchai_magics.metrics.progress.progress_lines import Count, bar_in, count_in, seconds
-from batchai_magics.metrics.reading.lines import without_controls
+from batchai_magics.metrics.progress.progress_lines import Count, parse_bar, parse_count, parse_duration
+from batchai_magics.metrics.reading.line_splitter import strip_controls
 
 # Each as the program prints it; what is to be read: epoch, count, seconds left.
 BARS = {
@@ -93,8 +93,8 @@ ORDINARY = [
 
 
 def read(line):
-    shown = without_controls(line)
-    return bar_in(shown) or count_in(shown)
+    shown = strip_controls(line)
+    return parse_bar(shown) or parse_count(shown)
 
 
 @pytest.mark.parametrize(("line", "expected"), [*BARS.items(), *COUNTS.items()])
@@ -120,7 +120,7 @@ def test_an_ordinary_line_is_no_progress(line):
     ],
 )
 def test_a_line_with_results_comes_when_its_epoch_has_ended(line, is_begun):
-    assert read(line).is_begun is is_begun
+    assert read(line).is_epoch_start is is_begun
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_a_count_is_a_part_of_a_whole(done, total, fraction):
     [("01:30", 90), ("2:00:01", 7201), ("3 days, 0:00:01", 259_201), ("12s", 12), ("?", None), (None, None)],
 )
 def test_spans_of_time_are_read(text, value):
-    assert seconds(text) == value
+    assert parse_duration(text) == value

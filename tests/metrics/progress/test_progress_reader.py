@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader, span
+from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader, format_duration
 
 
 def read(*pieces, began=None):
@@ -21,7 +21,7 @@ def test_a_run_that_tells_nothing_has_no_progress():
 
 def test_the_newest_bar_counts_also_when_its_line_has_no_end():
     now = read("\r 10%|#    | 10/100 [00:01<00:09, 10it/s]\r 45%|####  | 45/100 [00:04<00:05, 10it/s]")
-    assert (now.fraction, now.words, now.ends) == (0.45, "45/100", 105.0)
+    assert (now.fraction, now.words, now.ends_at) == (0.45, "45/100", 105.0)
 
 
 def test_a_count_is_read_only_when_its_line_has_ended():
@@ -66,7 +66,7 @@ def test_nobody_knows_the_epoch_behind_more_than_is_looked_at():
 
 def test_the_end_is_where_the_pace_leads_when_the_bar_is_only_of_an_epoch():
     now = read("Epoch 1/2\n", "24/48 [==>..] - 1s 5ms/step\n", "48/48 [====] - 1s 5ms/step\n")
-    assert (now.fraction, now.ends) == (0.5, 104.0)
+    assert (now.fraction, now.ends_at) == (0.5, 104.0)
 
 
 def test_what_is_left_of_an_epoch_tells_how_long_all_of_them_take_on():
@@ -77,9 +77,9 @@ def test_what_is_left_of_an_epoch_tells_how_long_all_of_them_take_on():
 
 
 def test_the_end_follows_from_the_begin_of_the_run_while_there_is_one_sighting():
-    assert read("step 25/100\n", began=90.0).ends == pytest.approx(130.0)
-    assert read("step 25/100\n").ends is None
-    assert read("step 0/100\n", began=90.0).ends is None
+    assert read("step 25/100\n", began=90.0).ends_at == pytest.approx(130.0)
+    assert read("step 25/100\n").ends_at is None
+    assert read("step 0/100\n", began=90.0).ends_at is None
 
 
 def test_a_bar_of_one_of_unknown_epochs_says_so():
@@ -140,4 +140,4 @@ def test_progress_reads_as_a_sentence():
     [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (7260, "2 h 1 min"), (7200, "2 h"), (90_000, "1 d 1 h")],
 )
 def test_a_span_has_its_two_greatest_units(seconds, words):
-    assert span(seconds) == words
+    assert format_duration(seconds) == words

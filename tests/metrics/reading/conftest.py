@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.metrics.reading import leads
+from batchai_magics.metrics.reading import line_prefixes
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> None:
-    for remembered in (leads.recent_lead, leads.shape_of, leads.recent_stamp_in):
+    for remembered in (
+        line_prefixes.parse_prefix_cached,
+        line_prefixes.prefix_shape,
+        line_prefixes.parse_timestamp_cached,
+    ):
         remembered.cache_clear()

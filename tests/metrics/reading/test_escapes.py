@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics.reading.lines import without_controls, without_escapes
+from batchai_magics.metrics.reading.line_splitter import strip_controls, strip_escapes
 
 COMMANDS = [
     "\x1b[0m",
@@ -18,14 +18,14 @@ TITLES = ["\x1b]0;title\x07", "\x1b]8;;https://example.org\x1b\\"]
 
 @pytest.mark.parametrize("command", [*COMMANDS, *TITLES])
 def test_a_command_is_taken_out_and_nothing_else(command):
-    assert without_escapes(f"X lo{command}ss\té".encode()) == "X loss\té".encode()
-    assert without_controls(f"lo{command}ss\té\n") == "loss\té\n"
+    assert strip_escapes(f"X lo{command}ss\té".encode()) == "X loss\té".encode()
+    assert strip_controls(f"lo{command}ss\té\n") == "loss\té\n"
 
 
 def test_a_command_without_its_end_loses_only_its_escape():
-    assert without_escapes(b"\x1b]0;loss 1") == b"]0;loss 1"
-    assert without_escapes(b"\x1b[31") == b"[31"
+    assert strip_escapes(b"\x1b]0;loss 1") == b"]0;loss 1"
+    assert strip_escapes(b"\x1b[31") == b"[31"
 
 
 def test_other_control_characters_are_taken_out_of_text_for_people():
-    assert without_controls("a\x07b\x7fc\rd") == "abcd"
+    assert strip_controls("a\x07b\x7fc\rd") == "abcd"

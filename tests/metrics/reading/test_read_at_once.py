@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, ValueRecord
-from batchai_magics.metrics.formats.table import FORMATS
-from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
+from batchai_magics.metrics.formats.format_table import FORMATS
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from tests.metrics.log_text import HEADER, step, total
 
 LINE = step(10)

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord
-from batchai_magics.metrics.formats.table import FORMATS
+from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.reading.bulk.reader import read_columns
 from batchai_magics.metrics.reading.log_file import LogFile
-from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.timestamps import WriteTimes
+from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from tests.metrics.log_text import HEADER, step, total
 from tests.metrics.reading.test_any_bytes import losses, rates
 from tests.metrics.shapes import SHAPES, dressed, lines_in
@@ -51,11 +51,11 @@ def read(*chunks, clock=None, rank=None):
 class ReadSingly(LogFile):
     """Takes no block at once: each line is given to its process, and read by itself."""
 
-    _read_block = LogFile._untangle
+    _read_block = LogFile._read_line_by_line
 
 
 def read_singly(log, rank=None, clock=None):
-    file = ReadSingly(rank, Patterns({}))
+    file = ReadSingly(rank, UserPatterns({}))
     return [*file.feed(log, clock=clock), *file.finish()]
 
 
@@ -65,7 +65,7 @@ def lines_of(log):
 
 @given(logs, st.lists(st.integers(0, 3000), max_size=9), st.sampled_from([None, 7]), st.booleans())
 def test_blocks_say_what_each_line_says_by_itself(log, cuts, rank, has_clock):
-    clock = Clock([0, 500, 1000], [1e9, 2e9, 3e9]) if has_clock else None
+    clock = WriteTimes([0, 500, 1000], [1e9, 2e9, 3e9]) if has_clock else None
     chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
     assert repr(read(*chunks, clock=clock, rank=rank)) == repr(read_singly(log, rank, clock))
 
@@ -83,7 +83,7 @@ def test_any_chunks_say_what_the_lines_say(log, cuts):
 
 @given(logs, st.sampled_from([None, 7]))
 def test_a_clock_and_a_rank_of_the_callers_change_nothing_of_that(log, rank):
-    clock = Clock([0, 500, 1000], [1e9, 2e9, 3e9])
+    clock = WriteTimes([0, 500, 1000], [1e9, 2e9, 3e9])
     assert repr(read(log, clock=clock, rank=rank)) == repr(read(*lines_of(log), clock=clock, rank=rank))
 
 

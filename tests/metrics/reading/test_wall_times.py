@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import HeaderRecord, Parser, read_metrics, tidy
-from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
-from batchai_magics.metrics.reading.times import Clock, moment, stamp_in
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.timestamps import WriteTimes, json_timestamp, parse_timestamp
 from tests.metrics.log_text import HEADER, run, step, total
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
@@ -72,11 +72,11 @@ def test_a_stamp_without_a_zone_is_taken_as_utc(line):
 
 @pytest.mark.parametrize("line", WHOLE_SECONDS.values(), ids=WHOLE_SECONDS)
 def test_what_the_caller_knows_is_better_than_a_stamp_without_a_zone(line):
-    assert set(times(f"{line}\n", clock=Clock([0], [T + 7]))) == {T + 7}
+    assert set(times(f"{line}\n", clock=WriteTimes([0], [T + 7]))) == {T + 7}
 
 
 def test_a_stamp_with_a_zone_is_better_than_what_the_caller_knows():
-    assert times(f"{STAMPED['kubectl']}\n{LINE}\n", clock=Clock([0], [T + 7])) == [T + 0.25, T + 7]
+    assert times(f"{STAMPED['kubectl']}\n{LINE}\n", clock=WriteTimes([0], [T + 7])) == [T + 0.25, T + 7]
 
 
 def test_lines_without_a_time_have_none():
@@ -131,21 +131,21 @@ class TestGlog:
 
 @given(st.text(alphabet="0123456789-:/TZ+. JanFebSat[]<>stdou,\n", max_size=200))
 def test_no_text_raises(text):
-    stamp_in(text.encode())
-    moment(text)
+    parse_timestamp(text.encode())
+    json_timestamp(text)
     read(f"{text}{LINE}\n{text}<stdout>:{LINE}\n")
 
 
 def test_every_block_of_what_came_at_once_has_the_callers_times():
     log = f"\x1b[33m{LINE}\x1b[0m\n" * 3000
     assert len(log) > 2 * MAX_LINE_BYTES
-    assert set(times(log, clock=Clock([0], [T]))) == {T}
+    assert set(times(log, clock=WriteTimes([0], [T]))) == {T}
 
 
 @pytest.mark.parametrize("last", [LINE, "10\t123.4 examples/sec", "48/48 - 1s - loss: 0.7414", "version 3"])
 def test_the_caller_is_asked_for_the_time_of_a_line_as_it_stands_in_the_file(last):
     first, second = f"\x1b[33m{LINE}\x1b[0m\n", f"\x1b[33m{last}\x1b[0m\n"
-    found = read(first + second, clock=Clock([0, len(first)], [T, T + 5]))
+    found = read(first + second, clock=WriteTimes([0, len(first)], [T, T + 5]))
     assert {record.offset: record.wall_time for record in found} == {
         len(first): T,
         len(first + second): T + 5,
@@ -197,7 +197,7 @@ PREFIXES = ["", "[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "Sat Mar  2 10:25:35 
 )
 def test_any_chunking_gives_the_times_of_one_chunk(parts, starts, size):
     log = "".join(map("".join, parts)).encode()
-    clock = Clock(sorted(starts), [T + number for number in range(len(starts))])
+    clock = WriteTimes(sorted(starts), [T + number for number in range(len(starts))])
 
     def records(size):
         parser = Parser({"version": r"version (\d+)"})
@@ -223,5 +223,5 @@ def test_any_interleaving_of_whole_lines_keeps_each_ranks_times(series, random):
 def test_each_line_has_the_time_at_which_its_end_was_written():
     log = f"{step(1)}\n{step(10)}\nx".encode() * 9
     ends = [record.offset for record in Parser().feed(log)]
-    clock = Clock([end - 1 for end in ends], [T + end for end in ends])
+    clock = WriteTimes([end - 1 for end in ends], [T + end for end in ends])
     assert [record.wall_time for record in Parser().feed(log, clock=clock)] == [T + end for end in ends]

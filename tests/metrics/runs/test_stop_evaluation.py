@@ -3,12 +3,12 @@
 import math
 
 from batchai_magics.metrics import PatternRecord, ValueRecord
-from batchai_magics.metrics.runs.stop_evaluation import Stopping
+from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.stop_conditions import stop_condition
 
 
 def stopping(*texts):
-    return Stopping([stop_condition(text) for text in texts])
+    return StopEvaluation([stop_condition(text) for text in texts])
 
 
 def value(name, number, *, step=None, rank=None):
@@ -17,42 +17,42 @@ def value(name, number, *, step=None, rank=None):
 
 def test_one_such_value_is_enough_without_a_time():
     watch = stopping("loss is nan")
-    watch.take([value("loss", 0.5, step=1, rank=0), value("loss", math.nan, step=2, rank=3)], 0)
-    watch.take([value("loss", 0.5, step=3, rank=3)], 1)
+    watch.add([value("loss", 0.5, step=1, rank=0), value("loss", math.nan, step=2, rank=3)], 0)
+    watch.add([value("loss", 0.5, step=3, rank=3)], 1)
     assert watch.reason(1) == 'stop-if "loss is nan": loss was nan at step 2 of rank 3'
 
 
 def test_a_time_counts_from_the_first_such_value_without_a_break():
     watch = stopping("images/sec < 50 for 5m")
-    watch.take([value("images_per_sec", 40)], 0)
+    watch.add([value("images_per_sec", 40)], 0)
     assert watch.reason(299) == ""
-    watch.take([value("images_per_sec", 60)], 200)
-    watch.take([value("images_per_sec", 30)], 250)
+    watch.add([value("images_per_sec", 60)], 200)
+    watch.add([value("images_per_sec", 30)], 250)
     assert watch.reason(549) == ""
     assert watch.reason(550) == 'stop-if "images/sec < 50 for 5m": images_per_sec was 30'
 
 
 def test_each_rank_counts_by_itself():
     watch = stopping("x > 1 for 10s")
-    watch.take([value("x", 2, rank=0)], 0)
-    watch.take([value("x", 0, rank=1)], 5)
+    watch.add([value("x", 2, rank=0)], 0)
+    watch.add([value("x", 0, rank=1)], 5)
     assert watch.reason(10).endswith("x was 2 of rank 0")
 
 
 def test_a_pattern_of_ones_own_counts_whatever_its_letters():
     watch = stopping("gap > 3")
-    watch.take([PatternRecord("Gap", 4.5, 7, None)], 0)
+    watch.add([PatternRecord("Gap", 4.5, 7, None)], 0)
     assert watch.reason(0).endswith("Gap was 4.5 at step 7")
 
 
 def test_a_condition_about_a_number_that_never_came_is_told_with_those_that_did():
     watch = stopping("los is nan", "loss is nan")
-    watch.take([value("loss", 1), value("lr", 1)], 0)
+    watch.add([value("loss", 1), value("lr", 1)], 0)
     (told,) = watch.unseen
     assert told == 'stop-if "los is nan" had nothing to check: no los was printed (loss, lr)'
 
 
 def test_other_numbers_stop_nothing():
     watch = stopping("loss > 3", "loss is inf")
-    watch.take([value("val_loss", 10), value("loss", 3)], 0)
+    watch.add([value("val_loss", 10), value("loss", 3)], 0)
     assert watch.reason(1e9) == ""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics.record import StepRecord
-from batchai_magics.metrics.runs.speeds import Course, common_warm_up, speeds
+from batchai_magics.metrics.runs.steady_speed import RankHistory, common_warm_up, speeds
 from batchai_magics.metrics.runs.stragglers import chance, stragglers
 
 
@@ -39,7 +39,7 @@ def printed(times, *, every, rank=0):
         spent += time
         if step == 1 or step % every == 0:
             lines.append(StepRecord(step, rank, round(100 * step / spent, 1), 0, 0, 1.0))
-    return Course.of(lines)
+    return RankHistory.of(lines)
 
 
 def named(kind, seed, *, ranks=8, steps=200, every=10, slow=lambda step: 1.0):

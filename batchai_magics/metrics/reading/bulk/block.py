@@ -13,7 +13,7 @@ from batchai_magics.metrics.reading.bulk.escapes import controls_in
 from batchai_magics.metrics.reading.bulk.leads import Leads, is_equal, read_leads
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import NEWLINE, RATE, Steps, read_steps
-from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

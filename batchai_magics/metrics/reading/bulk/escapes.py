@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.reading.cleaning import clean_lines, has_controls
-from batchai_magics.metrics.reading.leads import TagShapes
-from batchai_magics.metrics.reading.prefixes import has_tag
+from batchai_magics.metrics.reading.line_cleaning import clean_lines, has_controls
+from batchai_magics.metrics.reading.line_prefixes import TagShapes
+from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

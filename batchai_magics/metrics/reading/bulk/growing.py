@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from batchai_magics.metrics.reading.bulk.columns import Columns
 from batchai_magics.metrics.reading.bulk.lines import BulkLines
-from batchai_magics.metrics.reading.cleaning import has_controls
+from batchai_magics.metrics.reading.line_cleaning import has_controls
 from batchai_magics.metrics.reading.log_file import LogFile
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.record import Record
 
 
@@ -18,7 +18,7 @@ class Growing:
         self._done: list[Columns] = []
         self._loose: list[Record] = []  # behind those that are done
 
-    def read(self, file: LogFile, data: bytes, offset: int, clock: Clock | None = None) -> None:
+    def read(self, file: LogFile, data: bytes, offset: int, clock: WriteTimes | None = None) -> None:
         """Read the next bytes of a file, at an offset of it; `clock` tells when they were written."""
         if len(data) < self._many_bytes or (clock and has_controls(data)):
             self._loose.extend(file.feed(data, offset=offset, clock=clock))

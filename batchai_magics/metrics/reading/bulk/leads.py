@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK
-from batchai_magics.metrics.reading.leads import (
-    MAX_BYTES,
-    TO_ZERO,
-    Shape,
-    StampPlace,
-    recent_stamp_in,
-    shape_of,
+from batchai_magics.metrics.reading.line_prefixes import (
+    DIGITS_TO_ZERO,
+    MAX_PREFIX_BYTES,
+    PrefixShape,
+    TimestampSlices,
+    parse_timestamp_cached,
+    prefix_shape,
 )
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ def read_leads(text: Array, begin: Array, end: Array, *, has_times: bool = True)
             leads.tag_rank[rows] = _numbers(chars[:, shape.tag_rank])
         if shape.label:
             leads.label[rows] = _numbers(chars[:, shape.label])
-        if shape.stamps and has_times:
-            leads.seconds[rows], leads.is_exact[rows] = _first_seconds(chars, shape.stamps)
+        if shape.timestamps and has_times:
+            leads.seconds[rows], leads.is_exact[rows] = _first_seconds(chars, shape.timestamps)
     return leads
 
 
@@ -83,17 +83,17 @@ def _windows(text: Array, width: int) -> Array:
     return np.lib.stride_tricks.as_strided(text, (len(text) - width + 1, width), (1, 1), writeable=False)
 
 
-def _by_shape(text: Array, begin: Array, width: Array) -> Iterator[tuple[Array, Array, Shape]]:
+def _by_shape(text: Array, begin: Array, width: Array) -> Iterator[tuple[Array, Array, PrefixShape]]:
     """The rows of each shape, with their characters: a row each."""
-    is_possible = (width > 0) & (width <= MAX_BYTES)
+    is_possible = (width > 0) & (width <= MAX_PREFIX_BYTES)
     for each in np.flatnonzero(np.bincount(width[is_possible])).tolist():
         rows = np.flatnonzero(width == each)
         chars = _windows(text, each)[begin[rows]]
-        zeroed = np.frombuffer(chars.tobytes().translate(TO_ZERO), f"S{each}")
+        zeroed = np.frombuffer(chars.tobytes().translate(DIGITS_TO_ZERO), f"S{each}")
         for _ in range(_MOST_SHAPES):
             if not len(rows):
                 break
-            shape, is_other = shape_of(zeroed[0].tobytes()), zeroed != zeroed[0]
+            shape, is_other = prefix_shape(zeroed[0].tobytes()), zeroed != zeroed[0]
             if shape and not is_other.any():
                 yield rows, chars, shape
                 break
@@ -112,7 +112,7 @@ def _numbers(digits: Array) -> Array:
     return numbers
 
 
-def _first_seconds(chars: Array, stamps: tuple[StampPlace, ...]) -> tuple[Array, Array]:
+def _first_seconds(chars: Array, stamps: tuple[TimestampSlices, ...]) -> tuple[Array, Array]:
     """The times of the first stamps that tell one, and whether these tell the zone."""
     seconds, is_exact = np.full(len(chars), np.nan), np.zeros(len(chars), np.bool_)
     for place in stamps:
@@ -120,13 +120,13 @@ def _first_seconds(chars: Array, stamps: tuple[StampPlace, ...]) -> tuple[Array,
         if not is_open.any():
             break
         seconds = np.where(is_open, _seconds(chars, place), seconds)
-        is_exact[is_open & ~np.isnan(seconds)] = place.is_exact
+        is_exact[is_open & ~np.isnan(seconds)] = place.has_zone
     return seconds, is_exact
 
 
-def _seconds(chars: Array, place: StampPlace) -> Array:
-    before, behind, digits = chars[:, place.before], chars[:, place.behind], chars[:, place.fraction]
-    fractions: Array = _numbers(digits) / place.unit
+def _seconds(chars: Array, place: TimestampSlices) -> Array:
+    before, behind, digits = chars[:, place.before], chars[:, place.after], chars[:, place.fraction]
+    fractions: Array = _numbers(digits) / place.fraction_scale
     return fractions + _whole_seconds(np.concatenate((before, behind), axis=1))
 
 
@@ -134,6 +134,6 @@ def _whole_seconds(stamps: Array) -> Array:
     """The times of stamps, of which neighbours are often the same."""
     words = _as_words(stamps)
     starts = np.flatnonzero(np.concatenate(([True], words[1:] != words[:-1])))
-    times = [recent_stamp_in(stamps[start].tobytes()) for start in starts.tolist()]
+    times = [parse_timestamp_cached(stamps[start].tobytes()) for start in starts.tolist()]
     seconds = np.array([np.nan if time is None else time.seconds for time in times])
     return np.repeat(seconds, np.diff(np.append(starts, len(words))))

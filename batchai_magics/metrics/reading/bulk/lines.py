@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.table import LITERALS
+from batchai_magics.metrics.formats.format_table import LITERALS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS
 from batchai_magics.metrics.reading.bulk.block import TAG_NAMES, BlockColumns, long_lines, take_apart
 from batchai_magics.metrics.reading.bulk.columns import NO_RANK, Columns, StepColumns
 from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.scan import Scanner
 from batchai_magics.metrics.reading.bulk.steps import MARGIN_BYTES, NEWLINE, RATE
-from batchai_magics.metrics.reading.cleaning import has_controls
-from batchai_magics.metrics.reading.leads import TagShapes, recent_lead
+from batchai_magics.metrics.reading.line_cleaning import has_controls
+from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
 from batchai_magics.metrics.reading.log_file import LogFile
-from batchai_magics.metrics.reading.memory import Pace
-from batchai_magics.metrics.reading.patterns import Patterns
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.parser_state import StepCadence
+from batchai_magics.metrics.reading.timestamps import WriteTimes
+from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.record import Record, StepRecord, at_offset
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ class BulkLines:
     tells when its lines were written, out of which nothing is taken then.
     """
 
-    def __init__(self, file: LogFile | None = None, *, offset: int = 0, clock: Clock | None = None) -> None:
-        self._file = file or LogFile(None, Patterns({}))
+    def __init__(
+        self, file: LogFile | None = None, *, offset: int = 0, clock: WriteTimes | None = None
+    ) -> None:
+        self._file = file or LogFile(None, UserPatterns({}))
         self._clock = clock
         self._tags = TagShapes()
         self._scanners = _scanners()
@@ -76,7 +78,7 @@ class BulkLines:
         lines = data.replace(b"\r", b"\n")
         buffer = bytearray(_MARGIN + lines + _MARGIN)
         end, filled = MARGIN_BYTES + lines.rfind(b"\n") + 1, MARGIN_BYTES + len(lines)
-        self._file.move_to(self._offset)
+        self._file.seek(self._offset)
         if end > MARGIN_BYTES:
             self.read(buffer, end)
         self._buffer = buffer
@@ -140,7 +142,7 @@ class BulkLines:
     def _settle(self, start: int, end: int, rows: int = 0) -> int:
         """Parse lines until the next one can be read without the parser; gives where that one begins."""
         stride = _FIRST_STRIDE_BYTES
-        while start < end and not self._file.is_at_rest:
+        while start < end and not self._file.is_between_lines:
             stop = self._buffer.find(b"\n", min(start + stride, end - 1), end) + 1 or end
             self._parse(start, stop, rows)
             start, stride = stop, min(2 * stride, _LAST_STRIDE_BYTES)
@@ -169,20 +171,20 @@ class BulkLines:
         stretch = slice(first, last)
         ranks = block.steps.rank[stretch]
         ranks[block.tag_rows[stretch] < first_tag] = _told(self._file.rank)
-        ranks[ranks == NO_RANK] = _told(self._file.own_rank)
+        ranks[ranks == NO_RANK] = _told(self._file.default_rank)
         np.copyto(ranks, block.label[stretch], where=ranks == NO_RANK, casting="same_kind")
         if self._clock:
             is_known = block.is_time_exact[stretch]
             _set_times(self._clock, block.steps.wall_time[stretch], block.steps.offset[stretch], is_known)
         has_accuracy = block.steps.has_accuracy[stretch].any()
-        _learn(self._file.pace, block.steps.step[stretch], has_accuracy=bool(has_accuracy))
+        _learn(self._file.cadence, block.steps.step[stretch], has_accuracy=bool(has_accuracy))
         self._rows.append(np.arange(first, last))
         self._count += last - first
         self._offset += stop - start
         lines = self._buffer.count(b"\n", start, stop) if self._file.is_in_header else 0
         lead = None
         if end_tag > first_tag:
-            lead = recent_lead(
+            lead = parse_prefix_cached(
                 bytes(self._buffer[block.tags.begin[end_tag - 1] : block.tags.end[end_tag - 1]])
             )
         self._file.skip(stop - start, lines=lines, last_key=lead and lead.key)
@@ -205,18 +207,18 @@ def _told(rank: int | None) -> int:
     return NO_RANK if rank is None else rank
 
 
-def _set_times(clock: Clock, times: Array, ends: Array, is_known: Array) -> None:
+def _set_times(clock: WriteTimes, times: Array, ends: Array, is_known: Array) -> None:
     """Take the times of lines that end at these offsets from a clock, unless they are known or it is not."""
     places = np.searchsorted(clock.starts, ends)
     rows = np.flatnonzero((places > 0) & ~is_known)
     times[rows] = np.asarray(clock.times)[places[rows] - 1]
 
 
-def _learn(pace: Pace, steps: Array, *, has_accuracy: bool) -> None:
+def _learn(pace: StepCadence, steps: Array, *, has_accuracy: bool) -> None:
     """Let the pace see all steps, through the few of them that change it."""
     pace.has_accuracy = pace.has_accuracy or has_accuracy
-    while pace.every != 1:
-        steps = steps[(steps > 1) & ((steps % pace.every != 0) if pace.every else True)]
+    while pace.interval != 1:
+        steps = steps[(steps > 1) & ((steps % pace.interval != 0) if pace.interval else True)]
         if not len(steps):
             return
-        pace.see(int(steps[0]))
+        pace.observe(int(steps[0]))

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from batchai_magics.metrics.reading.bulk.word_table import WordTable, words_of
-from batchai_magics.metrics.reading.literals import CLASSES, SHORTEST, spelled_out, stem
+from batchai_magics.metrics.reading.literal_search import (
+    CLASSES,
+    MIN_LITERAL_BYTES,
+    expand_literal,
+    literal_stem,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +32,7 @@ class Scanner:
     def __init__(self, literals: Sequence[bytes]) -> None:
         self._short = [literal for literal in literals if not _is_long(literal)]
         long = [literal for literal in literals if _is_long(literal)]
-        texts = {literal: list(spelled_out(literal)) for literal in long}
+        texts = {literal: list(expand_literal(literal)) for literal in long}
         self._table = WordTable(dict.fromkeys(chain.from_iterable(texts.values())))
         self._places_of = {literal: _merged(map(self._table.ids_of, texts[literal])) for literal in long}
         self._holders = _holders(self._places_of, count=len(self._table.words))
@@ -36,7 +41,7 @@ class Scanner:
         """The ascending positions of each literal that occurs in `buffer[start:end]`."""
         positions_of = dict(self._long_in(buffer, start, end))
         for literal in self._short:
-            found = [_each(buffer, text, start, end) for text in spelled_out(literal)]
+            found = [_each(buffer, text, start, end) for text in expand_literal(literal)]
             positions_of[literal] = np.sort(np.concatenate(found))
         return {literal: positions for literal, positions in positions_of.items() if len(positions)}
 
@@ -83,9 +88,10 @@ def _holders(places_of: Mapping[bytes, Sequence[Mapping[int, int]]], *, count: i
 
 def _is_long(literal: bytes) -> bool:
     """Whether some four words in a row differ from each other, in all strings that it stands for."""
-    ends = range(SHORTEST, len(literal) + 1)
+    ends = range(MIN_LITERAL_BYTES, len(literal) + 1)
     return all(
-        any(len(words_of(text[:end], end - SHORTEST)) == 4 for end in ends) for text in spelled_out(literal)
+        any(len(words_of(text[:end], end - MIN_LITERAL_BYTES)) == 4 for end in ends)
+        for text in expand_literal(literal)
     )
 
 
@@ -100,7 +106,7 @@ def _by_number(places: Positions, numbers: Positions) -> dict[int, Positions]:
 
 def _confirmed(buffer: bytearray, literal: bytes, positions: Positions) -> Positions:
     """The positions where the whole literal stands."""
-    text, first = stem(literal), literal.find(stem(literal))
+    text, first = literal_stem(literal), literal.find(literal_stem(literal))
     positions = positions[positions >= 0]
     for part in (*range(0, len(text) - 3, 4), len(text) - 4):
         word = np.uint32(int.from_bytes(text[part : part + 4], "little"))

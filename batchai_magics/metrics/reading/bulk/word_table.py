@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from batchai_magics.metrics.reading.literals import SHORTEST
+from batchai_magics.metrics.reading.literal_search import MIN_LITERAL_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,8 +88,8 @@ def _windows(strings: Iterable[bytes]) -> dict[bytes, dict[int, int]]:
         return -len(words), len(common & words.keys()), len(taken.intersection(words)), digits
 
     for string in strings:
-        firsts = range(len(string) - SHORTEST, -1, -1)
-        windows[string] = min((words_of(string[: i + SHORTEST], i) for i in firsts), key=cost)
+        firsts = range(len(string) - MIN_LITERAL_BYTES, -1, -1)
+        windows[string] = min((words_of(string[: i + MIN_LITERAL_BYTES], i) for i in firsts), key=cost)
         taken.update(words_of(string))
     return windows
 

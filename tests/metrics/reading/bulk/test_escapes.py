@@ -7,8 +7,8 @@ from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk import escapes
 from batchai_magics.metrics.reading.bulk.escapes import cleaned
 from batchai_magics.metrics.reading.bulk.reader import read_columns
-from batchai_magics.metrics.reading.leads import TagShapes
-from batchai_magics.metrics.reading.lines import without_escapes
+from batchai_magics.metrics.reading.line_prefixes import TagShapes
+from batchai_magics.metrics.reading.line_splitter import strip_escapes
 
 STEP = b"10\timages/sec: 105.6 +/- 1.0 (jitter = 1.0)\t7.000"
 USUAL = (b"\x1b[33m", b"\x1b[0m", b"\x1b[38;5;196m", b"\x1b[m", b"\x1b[?25l", b"\0", b"\b")
@@ -24,7 +24,7 @@ any_lines = st.lists(
 @given(usual_lines)
 def test_usual_commands_are_taken_out_and_nothing_else(lines):
     lines += b"\n"
-    assert cleaned(lines, TagShapes()) == without_escapes(lines)
+    assert cleaned(lines, TagShapes()) == strip_escapes(lines)
 
 
 def test_the_colours_of_many_lines_are_taken_out_at_once(monkeypatch):

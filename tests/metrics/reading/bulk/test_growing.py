@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.growing import Growing
-from batchai_magics.metrics.reading.times import Clock
+from batchai_magics.metrics.reading.timestamps import WriteTimes
 from tests.metrics.log_text import HEADER, step
 from tests.metrics.reading.bulk.test_reader import logs, plain_bits
 
@@ -24,7 +24,7 @@ ranks = st.sampled_from([None, None, 0, 3])
 clocks = st.one_of(
     st.none(),
     st.lists(st.integers(0, 3000), min_size=1, max_size=5, unique=True).map(
-        lambda starts: Clock(sorted(starts), [1.5e9 + start for start in starts])
+        lambda starts: WriteTimes(sorted(starts), [1.5e9 + start for start in starts])
     ),
 )
 cut_places = st.lists(st.integers(0, 3000), max_size=9)
@@ -78,7 +78,7 @@ def test_a_clock_and_the_stamps_of_lines_give_way_to_each_other_as_in_the_parser
     glued = ["\n", "\n", step(17) + "\n"]
     lines = (f"{lead.format(number % 3)}{step(10 * number)}{glued[number % 3]}" for number in range(1, 60))
     log = "".join(lines).encode()
-    clock = Clock([100, 1000, 2000], [1e9, 2e9, 3e9])
+    clock = WriteTimes([100, 1000, 2000], [1e9, 2e9, 3e9])
     for cuts in ((), (777, 1300)):
         same(log, cuts, rank, clock)
 

@@ -11,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord, TotalRecord, frame, read_metrics
-from batchai_magics.metrics.formats.table import FORMATS
+from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.reading.bulk.reader import read_columns
 from batchai_magics.metrics.reading.bulk.scan import Scanner
-from batchai_magics.metrics.reading.lines import MAX_LINE_BYTES
-from batchai_magics.metrics.reading.literals import spelled_out
+from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
+from batchai_magics.metrics.reading.literal_search import expand_literal
 from tests.metrics.log_text import HEADER, run, step, total
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
@@ -167,6 +167,6 @@ def test_the_scanner_finds_each_literal_wherever_it_stands(pieces, start):
     text, end = b"-" * 16 + b"".join(pieces), len(b"".join(pieces)) + 8
     found = Scanner(SOUGHT).find(bytearray(text), start, end)
     for literal in SOUGHT:
-        texts = tuple(spelled_out(literal))
+        texts = tuple(expand_literal(literal))
         places = [place for place in range(start, end) if text[:end].startswith(texts, place)]
         assert list(found.get(literal, [])) == places

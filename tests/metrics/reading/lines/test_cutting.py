@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from batchai_magics.metrics.reading.lines import Block, LineCutter
+from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter
 
 
 def test_the_last_line_is_given_once_and_what_comes_then_stands_behind_it() -> None:
-    cutter = LineCutter()
+    cutter = LineSplitter()
     assert list(cutter.feed(b"one\ntw")) == [Block(b"one\n", 0)]
     assert cutter.is_within_line
     assert cutter.finish() == Block(b"tw", 4)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.formats import table
+from batchai_magics.metrics.formats import format_table
 from tests.metrics.log_text import step, total
 from tests.metrics.shapes import dressed
 
@@ -23,9 +23,9 @@ def steps_of(records):
 @pytest.fixture
 def read_singly(monkeypatch):
     """The matches that are read one by one."""
-    matches, rate = [], table._RATE
+    matches, rate = [], format_table._RATE
     counting = replace(rate, read=lambda view, match: matches.append(match[0]) or rate.read(view, match))
-    monkeypatch.setattr(table, "_RATE", counting)
+    monkeypatch.setattr(format_table, "_RATE", counting)
     return matches
 
 
@@ -62,8 +62,8 @@ def test_the_rhythm_and_the_accuracies_of_lines_alike_are_learnt():
     parser = Parser()
     parser.feed(block("plain", *(step(number) for number in (1, 25, 50, 75))))
     parser.feed(block("plain", step(100, accuracies="\t0.125\t0.500")))
-    pace = parser.file_of(None).pace
-    assert (pace.every, pace.has_accuracy) == (25, True)
+    pace = parser.file_of(None).cadence
+    assert (pace.interval, pace.has_accuracy) == (25, True)
 
 
 def test_a_step_of_zero_is_none_and_a_total_between_lines_alike_is_read(read_singly):

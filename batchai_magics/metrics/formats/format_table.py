@@ -1,0 +1,175 @@
+"""The table of all formats that the parser knows, one row each.
+
+A row has *literals*, which are searched for first; a *pattern*, which never crosses a line end; the *fields*
+it yields, with units; a *sample* as the program prints it; and a reader that turns a match into records, or
+into none for a near miss. To add a format, add a row to the file of its family and a test of its sample.
+
+Records of tf_cnn_benchmarks are found anywhere on a line, because its processes interleave their output. All
+other formats occupy a whole line, which the first matching row parses: JSON takes precedence over patterns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import itemgetter
+from typing import NamedTuple, TypeVar
+
+from batchai_magics.metrics.formats.caffe import CAFFE
+from batchai_magics.metrics.formats.chainer import CHAINER, TABLE_OPENINGS
+from batchai_magics.metrics.formats.cntk import CNTK
+from batchai_magics.metrics.formats.horovod import HOROVOD
+from batchai_magics.metrics.formats.json_lines import DLLOGGER, JSON_LINES
+from batchai_magics.metrics.formats.keras import KERAS
+from batchai_magics.metrics.formats.key_values import PAIRS, PRINTS
+from batchai_magics.metrics.formats.line_format import (
+    COUNT,
+    EmbeddedFormat,
+    Format,
+    Line,
+    LineFormat,
+    line_pattern,
+    lines_with,
+    read_line,
+)
+from batchai_magics.metrics.formats.mxnet import MXNET
+from batchai_magics.metrics.formats.pytorch import PYTORCH
+from batchai_magics.metrics.formats.step_lines import read_step_lines
+from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS, TENSORFLOW_BENCHMARKS
+from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
+from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record
+
+
+def _read_attempt(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+    yield HeaderRecord(ATTEMPT, match["attempt"].decode(), line.rank, line.offset)
+
+
+ATTEMPTS = (
+    LineFormat(
+        name="attempt",
+        literals=(b"[batchai] attempt #",),
+        pattern=line_pattern(rb"\[batchai\] attempt (?P<attempt>" + COUNT + rb") begins on [^\r\n]{1,4096}"),
+        fields=(),
+        sample="[batchai] attempt 2 begins on node2: Slurm took its nodes for another job",
+        read=_read_attempt,
+    ),
+)
+
+
+LINE_FORMATS: tuple[LineFormat, ...] = (
+    *ATTEMPTS,
+    *JSON_LINES,
+    *DLLOGGER,
+    *HOROVOD,
+    *KERAS,
+    *PYTORCH,
+    *TENSORFLOW,
+    *CNTK,
+    *CAFFE,
+    *CHAINER,
+    *MXNET,
+    *PAIRS,
+    *PRINTS,
+)
+FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
+
+LITERALS = frozenset(literal for row in FORMATS for literal in row.literals)
+"""Every line with a record contains one of these, unless a table is open."""
+_LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
+_LINE_STEMS = tuple(literal_stem(literal) for literal in _LINE_LITERALS)
+_OPENINGS = (*OPENINGS, *TABLE_OPENINGS)
+_RATE, _EVALUATION = TENSORFLOW_BENCHMARKS[0], TENSORFLOW_BENCHMARKS[1:]
+_LITERALS = (*(row.literal for row in _EVALUATION), *_OPENINGS, *_LINE_LITERALS)
+_OPENINGS_BEGIN, _STEMS_BEGIN, _HINTS_BEGIN = len(_EVALUATION), len(_EVALUATION + _OPENINGS), len(_LITERALS)
+_SEARCH, _HEADER_SEARCH = LiteralSearch(_LITERALS), LiteralSearch((*_LITERALS, *HINTS))
+
+_Row = TypeVar("_Row")
+_Read = Callable[[BlockCursor, re.Match[bytes]], Record | None]
+
+
+class ScanResult(NamedTuple):
+    """The formats that some lines may contain, from one search of their bytes.
+
+    Every line that matters contains one of the `marks`.
+    """
+
+    embedded: Sequence[EmbeddedFormat]
+    stems: Sequence[bytes]  # of the line formats
+    hints: Sequence[bytes]  # of header lines, while in a header
+    openings: Sequence[bytes]  # start a header or a table, after which lines without a mark matter
+    marks: Sequence[bytes]
+
+
+_NOTHING = ScanResult((), (), (), (), ())
+_ONLY_RATE = ScanResult((_RATE,), (), (), (), (_RATE.literal,))
+
+
+def scan(data: bytes, *, is_in_header: bool = False) -> ScanResult:
+    """Find which formats, or header lines, these lines may contain; never misses one."""
+    has_rate = _RATE.literal in data  # so common that a direct search is fastest
+    numbers = (_HEADER_SEARCH if is_in_header else _SEARCH).candidates(data)
+    if not numbers:
+        return _ONLY_RATE if has_rate else _NOTHING
+    embedded = [_RATE] * has_rate + _select(_EVALUATION, numbers, begin=0)
+    openings = _select(_OPENINGS, numbers, begin=_OPENINGS_BEGIN)
+    stems = _select(_LINE_STEMS, numbers, begin=_STEMS_BEGIN)
+    hints = _select(HINTS, numbers, begin=_HINTS_BEGIN)
+    if is_in_header:
+        openings = list(filter(TABLE_OPENINGS.__contains__, openings))
+    return ScanResult(embedded, stems, hints, openings, [*(row.literal for row in embedded), *stems, *hints])
+
+
+def _select(rows: Sequence[_Row], numbers: Sequence[int], *, begin: int) -> list[_Row]:
+    """The rows whose index is among `numbers`; `begin` is the index of the first row."""
+    end = begin + len(rows)
+    return [rows[number - begin] for number in numbers if begin <= number < end]
+
+
+def read_records(cursor: BlockCursor, contents: ScanResult) -> Iterable[Record]:
+    """The records in complete lines, from left to right."""
+    if contents.stems:
+        return _read_mixed(cursor, contents)
+    if contents is _ONLY_RATE and cursor.line_end is None:
+        return read_step_lines(cursor, _RATE)
+    return _read_embedded(cursor, contents)
+
+
+def _read_embedded(cursor: BlockCursor, contents: ScanResult) -> Iterator[Record]:
+    for read, match in _matches(contents.embedded, cursor.data):
+        record = read(cursor, match)
+        cursor.consumed = match.end()
+        if record is not None:
+            if cursor.first_record_start is None:
+                cursor.first_record_start = cursor.record_start
+            yield record
+
+
+def _matches(rows: Sequence[EmbeddedFormat], data: bytes) -> Iterable[tuple[_Read, re.Match[bytes]]]:
+    matches = [zip(repeat(row.read), row.pattern.finditer(data)) for row in rows]
+    return matches[0] if len(matches) == 1 else heapq.merge(*matches, key=lambda pair: pair[1].start())
+
+
+def _read_mixed(cursor: BlockCursor, contents: ScanResult) -> Iterator[Record]:
+    """The records where tf_cnn_benchmarks lines mix with lines of other programs."""
+    lines = ((start, None, None) for start in lines_with(contents.stems, cursor.data))
+    embedded = ((match.start(), read, match) for read, match in _matches(contents.embedded, cursor.data))
+    for start, read, match in heapq.merge(lines, embedded, key=itemgetter(0)):
+        if start < cursor.consumed:
+            continue
+        if read is None or match is None:
+            yield from _mark_first(cursor, start, read_line(cursor, start, LINE_FORMATS))
+            continue
+        record = read(cursor, match)
+        cursor.consumed = match.end()
+        if record is not None:
+            yield from _mark_first(cursor, cursor.record_start, [record])
+
+
+def _mark_first(cursor: BlockCursor, begun: int, records: list[Record]) -> list[Record]:
+    if records:
+        cursor.first_record_start = begun if cursor.first_record_start is None else cursor.first_record_start
+    return records

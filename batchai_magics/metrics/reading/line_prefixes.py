@@ -1,0 +1,207 @@
+"""Parses the prefix of a line once for all prefixes that differ only in digits.
+
+A *line prefix* is everything before the message: a tag, or decorations and a label, or both, as in `Sat Nov
+21 00:19:42 2026[1,6]<stdout>:[3] `. Its *shape* is the prefix with every digit replaced by 0. The expressions
+for tags and prefixes do not distinguish digits, so all prefixes of one shape have their rank and timestamp at
+the same positions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple, cast
+
+from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, StreamKey, first_tag
+from batchai_magics.metrics.reading.timestamps import Timestamp, match_timestamp, parse_timestamp
+
+DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+"""Translation table that turns a prefix into its shape (`bytes.translate`)."""
+
+MAX_PREFIX_BYTES = 200
+"""The longest prefix that is parsed."""
+
+_CACHE_SIZE = 4096
+
+
+class LinePrefix(NamedTuple):
+    """The parsed prefix: stream of the tag, rank of the label, timestamp of the line."""
+
+    key: StreamKey | None
+    label: int | None
+    timestamp: Timestamp | None
+
+    def rank(self, stream_rank: int | None) -> int | None:
+        """The rank of the message: from the tag, else the rank of the stream, else from the label."""
+        if self.key is not None and self.key.rank is not None:
+            return self.key.rank
+        return self.label if stream_rank is None else stream_rank
+
+
+# `Lead._make` and `Stamp._make` are pure Python and take twice as long.
+_make_prefix = cast("Callable[[Iterable[object]], LinePrefix]", partial(tuple.__new__, LinePrefix))
+_make_timestamp = cast("Callable[[Iterable[object]], Timestamp]", partial(tuple.__new__, Timestamp))
+
+NO_PREFIX = LinePrefix(None, None, None)
+"""The prefix of a message at the start of its line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampSlices:
+    """The slices of a timestamp within a prefix.
+
+    `fraction` covers the digits of the fractional second, `before` and `after` the text around them.
+    `fraction_scale` is 10 to the number of these digits; `has_zone` says that the timestamp includes a time
+    zone.
+    """
+
+    before: slice
+    fraction: slice
+    after: slice
+    fraction_scale: int
+    has_zone: bool
+
+    def parse(self, prefix: bytes) -> Timestamp | None:
+        """The timestamp, or None if it is not a valid date."""
+        whole = parse_timestamp_cached(prefix[self.before] + prefix[self.after])
+        if whole is None or self.fraction_scale == 1:
+            return whole
+        seconds, is_exact = whole
+        return _make_timestamp((seconds + int(prefix[self.fraction]) / self.fraction_scale, is_exact))
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixShape:
+    """Where the numbers stand in all prefixes that differ only in digits.
+
+    `name` is the stream of the tag, None without a tag; `timestamps` are in order of precedence.
+    """
+
+    name: bytes | None
+    tag_rank: slice | None
+    label: slice | None
+    timestamps: tuple[TimestampSlices, ...]
+    has_fraction: bool  # of the second
+
+    def parse(self, prefix: bytes) -> LinePrefix:
+        """Parse a prefix of this shape."""
+        key = label = timestamp = None
+        if self.name is not None:
+            key = _stream_key(prefix[self.tag_rank] if self.tag_rank else b"", self.name)
+        if self.label is not None:
+            label = int(prefix[self.label])
+        for place in self.timestamps:
+            timestamp = place.parse(prefix)
+            if timestamp is not None:
+                break
+        return _make_prefix((key, label, timestamp))
+
+
+def parse_prefix(prefix: bytes) -> LinePrefix | None:
+    """Parse the text before a message; None if it has more than tags, decorations and labels."""
+    shape = prefix_shape(prefix.translate(DIGITS_TO_ZERO))
+    return shape.parse(prefix) if shape else None
+
+
+parse_prefix_cached = lru_cache(_CACHE_SIZE)(parse_prefix)
+"""`parse_prefix` with a cache."""
+
+
+def prefix_parser_for(prefix: bytes) -> Callable[[bytes], LinePrefix | None]:
+    """The parser for such prefixes: uncached if they have fractional seconds, which rarely repeat."""
+    shape = prefix_shape(prefix.translate(DIGITS_TO_ZERO))
+    return parse_prefix if shape and shape.has_fraction else parse_prefix_cached
+
+
+@lru_cache(_CACHE_SIZE)
+def prefix_shape(zeroed: bytes) -> PrefixShape | None:
+    """The shape of a prefix whose digits are all zeros; None if it is not a valid prefix."""
+    name, tag_rank, timestamps, begin = None, None, [], 0
+    if b"<std" in zeroed:
+        tag = first_tag(zeroed)
+        if tag is None:
+            return None
+        name, tag_rank, begin = tag.name, tag.rank, tag.end
+        timestamps = [_timestamp_slices(zeroed, tag.begin, tag.end), _timestamp_slices(zeroed, 0, tag.begin)]
+    message = zeroed[begin:]
+    if len(zeroed) > MAX_PREFIX_BYTES or not PREFIX.fullmatch(message):
+        return None
+    label = LABEL.search(message)
+    prefix = PREFIX.match(message)
+    timestamps.insert(0, _timestamp_slices(zeroed, begin, begin + prefix.end() if prefix else begin))
+    places = tuple(filter(None, timestamps))
+    has_fraction = any(place.fraction_scale > 1 for place in places)
+    return PrefixShape(name, tag_rank, _label_slice(label, begin), places, has_fraction)
+
+
+def _timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | None:
+    match = match_timestamp(zeroed[begin:end])
+    if match is None:
+        return None
+    first, last = match.span("fraction")
+    if first < 0:
+        first = last = match.end() + 1
+    is_exact = match.groupdict().get("zone") is not None
+    return TimestampSlices(
+        before=slice(begin + match.start(), begin + first - 1),
+        fraction=slice(begin + first, begin + last),
+        after=slice(begin + last, begin + match.end()),
+        fraction_scale=10 ** (last - first),
+        has_zone=is_exact,
+    )
+
+
+def _label_slice(label: re.Match[bytes] | None, begin: int) -> slice | None:
+    if label is None:
+        return None
+    first, last = label.span("bracket" if label["bracket"] else "number")
+    return slice(begin + first, begin + last)
+
+
+parse_timestamp_cached = lru_cache(_CACHE_SIZE)(parse_timestamp)
+"""`parse_timestamp` with a cache."""
+
+
+@lru_cache(_CACHE_SIZE)
+def _stream_key(digits: bytes, name: bytes) -> StreamKey:
+    return StreamKey(int(digits) if digits else None, name)
+
+
+class TagShapes:
+    """The shapes of the tags that start a file's lines, learned while reading."""
+
+    def __init__(self) -> None:
+        self._shapes: tuple[bytes, ...] = ()
+        self._behind_newline = re.compile(rb"(?!)")
+
+    def matches_all(self, lines: bytes, count: int) -> bool:
+        """Whether each of these `count` complete lines, which contain as many tags, starts with a tag."""
+        zeroed = lines.translate(DIGITS_TO_ZERO)
+        is_known = len(self._behind_newline.findall(zeroed)) + zeroed.startswith(self._shapes) == count
+        return is_known or self._learn(zeroed)
+
+    def _learn(self, zeroed: bytes) -> bool:
+        """Learn the tag shapes of these lines; return whether every line starts with a tag."""
+        shapes = {text_through_tag(line) for line in zeroed.splitlines()}
+        if not all(shape and prefix_shape(shape) for shape in shapes):
+            return False
+        self._shapes = tuple(sorted({*shapes, *self._shapes[:_MAX_SHAPES]}))
+        self._behind_newline = re.compile(rb"\n(?:" + b"|".join(map(re.escape, self._shapes)) + rb")")
+        return True
+
+
+_MAX_SHAPES = 64
+
+
+def text_through_tag(line: bytes, start: int = 0) -> bytes:
+    """The line up to the end of its first tag; empty without one."""
+    name = line.find(b"<std", start)
+    return line[start : line.find(b">:", name) + 2] if name >= 0 else b""
+
+
+def last_stream_key(lines: bytes) -> StreamKey | None:
+    """The stream of the last of these lines, each of which starts with a tag."""
+    prefix = parse_prefix_cached(text_through_tag(lines, lines.rfind(b"\n", 0, -1) + 1))
+    return prefix and prefix.key

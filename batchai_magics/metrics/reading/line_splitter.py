@@ -1,0 +1,119 @@
+"""Splits a byte stream into blocks of complete lines with a bounded remainder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+MAX_LINE_BYTES = 64 * 1024
+"""Longer lines are split here, so that a stream without newlines needs bounded memory."""
+
+_DIGITS = b"0123456789"
+
+# Escape sequences that a terminal interprets: colours, titles, cursor movement.
+_SEQUENCES = r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\))?")
+_CODE = re.compile(rb"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_LONG_BYTES = 2048
+_MAX_CODES = 16
+_CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Block(NamedTuple):
+    """Complete lines, each ending in a newline, at a byte offset of their stream.
+
+    Only a fragment of an overlong line and the last line of a stream may lack the newline. If the lines were
+    cleaned, `raw_ends` maps the end of each to the end of the raw line.
+    """
+
+    data: bytes
+    offset: int
+    raw_ends: Mapping[int, int] | None = None
+
+    @property
+    def end(self) -> int:
+        """The byte offset after the last line."""
+        end = self.offset + len(self.data)
+        return end if self.raw_ends is None else self.raw_ends[end]
+
+    def slice(self, begin: int, end: int) -> Block:
+        """The lines between two positions of the block."""
+        return Block(self.data[begin:end], self.offset + begin, self.raw_ends)
+
+
+class LineSplitter:
+    r"""Splits a byte stream into blocks of at most 64 KiB; `\r` ends a line like `\n`."""
+
+    def __init__(self) -> None:
+        self.offset = 0  # after the last block
+        self._carry = b""
+
+    @property
+    def is_within_line(self) -> bool:
+        """Whether the last line is incomplete."""
+        return bool(self._carry)
+
+    def seek(self, offset: int) -> None:
+        """Set the file offset of the next bytes."""
+        self.offset = offset - len(self._carry)
+
+    def feed(self, data: bytes) -> Iterator[Block]:
+        """Yield the blocks that these bytes complete; consume all of them before the next call."""
+        buffer = self._carry + data.replace(b"\r", b"\n")
+        start = 0
+        while end := _block_end(buffer, start):
+            yield Block(buffer[start:end], self.offset + start)
+            start = end
+        self._carry = buffer[start:]
+        self.offset += start
+
+    def finish(self) -> Block | None:
+        """Return the unterminated last line, or None, and reset."""
+        block = Block(self._carry, self.offset)
+        self._carry, self.offset = b"", block.end
+        return block if block.data else None
+
+
+def split_lines(block: Block) -> Iterator[Block]:
+    """The lines of a block; the last one may lack its newline."""
+    offset = block.offset
+    for line in block.data.splitlines(keepends=True):
+        yield Block(line, offset, block.raw_ends)
+        offset += len(line)
+
+
+def strip_escapes(line: bytes) -> bytes:
+    """Remove terminal escape sequences, NUL and backspace."""
+    shown = line
+    for code in _common_codes(line):
+        shown = shown.replace(code, b"")
+    if b"\x1b" in shown:
+        shown = _ESCAPES.sub(b"", line)
+    return shown.translate(None, b"\0\b") if b"\0" in shown or b"\b" in shown else shown
+
+
+def _common_codes(text: bytes) -> set[bytes]:
+    """The escape codes of a long text if they are few and account for every ESC in it; else empty."""
+    if len(text) < _LONG_BYTES:
+        return set()
+    codes = set(_CODE.findall(text, 0, _LONG_BYTES))
+    is_all = len(codes) <= _MAX_CODES and sum(map(text.count, codes)) == text.count(b"\x1b")
+    return codes if is_all else set()
+
+
+def strip_controls(text: str) -> str:
+    """Remove terminal escape sequences and all control characters except tab and newline."""
+    return _CONTROLS.sub("", text)
+
+
+def _block_end(buffer: bytes, start: int) -> int:
+    """Where the block that starts at `start` ends, or 0 while unknown."""
+    limit = start + MAX_LINE_BYTES
+    newline = buffer.rfind(b"\n", start, limit)
+    if newline >= 0:
+        return newline + 1
+    if len(buffer) < limit:
+        return 0
+    # Never split between two digits: half a step number would be a valid step.
+    return start + (len(buffer[start:limit].rstrip(_DIGITS)) or MAX_LINE_BYTES)

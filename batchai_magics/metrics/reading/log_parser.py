@@ -1,0 +1,65 @@
+"""The incremental log parser: bytes in, records out, independent of chunking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from batchai_magics.metrics.reading.log_file import LogFile
+from batchai_magics.metrics.reading.timestamps import WriteClock
+from batchai_magics.metrics.reading.user_patterns import UserPatterns
+from batchai_magics.metrics.record import Record
+
+
+class Parser:
+    r"""Parses training logs incrementally; memory is bounded by 64 KiB per stream.
+
+    1. The records do not depend on the chunking of the bytes; they come in the order of their line ends.
+    2. Bytes fed with different `rank` are different files, each with its own partial line and offsets.
+    3. A line is parsed once it is complete; `finish` parses unterminated lines that are certainly complete.
+    4. Invalid input never raises: what cannot be parsed is skipped.
+
+    Args:
+        patterns: Regular expressions by metric name, matched against the bytes of a line. Group `value`, or
+            the first one, is the value of a PatternRecord; group `step`, if present, its step.
+
+    Raises:
+        UsageError: A pattern is invalid or has no group.
+    """
+
+    def __init__(self, patterns: Mapping[str, str] = {}) -> None:
+        self._patterns = UserPatterns(patterns)
+        self._files: dict[int | None, LogFile] = {}
+
+    def feed(
+        self,
+        data: bytes,
+        rank: int | None = None,
+        *,
+        offset: int | None = None,
+        clock: WriteClock | None = None,
+    ) -> list[Record]:
+        """Parse more bytes of a file.
+
+        Args:
+            data: The next bytes, split anywhere.
+            rank: The process that wrote them, if known. Each rank is a file of its own.
+            offset: The position of the bytes in their file; by default they follow the previous ones.
+            clock: When the bytes were written, for lines without a more precise timestamp.
+
+        Returns:
+            The records that these bytes complete, in file order.
+        """
+        return list(self.file_of(rank).feed(data, offset=offset, clock=clock))
+
+    def file_of(self, rank: int | None) -> LogFile:
+        """The state of a process's file, so that another reader can continue from it."""
+        file = self._files.get(rank)
+        if file is None:
+            file = self._files[rank] = LogFile(rank, self._patterns)
+        return file
+
+    def finish(self) -> list[Record]:
+        """The complete records on unterminated lines; afterwards the parser is ready for new files."""
+        files = list(self._files.values())
+        self._files.clear()
+        return [record for file in files for record in file.finish()]

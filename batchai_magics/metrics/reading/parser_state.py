@@ -1,0 +1,146 @@
+"""Parser state that later lines depend on: epoch, table columns, step interval."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import gcd
+
+from batchai_magics.metrics.reading.prefix_patterns import PREFIX
+from batchai_magics.metrics.record import StepRecord
+
+_MAX_RANKS = 4096
+_MAX_SEEN_KEYS = 1024
+MAX_DIGITS = 18
+_DEFAULT_INTERVAL = 10  # tf_cnn_benchmarks' --display_every, until two steps were seen
+_HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: +\d+\.)\Z")
+
+
+@dataclass(slots=True)
+class RankState:
+    """What the parser remembers of one process."""
+
+    epoch: int | None = None
+    step: int | None = None
+    # values already reported for this epoch and step
+    reported: dict[str, float] = field(default_factory=dict)
+    # last (time, step) of each worker
+    worker_times: dict[int, tuple[float, int]] = field(default_factory=dict)
+    table_columns: tuple[str, ...] = ()  # columns of the open table
+    table_lines_left: int = 0  # lines until an open table is abandoned
+    year: int | None = None  # year of glog timestamps, which may omit it …
+    month: int = 0  # … and the month of the last one
+    _seen_keys: dict[object, None] = field(default_factory=dict)
+
+    def is_new(self, key: object) -> bool:
+        """Whether the key was not seen before, within a bounded history."""
+        if key in self._seen_keys:
+            return False
+        self._seen_keys[key] = None
+        if len(self._seen_keys) > _MAX_SEEN_KEYS:
+            del self._seen_keys[next(iter(self._seen_keys))]
+        return True
+
+    def year_for(self, month: int) -> int | None:
+        """The year of a timestamp in this month, assuming it is close to the last one; None if unknown."""
+        months_back = self.month - month
+        if self.year is None or not self.month or months_back < -6:  # out of order around New Year
+            return self.year and self.month and self.year - 1
+        self.year += months_back > 6
+        self.month = month
+        return self.year
+
+    def enter_step(self, epoch: int | None, step: int | None) -> None:
+        """Discard the reported values when the step changes."""
+        if (epoch, step) != (self.epoch, self.step):
+            self.epoch, self.step, self.reported = epoch, step, {}
+
+
+class RankStates:
+    """The state of every process in one stream."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int | None, RankState] = {}
+
+    @property
+    def is_in_table(self) -> bool:
+        """Whether a line without any literal may be a table row."""
+        return bool(self._by_rank) and any(state.table_lines_left for state in self._by_rank.values())
+
+    def of(self, rank: int | None) -> RankState:
+        """The state of one process."""
+        if rank not in self._by_rank and len(self._by_rank) >= _MAX_RANKS:
+            self._by_rank.clear()
+        return self._by_rank.setdefault(rank, RankState())
+
+
+class StepCadence:
+    """The interval of a stream's step lines, learned while reading: 1, then multiples of one number."""
+
+    def __init__(self) -> None:
+        self.num_batches: int | None = None  # from the header
+        self.has_accuracy = False  # step lines include accuracies
+        self.interval = 0  # greatest common divisor of the steps above 1; 0 until there are any
+        self.prefix_end = b"\n"  # the text before the last step: two bytes, or only the newline
+
+    def observe(self, step: int, *, has_accuracy: bool = False) -> None:
+        """Learn from one step line."""
+        if has_accuracy:
+            self.has_accuracy = True
+        if self.interval != 1 and step > 1:
+            self.interval = gcd(self.interval, step)
+
+    def observe_all(self, records: Sequence[StepRecord]) -> None:
+        """Learn from many step lines."""
+        self.interval = gcd(self.interval, *(record.step for record in records if record.step > 1))
+        self.has_accuracy = self.has_accuracy or any(record.top_1 is not None for record in records)
+
+    def split_step(self, left: bytes) -> tuple[int | None, bytes]:
+        """Split the text before a rate into the step at its end and the rest.
+
+        `left` is the text between the previous record and a rate; blanks separate the step from the rate. A
+        number alone on its line is the step. After other text, its first digits may belong to that text
+        (`TensorFlow:  1.8` and `1` give `1.81`): the longest plausible suffix is the step, after a number of
+        the header the shortest.
+
+        Returns:
+            The step, or None if no suffix of the digits is plausible, and the text before it.
+        """
+        text = left.rstrip(b" \t")
+        if text.isdigit():
+            before, digits = b"", text
+        else:
+            before = text.rstrip(b"0123456789")
+            digits = text[len(before) :]
+        if len(text) == len(left) or not 0 < len(digits) <= MAX_DIGITS:
+            return None, left
+        if not before or PREFIX.fullmatch(before):
+            return int(digits) or None, before
+        return self._step_after(digits, before), before
+
+    def _step_after(self, digits: bytes, before: bytes) -> int | None:
+        whole = int(digits)
+        if _is_separated(before) and 0 < whole <= (self.num_batches or whole):
+            return whole
+        is_decimal = before[-1:] == b"." and before[-2:-1].isdigit()
+        end = self._plausible_step(digits, before, is_decimal)
+        return end if end or is_decimal else whole or None
+
+    def _plausible_step(self, digits: bytes, before: bytes, is_decimal: bool) -> int | None:
+        is_header = _HEADER_NUMBER.search(before) is not None
+        starts = range(1 if is_decimal or is_header else 0, len(digits))
+        for start in reversed(starts) if is_header else starts:
+            step = int(digits[start:])
+            if digits[start] != ord("0") and self._fits(step):
+                return step
+        return None
+
+    def _fits(self, step: int) -> bool:
+        is_in_range = self.num_batches is None or step <= self.num_batches
+        return is_in_range and (step == 1 or step % (self.interval or _DEFAULT_INTERVAL) == 0)
+
+
+def _is_separated(before: bytes) -> bool:
+    """Whether a blank separates the following digits from this text, and it is not a header number."""
+    return before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)

@@ -1,0 +1,127 @@
+"""Patterns for what launchers and log collectors put before a message, and the ranks in it.
+
+A *tag* (`[1,3]<stdout>:`) switches the stream: Open MPI adds it to each chunk that it forwards, so it also
+occurs in the middle and at the end of lines. A *prefix* (`# `, a timestamp, MPICH's `[3] `) only occurs at
+the start of a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from batchai_magics.metrics.reading.timestamps import Timestamp, parse_timestamp
+
+_CTIME = rb"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
+_ISO = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{0,9})?(?:Z|[+-]\d\d:?\d\d)?"
+
+_LABELS = (
+    rb"\[(?:default)?(?P<bracket>\d{1,6})\](?::| )[ \t]*",  # MPICH and Intel MPI -l; torchrun --tee
+    rb"(?P<number>\d{1,6}): [ \t]*",  # srun -l
+)
+_DECORATIONS = (
+    rb"[ \t>#]",  # pasted and quoted text
+    rb"\[" + _ISO + rb"\] \{[^}\n]*\} [A-Z]+ - ",  # Airflow
+    _ISO + rb" ",  # kubectl logs --timestamps
+    rb"[A-Z]+\|" + _ISO + rb"\|[^|\n]*\|\d+\| ?",  # Kubeflow's TensorFlow launcher
+    rb"[\w.-]+ +\| ",  # docker compose
+    rb"\[pod/[^\]\n]+\] ",  # kubectl logs --prefix
+)
+PREFIX = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*(?:" + rb"|".join(_LABELS) + rb")?")
+"""The prefixes of a line; group `bracket` or `number` holds the rank, if any."""
+
+LABEL = re.compile(rb"(?:\[(?:default)?(?P<bracket>\d{1,6})\](?::| )|(?:\A|\n)(?P<number>\d{1,6}): )[ \t]*\Z")
+"""A label at the end of the text, directly before a record. Groups as in PREFIX."""
+
+_SIMPLE_TAG = rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:"
+SIMPLE_TAG = re.compile(_SIMPLE_TAG)
+"""The common form of a tag: group 1 is the rank, group 2 the stream."""
+
+_TAG = re.compile(rb"<(std(?:out|err|diag))>:")
+_TAG_HEAD = re.compile(
+    rb"(?:\[" + _CTIME + rb"\])?(?:" + _CTIME + rb")?"
+    rb"(?:\[(?:[^\[\]\s@]{1,64}@)?(?:\d+,)?(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]"
+    rb"(?:\[[^\[\]\s]{1,80}:\d+\])?)?\Z"
+)
+_TAG_HEAD_BYTES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StreamKey:
+    """One output stream of one process, as named by a tag; `rank` is None if the tag has none."""
+
+    rank: int | None
+    name: bytes = b"stdout"
+
+
+class TagSpan(NamedTuple):
+    """The position of a tag and its rank in a line, and the stream it names."""
+
+    begin: int
+    end: int
+    rank: slice | None
+    name: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedText:
+    """Text of one stream within a line; `key` None means the current stream."""
+
+    key: StreamKey | None
+    text: bytes
+    timestamp: Timestamp | None = None  # from the tag or the line
+
+
+def rank_of(match: re.Match[bytes] | None) -> int | None:
+    """The rank in a PREFIX or LABEL match, or None."""
+    digits = match and (match["bracket"] or match["number"])
+    return int(digits) if digits else None
+
+
+def has_tag(data: bytes) -> bool:
+    """Whether the bytes may contain a tag; a cheap test for every block."""
+    return b"<" in data and b"<std" in data
+
+
+def first_tag(line: bytes) -> TagSpan | None:
+    """The tag at the start of a line; None if there is none or other text precedes it."""
+    name = _TAG.search(line)
+    head = name and _tag_head(line, name.start(), 0)
+    if not name or not head or not PREFIX.fullmatch(line, 0, head.start()):
+        return None
+    rank = slice(*head.span("rank")) if head["rank"] else None
+    return TagSpan(head.start(), name.end(), rank, name[1])
+
+
+def split_tags(line: bytes) -> list[TaggedText]:
+    """The text between the tags of a line, in order."""
+    plain = SIMPLE_TAG.match(line)
+    if plain and line.find(b"<std", plain.end()) < 0:
+        return [TaggedText(StreamKey(int(plain[1]), plain[2]), line[plain.end() :])]
+    return list(_split_at_tags(line))
+
+
+def _split_at_tags(line: bytes) -> Iterator[TaggedText]:
+    key, timestamp, line_timestamp = None, None, None
+    start = 0
+    for tag in _TAG.finditer(line):
+        head = _tag_head(line, tag.start(), start)
+        if head is None:
+            continue  # `<stdout>:` in ordinary text
+        text = line[start : head.start()]
+        if not start and PREFIX.fullmatch(text):
+            line_timestamp = parse_timestamp(text)
+        elif text:
+            yield TaggedText(key, text, timestamp)
+        key = StreamKey(int(head["rank"]) if head["rank"] else None, tag[1])
+        timestamp = parse_timestamp(head[0]) or line_timestamp
+        start = tag.end()
+    yield TaggedText(key, line[start:], timestamp)
+
+
+def _tag_head(line: bytes, tag: int, floor: int) -> re.Match[bytes] | None:
+    """The part of a tag before the stream name, searched after `floor`; None if empty."""
+    head = _TAG_HEAD.search(line, max(floor, tag - _TAG_HEAD_BYTES), tag)
+    return head if head and head.start() < tag else None

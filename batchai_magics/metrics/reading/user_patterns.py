@@ -1,0 +1,76 @@
+"""User-defined metrics: `NAME=REGEX` for lines that no built-in format parses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
+from batchai_magics.metrics.record import PatternRecord
+from batchai_magics.options.expressions import Expression, Match, compile_number, lines_found
+
+
+class UserPatterns:
+    """Compiled patterns. Raises UsageError that names the first invalid one."""
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        self._compiled = {name: _compile(name, regex) for name, regex in patterns.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._compiled)
+
+    def matching_lines(self, data: bytes) -> set[int]:
+        """The start positions of lines that match a pattern."""
+        return {
+            place for pattern in self._compiled.values() for place in lines_found(pattern.expression, data)
+        }
+
+    def records(
+        self, cursor: BlockCursor, *, step: int | None, without: Collection[str] = ()
+    ) -> Iterator[PatternRecord]:
+        """The matches on the cursor's only line, left to right for each pattern.
+
+        `step` is the step found elsewhere on the line, for patterns without a `step` group.
+        """
+        line = cursor.data.rstrip(b"\n")
+        rank = rank_of(PREFIX.match(line)) if cursor.rank is None else cursor.rank
+        end, wall_time = cursor.end_offset(0), cursor.wall_time(len(line))
+        for name, pattern in self._compiled.items():
+            for match in pattern.expression.finditer(line) if name not in without else ():
+                value = pattern.value(match)
+                if value is not None:
+                    place = pattern.step(match) if pattern.step_group is not None else step
+                    yield PatternRecord(name, value, place, rank, end, wall_time)
+
+
+class _Pattern(NamedTuple):
+    """A compiled expression with the indices of its value and step groups."""
+
+    expression: Expression
+    value_groups: Sequence[int]  # the first that matched holds the value
+    step_group: int | None
+
+    def value(self, match: Match) -> float | None:
+        """The value, or None if it is not a number."""
+        texts = (match[group] for group in self.value_groups)
+        return _number(next((text for text in texts if text is not None), None))
+
+    def step(self, match: Match) -> int | None:
+        """The step, or None if it is not an integer or there is no `step` group."""
+        step = None if self.step_group is None else _number(match[self.step_group])
+        return int(step) if step is not None and step.is_integer() else None
+
+
+def _compile(name: str, regex: str) -> _Pattern:
+    expression = compile_number(regex, option=f"--metric {name}")
+    value, step = expression.groupindex.get(b"value"), expression.groupindex.get(b"step")
+    unnamed = [group for group in range(1, expression.groups + 1) if group != step]
+    return _Pattern(expression, [value] if value else unnamed, step)
+
+
+def _number(text: bytes | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,254 @@
+"""Resource usage over time: converts counters to rates and tables, and explains slow ranks."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
+
+if TYPE_CHECKING:
+    import pandas
+
+
+_NONE = math.nan
+_IDLE, _IDLE_PERCENT = 0.7, 50.0  # relative to the others' CPU use; percent of one core
+_CROWDED = 25.0  # percent of its time
+_PAGING = 20.0  # pages per second
+
+
+@dataclass(frozen=True)
+class ResourceUsage:
+    """Usage of a rank, a GPU or a machine at one time. Rates are since the previous sample; else NaN."""
+
+    time: float
+    node: str
+    rank: int | None = None
+    gpu: int | None = None
+    cpu_percent: float = _NONE
+    memory_bytes: float = _NONE
+    read_bytes_per_s: float = _NONE
+    written_bytes_per_s: float = _NONE
+    core_wait_percent: float = _NONE
+    major_faults_per_s: float = _NONE
+    processes: float = _NONE
+    gpu_percent: float = _NONE
+    gpu_memory_bytes: float = _NONE
+    load: float = _NONE
+    available_bytes: float = _NONE
+    received_bytes_per_s: float = _NONE
+    sent_bytes_per_s: float = _NONE
+
+
+class UsageRates:
+    """Converts samples to usage rows, keeping the last samples so that it can be fed incrementally."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, tuple[float, RankUse]] = {}
+        self._machines: dict[str, tuple[float, MachineUse]] = {}
+
+    def rows(self, record: TelemetryRecord) -> Iterator[ResourceUsage]:
+        """Yield the rows of these samples."""
+        for sample in record.samples:
+            for rank in sample.ranks:
+                node = record.nodes.get(rank.rank, sample.machine)
+                yield _rank_row(sample.time, node, rank, self._ranks.get(rank.rank))
+                self._ranks[rank.rank] = sample.time, rank
+            yield _machine_row(sample, self._machines.get(sample.machine))
+            self._machines[sample.machine] = sample.time, sample.use
+            yield from (_gpu_row(sample, gpu) for gpu in sample.gpus)
+
+
+def frame(record: TelemetryRecord) -> pandas.DataFrame:
+    """One row per sample and rank, GPU or machine; columns are the fields of `ResourceUsage`.
+
+    `time` is UTC; `rank` and `gpu` are nullable integers. Fields that do not apply are NaN.
+    """
+    import pandas as pd
+
+    rows = list(UsageRates().rows(record))
+    columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(ResourceUsage)}
+    times = pd.to_datetime(pd.Series(columns.pop("time"), dtype="float64"), unit="s", utc=True)
+    table = {"time": times.dt.round("ms"), "node": pd.Series(columns.pop("node"), dtype="object")}
+    table |= {name: pd.Series(columns.pop(name), dtype="Int64") for name in ("rank", "gpu")}
+    return pd.DataFrame(
+        {**table, **{name: pd.Series(each, dtype="float64") for name, each in columns.items()}}
+    )
+
+
+class SlownessCause(enum.Enum):
+    """Why a rank is slower than the others, judged by its resource usage."""
+
+    COMPUTE = "compute"  # computes all the time and takes longer
+    CORE = "core"  # other processes occupy its core
+    MEMORY = "memory"  # its memory is paged from disk
+    WAIT = "wait"  # waits for data, disk, network or a lock
+
+
+@dataclass(frozen=True)
+class SlownessReason:
+    """The cause of slowness, and a sentence with the numbers behind it."""
+
+    cause: SlownessCause
+    text: str
+
+
+class MeanUsage:
+    """Mean usage of a rank. Its first rate, from startup, is excluded."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._cpu = self._core_wait = self._faults = 0.0
+        self.has_gpu = False
+
+    def add(self, row: ResourceUsage) -> None:
+        """Add the next row of the rank."""
+        if math.isnan(row.cpu_percent):
+            return
+        if self._count == 1:
+            self._cpu = self._core_wait = self._faults = 0.0
+        self._count += 1
+        self.has_gpu |= row.gpu_memory_bytes > 0
+        self._cpu += row.cpu_percent
+        self._core_wait += row.core_wait_percent
+        self._faults += row.major_faults_per_s
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any rate is known."""
+        return self._count > 0
+
+    @property
+    def cpu_percent(self) -> float:
+        """Percent of one core."""
+        return self._cpu / self._rows
+
+    @property
+    def core_wait_percent(self) -> float:
+        """Percent of time in which it was runnable without a core."""
+        return self._core_wait / self._rows
+
+    @property
+    def major_faults_per_s(self) -> float:
+        """Pages read from disk."""
+        return self._faults / self._rows
+
+    @property
+    def _rows(self) -> int:
+        return max(1, self._count - 1)
+
+
+def mean_usage(record: TelemetryRecord) -> dict[int, MeanUsage]:
+    """The mean usage of each rank with known rates."""
+    means: dict[int, MeanUsage] = {}
+    for row in UsageRates().rows(record):
+        if row.rank is not None:
+            means.setdefault(row.rank, MeanUsage()).add(row)
+    return {rank: mean for rank, mean in means.items() if mean.is_known}
+
+
+def reason_for(means: Mapping[int, MeanUsage], rank: int) -> SlownessReason | None:
+    """Why a rank is slower than the others; None if its usage is unknown."""
+    known = {number: mean for number, mean in means.items() if mean.is_known}
+    own = known.pop(rank, None)
+    if own is None:
+        return None
+    others = list(known.values())
+    return (
+        _memory_reason(own, others)
+        or _core_reason(own, others)
+        or _wait_reason(own, others)
+        or _compute_reason(own)
+    )
+
+
+def _memory_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
+    faults = own.major_faults_per_s
+    if faults <= max(_PAGING, 2 * _typical([each.major_faults_per_s for each in others])):
+        return None
+    return SlownessReason(
+        SlownessCause.MEMORY, f"memory: {faults:.0f} of its pages a second come from the disk"
+    )
+
+
+def _core_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
+    core_wait = own.core_wait_percent
+    typical = _typical([each.core_wait_percent for each in others])
+    if core_wait <= max(_CROWDED, min(own.cpu_percent, 1.5 * typical)):
+        return None
+    return SlownessReason(
+        SlownessCause.CORE, f"core: for {core_wait:.0f} % of its time it could run and has no core"
+    )
+
+
+def _wait_reason(own: MeanUsage, others: Sequence[MeanUsage]) -> SlownessReason | None:
+    typical = _typical([each.cpu_percent for each in others]) if others else 100.0
+    if own.cpu_percent >= max(_IDLE * typical, _IDLE_PERCENT):
+        return None
+    beside = f", the others {typical:.0f} %" if others else ""
+    gpu = "its GPU, " if own.has_gpu else ""
+    text = f"wait: it uses {own.cpu_percent:.0f} % of a core{beside}"
+    return SlownessReason(
+        SlownessCause.WAIT, f"{text}; it waits for {gpu}data, the disk, the network or a lock"
+    )
+
+
+def _compute_reason(own: MeanUsage) -> SlownessReason:
+    text = f"compute: it uses {own.cpu_percent:.0f} % of a core, and needs longer for its part"
+    return SlownessReason(SlownessCause.COMPUTE, text)
+
+
+def _typical(values: Sequence[float]) -> float:
+    return median(values) if values else 0.0
+
+
+def _rank_row(time: float, node: str, now: RankUse, last: tuple[float, RankUse] | None) -> ResourceUsage:
+    row = ResourceUsage(
+        time,
+        node,
+        now.rank,
+        memory_bytes=float(now.memory_bytes),
+        processes=float(now.processes),
+        gpu_memory_bytes=float(now.gpu_memory_bytes),
+    )
+    if last is None or time <= last[0]:
+        return row
+    elapsed_s, before = time - last[0], last[1]
+    return replace(
+        row,
+        cpu_percent=100 * _rate(now.cpu_s, before.cpu_s, elapsed_s),
+        read_bytes_per_s=_rate(now.read_bytes, before.read_bytes, elapsed_s),
+        written_bytes_per_s=_rate(now.written_bytes, before.written_bytes, elapsed_s),
+        core_wait_percent=min(100.0, 100 * _rate(now.core_wait_s, before.core_wait_s, elapsed_s)),
+        major_faults_per_s=_rate(now.major_faults, before.major_faults, elapsed_s),
+    )
+
+
+def _machine_row(sample: Sample, last: tuple[float, MachineUse] | None) -> ResourceUsage:
+    use = sample.use
+    load, available_bytes = float(use.load), float(use.available_bytes)
+    row = ResourceUsage(sample.time, sample.machine, load=load, available_bytes=available_bytes)
+    if last is None or sample.time <= last[0]:
+        return row
+    elapsed_s, before = sample.time - last[0], last[1]
+    return replace(
+        row,
+        received_bytes_per_s=_rate(use.received_bytes, before.received_bytes, elapsed_s),
+        sent_bytes_per_s=_rate(use.sent_bytes, before.sent_bytes, elapsed_s),
+    )
+
+
+def _gpu_row(sample: Sample, gpu: GpuUse) -> ResourceUsage:
+    percent, memory_bytes = _NONE if gpu.percent is None else float(gpu.percent), float(gpu.memory_bytes)
+    return ResourceUsage(
+        sample.time, sample.machine, gpu=gpu.gpu, gpu_percent=percent, gpu_memory_bytes=memory_bytes
+    )
+
+
+def _rate(now: float, before: float, elapsed_s: float) -> float:
+    """Increase per second; 0 if the counter fell because a process exited."""
+    return max(0.0, now - before) / elapsed_s

@@ -1,0 +1,217 @@
+"""Steady speeds: finds the end of a process's warm-up in its log and combines the processes."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from batchai_magics.metrics.record import StepRecord
+
+PRECISION = 0.02
+"""Intervals are long enough that rounding of the printed rates changes their speed by less."""
+
+_MOST_INTERVALS = 100
+_LEAST_INTERVALS = 4
+_ROUNDING = 0.05  # rates are printed with one decimal
+_SLOWNESS = 0.05  # a start closer to the steady speed is not warm-up
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A rate with its standard error and jitter, all in images/sec.
+
+    `jitter` is 1.4826 times the median absolute deviation of single steps, as printed by the program.
+    """
+
+    images_per_sec: float
+    uncertainty: float
+    jitter: float
+
+    def __str__(self) -> str:
+        return f"{self.images_per_sec:,.1f} ± {self.uncertainty:,.1f} (jitter {self.jitter:,.1f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """The speed between two printed steps of one process."""
+
+    first: int
+    last: int
+    images_per_sec: float
+
+
+def intervals(steps: Sequence[StepRecord]) -> list[Interval]:
+    """The speeds between printed steps, which the cumulative means of step lines hide.
+
+    With n steps at a mean rate r, n/r is the elapsed time in batches, so the batch size cancels out. Lines
+    are merged until an interval exceeds both the rounding error of printed rates and a hundredth of the run.
+    """
+    ordered = sorted((step for step in steps if step.images_per_sec > 0), key=lambda record: record.step)
+    least = ordered[-1].step / _MOST_INTERVALS if ordered else 0
+    result: list[Interval] = []
+    first, began, blur = 0, 0.0, 0.0
+    for record in ordered:
+        ended = record.step / record.images_per_sec
+        spent, error = ended - began, ended * _ROUNDING / record.images_per_sec
+        if record.step - first < least or spent <= 0 or blur + error > PRECISION * spent:
+            continue
+        result.append(Interval(first, record.step, (record.step - first) / spent))
+        first, began, blur = record.step, ended, error
+    return result
+
+
+def warm_up_steps(intervals: Sequence[Interval]) -> int | None:
+    """The step after which a process runs at its steady speed: 0 without warm-up, None for too few lines.
+
+    This is the marginal standard error rule (White 1997): among all cuts within the first half of the run,
+    choose the one that minimizes the standard error of the rest. Neither a late disturbance nor a fast start
+    counts as warm-up.
+    """
+    if len(intervals) < _LEAST_INTERVALS:
+        return None
+    rates = [interval.images_per_sec for interval in intervals]
+    cut = _min_error_cut(rates)
+    if not cut:
+        return 0
+    before, after = _mean(rates[:cut]), _mean(rates[cut:])
+    return intervals[cut - 1].last if before < (1 - _SLOWNESS) * after else 0
+
+
+@dataclass(frozen=True, slots=True)
+class RankHistory:
+    """The step lines of one process, reduced to what its speed depends on; None without a rate."""
+
+    last: StepRecord
+    last_rated: StepRecord | None
+    last_step: int
+    intervals: Sequence[Interval]
+
+    @classmethod
+    def of(cls, steps: Sequence[StepRecord]) -> RankHistory:
+        """Summarize step lines in file order."""
+        rated = next((step for step in reversed(steps) if step.images_per_sec >= 0), None)
+        return cls(steps[-1], rated, max(step.step for step in steps), intervals(steps))
+
+
+def common_warm_up(histories: Mapping[int, RankHistory]) -> int | None:
+    """The step at which half of the processes have finished warming up."""
+    cuts = [warm_up_steps(history.intervals) for history in histories.values()]
+    known = sorted(cut for cut in cuts if cut is not None)
+    return known[len(known) // 2] if known else None
+
+
+def steady_speed(history: RankHistory, cut: int | None) -> Speed | None:
+    """The speed of one process after step `cut`, or over all steps if `cut` is 0 or None.
+
+    The standard error is the printed one, or that of the intervals after the cut. None if no line has a rate.
+    """
+    last = history.last_rated
+    if last is None:
+        return None
+    rest = [interval for interval in history.intervals if interval.first >= cut] if cut else []
+    if len(rest) < 2:
+        return Speed(last.images_per_sec, last.uncertainty, last.jitter)
+    return Speed(_rate(rest), standard_error([interval.images_per_sec for interval in rest]), last.jitter)
+
+
+def _rate(intervals: Sequence[Interval]) -> float:
+    """The speed over consecutive intervals."""
+    taken = sum((interval.last - interval.first) / interval.images_per_sec for interval in intervals)
+    return (intervals[-1].last - intervals[0].first) / taken
+
+
+def _min_error_cut(values: Sequence[float]) -> int:
+    """The number of leading values to drop so that the standard error of the remaining mean is smallest."""
+    total = squares = 0.0
+    best, least = 0, float("inf")
+    for start in reversed(range(len(values))):
+        total += values[start]
+        squares += values[start] ** 2
+        count = len(values) - start
+        error = max(0.0, squares - total**2 / count) / count**2
+        if start <= len(values) // 2 and error <= least:
+            best, least = start, error
+    return best
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """The standard error of the mean of at least two values."""
+    mean = _mean(values)
+    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    return math.sqrt(variance / len(values))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """The steady speed of each process that printed one.
+
+    `share` scales their sum to the speed of all processes: ranks missing from the log count like the others,
+    and if each rank prints the rate of all, the mean is that rate.
+    """
+
+    by_rank: Mapping[int, Speed]
+    share: float
+
+    @property
+    def total(self) -> Speed | None:
+        """The speed of all processes; their errors are correlated by waiting, so they add up."""
+        if not self.by_rank:
+            return None
+        every = self.by_rank.values()
+        return Speed(
+            self.share * sum(speed.images_per_sec for speed in every),
+            self.share * sum(speed.uncertainty for speed in every),
+            self.share * sum(speed.jitter for speed in every),
+        )
+
+    @property
+    def rates(self) -> dict[int, float]:
+        """images/sec by rank."""
+        return {rank: speed.images_per_sec for rank, speed in self.by_rank.items()}
+
+
+def speeds(
+    histories: Mapping[int, RankHistory], cut: int | None, *, ranks: int, is_rate_global: bool
+) -> Speeds:
+    """The speeds after step `cut` of a run with `ranks` processes."""
+    by_rank = {rank: speed for rank, history in histories.items() if (speed := steady_speed(history, cut))}
+    return Speeds(by_rank, (1 if is_rate_global else ranks) / (len(by_rank) or 1))
+
+
+def rate_per_node(
+    rates: Mapping[int, float], nodes: Mapping[int, str], *, whole: float | None = None
+) -> dict[str, float] | None:
+    """images/sec by node, summed over its ranks; None if no rate is known.
+
+    Args:
+        rates: images/sec by rank; ranks may be missing.
+        nodes: The node of each rank.
+        whole: The rate of all ranks. Ranks without a rate share equally in the remainder.
+    """
+    share = None if whole is None else _share_of_unreported(rates, nodes, whole)
+    result: defaultdict[str, float] = defaultdict(float)
+    for rank, node in nodes.items():
+        rate = rates.get(rank, share)
+        if rate is not None:
+            result[node] += rate
+    return dict(sorted(result.items())) or None
+
+
+def _share_of_unreported(rates: Mapping[int, float], ranks: Collection[int], whole: float) -> float | None:
+    """The share of each rank without a rate in the remainder of `whole`; None if all have one."""
+    silent = len(ranks) - len(rates.keys() & ranks)
+    known = sum(rates[rank] for rank in ranks if rank in rates)
+    return max(0.0, whole - known) / silent if silent else None
+
+
+def skew(rates: Sequence[float]) -> float | None:
+    """The range of the rates relative to their mean; None for fewer than two."""
+    if len(rates) < 2 or not sum(rates):
+        return None
+    return (max(rates) - min(rates)) * len(rates) / sum(rates)

@@ -1,0 +1,176 @@
+"""Step records as tables and as one series per process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from batchai_magics.metrics.record import (
+    ATTEMPT,
+    HeaderRecord,
+    PatternRecord,
+    Record,
+    StepRecord,
+    TotalRecord,
+    ValueRecord,
+)
+from batchai_magics.metrics.runs.other_programs import ABSENT, steps_of_values, value_frame
+
+if TYPE_CHECKING:
+    import pandas
+
+    from batchai_magics.metrics.reading.bulk.columns import Columns, StepColumns
+
+
+COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
+"""The fields of a step line, in the order of every table and JSON object of them."""
+
+_FLOATS = COLUMNS[2:]
+
+
+def frame(records: Iterable[Record]) -> pandas.DataFrame:
+    """One row per step line in file order, columns as in COLUMNS; `rank` is a nullable integer.
+
+    For other programs, a row is a line with numbers: `step` is nullable too, and `epoch` and a column for
+    each other number follow.
+    """
+    every = list(records)
+    steps = [record for record in every if isinstance(record, StepRecord)]
+    if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in every):
+        return value_frame(every, COLUMNS)
+    return _step_frame(steps)
+
+
+def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:
+    import pandas as pd
+
+    columns = {
+        "step": pd.array([record.step for record in steps], dtype="int64"),
+        "rank": pd.array([record.rank for record in steps], dtype="Int64"),
+        **{name: pd.array([getattr(record, name) for record in steps], dtype="float64") for name in _FLOATS},
+    }
+    return pd.DataFrame(columns)
+
+
+def runs(records: Iterable[Record]) -> list[list[Record]]:
+    """Split the records of a log into runs; at least one, possibly empty.
+
+    A new attempt of the job starts a run. So does a header, if its rank has printed its total or, with
+    unknown ranks, if as many totals were printed as the run has ranks: buffered ranks print one after the
+    other.
+    """
+    result: list[list[Record]] = [[]]
+    for record in records:
+        if _opens_run(record, result[-1]):
+            result.append([])
+        result[-1].append(record)
+    return result
+
+
+def runs_of_columns(columns: Columns) -> tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]:
+    """The last run of a log: its other records, and the steps of each process as in `by_rank`.
+
+    Step records are created on demand, for one process at a time.
+    """
+    run: list[Record] = []
+    first_step = 0
+    for place, record in columns.others:
+        if _opens_run(record, run):
+            run, first_step = [], place
+        run.append(record)
+    return run, _columns_by_rank(columns.steps.take(slice(first_step, None)))
+
+
+def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRecord]]]:
+    slots = steps.rank_slots()
+    for slot in sorted(set(slots.tolist())):
+        yield slot, list(steps.take(slots == slot).records())
+
+
+def _opens_run(record: Record, run: list[Record]) -> bool:
+    if isinstance(record, HeaderRecord) and record.key == ATTEMPT:
+        return True
+    is_first_line = isinstance(record, HeaderRecord) and record.key in ("tensorflow", "model")
+    return is_first_line and _has_ended(run, record.rank)
+
+
+def _has_ended(run: list[Record], rank: int | None) -> bool:
+    totals = [record.rank for record in run if isinstance(record, TotalRecord)]
+    if rank is not None:
+        return rank in totals
+    promised = max((count_ranks(record) for record in run if isinstance(record, HeaderRecord)), default=0)
+    return bool(totals) and len(totals) >= promised
+
+
+def count_ranks(record: HeaderRecord) -> int:
+    """The number of processes in a header's `Devices` line; 0 for any other line."""
+    return record.value.count("horovod/") if record.key == "devices" else 0
+
+
+def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
+    """The step records of each process of one run, ordered by rank; other programs' lines are converted.
+
+    If ranks are unknown, the k-th repetition of a step is assigned to process k: identities are arbitrary
+    then, but each step of each process is counted once.
+    """
+    result: defaultdict[int, list[StepRecord]] = defaultdict(list)
+    repetitions: defaultdict[int, int] = defaultdict(int)
+    every = list(records)
+    for record in [each for each in every if isinstance(each, StepRecord)] or steps_of_values(every):
+        slot = repetitions[record.step] if record.rank is None else record.rank
+        repetitions[record.step] += record.rank is None
+        result[slot].append(record)
+    return dict(sorted(result.items()))
+
+
+def interval_rates(steps: Sequence[StepRecord]) -> list[tuple[int, float]]:
+    """The speed between consecutive printed steps of one process, as (step, images/sec).
+
+    A step line contains the mean since the end of warm-up, which hides late changes. With n steps at a mean
+    rate r, n/r is the elapsed time in batches, so the batch size cancels out. Rates are printed with one
+    decimal, which limits the precision; intervals that become negative are omitted.
+    """
+    result = []
+    ordered = sorted((step for step in steps if step.images_per_sec > 0), key=lambda record: record.step)
+    for left, right in pairwise(ordered):
+        spent = right.step / right.images_per_sec - left.step / left.images_per_sec
+        if right.step > left.step and spent > 0:
+            result.append((right.step, (right.step - left.step) / spent))
+    return result
+
+
+def combined_rates(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -> dict[int, float]:
+    """The rate of `ranks` processes (default: those seen) at each step that all seen processes printed."""
+    if not series:
+        return {}
+    share = (ranks or len(series)) / len(series)
+    rates = [{record.step: record.images_per_sec for record in steps} for steps in series.values()]
+    common = set.intersection(*(set(rate) for rate in rates))
+    return {step: share * sum(rate[step] for rate in rates) for step in sorted(common)}
+
+
+class LossMeans:
+    """Accumulates the losses of several processes."""
+
+    def __init__(self) -> None:
+        self._at: defaultdict[int, list[float]] = defaultdict(list)
+
+    def add(self, steps: Iterable[StepRecord]) -> None:
+        """Add the losses of one process."""
+        for record in steps:
+            if record.loss is not ABSENT:
+                self._at[record.step].append(record.loss)
+
+    def means(self) -> dict[int, float]:
+        """The loss at each step, ascending: the mean of the processes that printed it."""
+        return {step: sum(losses) / len(losses) for step, losses in sorted(self._at.items())}
+
+
+def mean_losses(series: Mapping[int, Sequence[StepRecord]]) -> dict[int, float]:
+    """The loss at each step, ascending: the mean of the processes that printed it."""
+    losses = LossMeans()
+    for steps in series.values():
+        losses.add(steps)
+    return losses.means()

@@ -1,0 +1,80 @@
+"""Tags at the starts of lines: which blocks are even enough to be read at once, and what a tag is."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.metrics.reading.line_cleaning import clean_lines
+from batchai_magics.metrics.reading.line_prefixes import (
+    TagShapes,
+    last_stream_key,
+    parse_prefix,
+    parse_prefix_cached,
+    prefix_parser_for,
+    text_through_tag,
+)
+from batchai_magics.metrics.reading.prefix_patterns import StreamKey
+
+EVEN = b"[1,0]<stdout>:one\n[1,11]<stderr>:two\n"
+
+
+def is_even(lines: bytes, shapes: TagShapes) -> bool:
+    return clean_lines(lines, shapes, is_tagged=True) == lines
+
+
+def test_a_block_whose_lines_each_begin_with_a_tag_is_even_the_first_time_and_again() -> None:
+    shapes = TagShapes()
+    assert is_even(EVEN, shapes)
+    assert is_even(EVEN.replace(b"1", b"7"), shapes)
+
+
+def test_shapes_of_tags_that_are_known_are_not_learnt_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = TagShapes()
+    assert is_even(EVEN, shapes)
+    monkeypatch.setattr(TagShapes, "_learn", None)
+    assert is_even(EVEN.replace(b"1", b"7") * 3, shapes)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [b"one\n" + EVEN, EVEN + b"one\n", b"[1,0]<stdout>:a[1,1]<stdout>:b\n", b"a[1,0]<stdout>:b\n"],
+    ids=["one without a tag comes first", "one without a tag comes last", "two tags", "text before the tag"],
+)
+def test_a_block_with_another_line_is_not_even(lines: bytes) -> None:
+    shapes = TagShapes()
+    assert not is_even(lines, shapes)
+    assert is_even(EVEN, shapes)
+    assert not is_even(lines, shapes)
+
+
+def test_the_lead_of_a_tag_ends_with_the_tag() -> None:
+    assert text_through_tag(b"[3]<stdout>: text\n") == b"[3]<stdout>:"
+    assert text_through_tag(b"<stdout>:text\n") == b"<stdout>:"
+    assert text_through_tag(b"text\n") == b""
+    assert text_through_tag(b"[3]<stdout>:a\n[4]<stderr>:b\n", 14) == b"[4]<stderr>:"
+
+
+def test_the_stream_of_the_last_line_is_the_current_one() -> None:
+    assert last_stream_key(EVEN) == StreamKey(11, b"stderr")
+
+
+AIRFLOW = b"[2019-03-02T10:00:01,%03d] {bash.py:173} INFO - [1,3]<stdout>:"
+
+
+def test_a_lead_whose_fraction_of_a_second_is_new_each_time_is_not_remembered() -> None:
+    assert prefix_parser_for(AIRFLOW % 250) is parse_prefix
+    assert prefix_parser_for(b"[1,3]<stdout>:") is parse_prefix_cached
+    assert prefix_parser_for(b"Sat Nov 21 00:19:42 2026[1,6]<stdout>:") is parse_prefix_cached
+    assert prefix_parser_for(b"no lead: ") is parse_prefix_cached
+
+
+def test_what_is_remembered_is_what_is_read() -> None:
+    for lead in (AIRFLOW % 250, AIRFLOW % 999, b"[1,3]<stdout>:", b"[pod/a/main] ", b"no lead: "):
+        assert parse_prefix(lead) == parse_prefix_cached(lead)
+    first, second = parse_prefix(AIRFLOW % 250), parse_prefix(AIRFLOW % 500)
+    assert first is not None
+    assert first.key == StreamKey(3)
+    assert second is not None
+    assert first.timestamp is not None
+    assert second.timestamp is not None
+    assert second.timestamp.seconds - first.timestamp.seconds == 0.25

@@ -1,0 +1,227 @@
+import dataclasses
+import json
+
+import pytest
+
+from batchai_magics.metrics import (
+    StepRecord,
+    Summary,
+    by_rank,
+    frame,
+    interval_rates,
+    read_metrics,
+    summarize,
+)
+from batchai_magics.metrics.runs.run_summary import warm_up_of
+from tests.metrics.log_text import HEADER, run, step, total
+
+
+def records(text):
+    return read_metrics(text.encode()).records
+
+
+def summary(text):
+    return summarize(records(text))
+
+
+def tagged(rates, steps=(1, 10, 20), header=HEADER):
+    lines = [f"[1,{rank}]<stdout>:{line}" for rank in rates for line in header.splitlines()]
+    lines += [f"[1,{rank}]<stdout>:{step(number, rate)}" for number in steps for rank, rate in rates.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+class TestFrame:
+    def test_a_row_is_a_step_line_in_file_order(self):
+        table = frame(records(run(ranks=2)))
+        assert list(table.columns) == [
+            "step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5",
+        ]  # fmt: skip
+        assert table["step"].tolist() == [1, 1, 10, 10, 20, 20]
+
+    def test_an_unknown_rank_is_missing_and_a_known_one_an_integer(self):
+        table = frame(records(f"{step(1)}\n[1,3]<stdout>:{step(1)}\n"))
+        assert str(table["rank"].dtype) == "Int64"
+        assert table["rank"].isna().tolist() == [True, False]
+        assert table["rank"].iloc[1] == 3
+
+    def test_no_records_give_an_empty_frame_of_the_same_types(self):
+        empty, full = frame([]), frame(records(run()))
+        assert len(empty) == 0
+        assert empty.dtypes.tolist() == full.dtypes.tolist()
+
+
+class TestSummary:
+    def test_the_header_is_told(self):
+        result = summary(run(ranks=4))
+        assert (result.model, result.dataset, result.variable_update) == (
+            "resnet50",
+            "imagenet (synthetic)",
+            "horovod",
+        )
+        assert (result.batch_size_global, result.batch_size_per_device, result.device_count) == (128, 32, 4)
+
+    def test_the_speed_is_the_sum_of_each_ranks_last_rate(self):
+        assert summary(tagged({0: 100, 1: 90, 2: 95, 3: 80})).images_per_sec == 365
+
+    def test_the_speed_of_one_visible_rank_counts_for_all(self):
+        assert summary(tagged({0: 100})).images_per_sec == 400
+
+    def test_a_rate_that_is_global_is_not_added_up(self):
+        header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
+        assert summary(tagged({0: 100, 1: 102}, header=header)).images_per_sec == 101
+
+    def test_of_a_global_rate_no_ranks_own_one_is_known(self):
+        header = HEADER.replace("horovod/", "/").replace("horovod", "distributed_all_reduce")
+        result = summary(tagged({0: 100, 1: 50}, header=header))
+        assert (result.rates, result.skew, result.stragglers) == ({}, None, ())
+
+    def test_more_ranks_than_were_promised_count(self):
+        assert summary(tagged(dict.fromkeys(range(5), 100))).ranks == 5
+
+    def test_a_rank_that_begins_after_another_one_has_ended_is_of_the_same_run(self):
+        buffered = [f"{run(steps=(1, 10))}".splitlines() for _ in range(2)]
+        lines = [f"[1,{rank}]<stdout>:{line}\n" for rank, part in enumerate(buffered) for line in part]
+        assert set(summary("".join(lines)).rates) == {0, 1}
+
+    def test_repeated_totals_are_one_total(self):
+        assert summary(run(ranks=4)).total_images_per_sec == 400
+
+    def test_unknown_ranks_are_told_apart_by_repeated_steps(self):
+        result = summary(run(ranks=4))
+        assert (result.ranks, dict(result.rates)) == (4, {0: 100, 1: 101, 2: 102, 3: 103})
+
+    def test_buffered_ranks_that_print_one_after_the_other_are_one_run(self):
+        header = HEADER.replace(", 'horovod/gpu:2', 'horovod/gpu:3'", "")
+        result = summary(run(header=header, rate=100) + run(header=header, rate=110))
+        assert (result.ranks, result.images_per_sec, result.total_images_per_sec) == (2, 210, 110)
+
+    def test_the_last_of_several_runs_is_told(self):
+        first, second = run(ranks=4, rate=50), run(ranks=4, rate=100).replace("resnet50", "vgg16")
+        result = summary(first + second)
+        assert (result.model, result.ranks, result.total_images_per_sec) == ("vgg16", 4, 400)
+
+    def test_a_tagged_rank_that_starts_again_is_a_new_run(self):
+        one = tagged({0: 100}) + f"[1,0]<stdout>:{total(400).splitlines()[1]}\n"
+        assert summary(one + tagged({0: 50})).images_per_sec == 200
+
+    def test_a_slow_rank_is_the_straggler(self):
+        result = summary(tagged({0: 100, 1: 99, 2: 60, 3: 101}))
+        assert result.straggler == 2
+        assert result.skew == pytest.approx(41 / 90)
+
+    def test_ranks_of_like_speed_have_no_straggler(self):
+        assert summary(tagged({0: 100, 1: 99, 2: 97, 3: 101})).straggler is None
+
+    def test_a_loss_that_is_not_finite_is_seen(self):
+        result = summary(f"{step(1)}\n{step(10, loss='nan')}\n")
+        assert result.has_nan
+        assert not summary(run()).has_nan
+
+    def test_the_warm_up_ends_where_the_speed_stays(self):
+        times = [5, 4, *[1] * 18]  # seconds for ten steps
+        rates = [10 * (i + 1) / sum(times[: i + 1]) * 100 for i in range(20)]
+        text = "".join(step(10 * (i + 1), rate) + "\n" for i, rate in enumerate(rates))
+        assert summary(text).warm_up_steps == 20
+        assert warm_up_of(records(text)) == 20
+
+    def test_an_empty_log_has_an_empty_summary(self):
+        assert summary("") == Summary(rates={})
+
+    def test_it_goes_into_json_and_html(self):
+        result = dataclasses.replace(summary(run(ranks=2)), last_loss=float("nan"), model="<b>")
+        told = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+        assert (told["last_loss"], told["rates"]) == ("NaN", {"0": 100.0, "1": 101.0})
+        assert "&lt;b&gt;" in result._repr_html_()
+
+
+class TestSeries:
+    def test_a_rank_has_its_own_lines(self):
+        series = by_rank(records(tagged({1: 100, 0: 90})))
+        assert {rank: [r.step for r in steps] for rank, steps in series.items()} == {
+            0: [1, 10, 20],
+            1: [1, 10, 20],
+        }
+
+    def test_interval_rates_undo_the_cumulative_mean(self):
+        steps = [StepRecord(10, 0, 100.0, 0, 0, 1), StepRecord(20, 0, 200 / 3, 0, 0, 1)]
+        assert [(step, round(rate, 6)) for step, rate in interval_rates(steps)] == [(20, 50)]
+
+    def test_rates_that_cannot_be_are_left_out(self):
+        steps = [
+            StepRecord(10, 0, 1.0, 0, 0, 1),
+            StepRecord(20, 0, 100.0, 0, 0, 1),
+            StepRecord(30, 0, 0.0, 0, 0, 1),
+        ]
+        assert interval_rates(steps) == []
+
+
+class TestMeaning:
+    def test_the_steady_speed_of_all_ranks_adds_up_with_its_error_and_jitter(self):
+        steady = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80})).steady
+        assert (steady.images_per_sec, steady.uncertainty, steady.jitter) == (365, 4 * 1.8, 4 * 8.0)
+
+    def test_one_visible_rank_stands_for_all(self):
+        assert str(summary(tagged({0: 100})).steady) == "400.0 ± 7.2 (jitter 32.0)"
+
+    def test_the_warm_up_is_left_out_of_the_steady_speed_and_of_the_ranks(self):
+        times = [5, 4, *[1] * 18]
+        rates = [10 * (i + 1) / sum(times[: i + 1]) * 100 for i in range(20)]
+        result = summary("".join(step(10 * (i + 1), rate) + "\n" for i, rate in enumerate(rates)))
+        assert result.steady.images_per_sec == pytest.approx(1000, rel=0.001)
+        assert result.rates[0] == result.steady.images_per_sec
+        assert result.images_per_sec == pytest.approx(200 * 100 / 27, abs=0.1)
+        assert "to step 20, left out" in str(result)
+
+    def test_the_speed_is_shared_out(self):
+        result = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
+        assert (result.per_process, result.per_device) == (365 / 4, 365 / 4)
+
+    def test_a_process_with_several_devices_has_a_rate_for_each(self):
+        header = HEADER.replace("horovod/", "/").replace("horovod", "replicated")
+        result = summary(tagged({0: 100}, header=header))
+        assert (result.ranks, result.per_process, result.per_device) == (1, 100, 25)
+
+    def test_nodes_have_rates_where_it_is_known_who_runs_where(self):
+        found = records(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
+        nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
+        assert summarize(found, nodes=nodes).per_node == {"node-0": 190, "node-1": 175}
+        assert summarize(found).per_node is None
+
+    @pytest.mark.parametrize(
+        ("log", "per_node"),
+        [
+            ("total images/sec: 400.00\n", {"node-0": 200, "node-1": 200}),
+            (tagged({0: 100}) + "total images/sec: 370.00\n", {"node-0": 190, "node-1": 180}),
+            (tagged({0: 100}), {"node-0": 200, "node-1": 200}),
+            (
+                tagged({0: 100, 1: 90, 2: 95, 3: 80}) + "total images/sec: 999.00\n",
+                {"node-0": 190, "node-1": 175},
+            ),
+            (tagged({0: 100}, header=""), {"node-0": 100}),
+        ],
+    )
+    def test_ranks_that_tell_no_rate_share_in_the_total_that_another_tells(self, log, per_node):
+        nodes = {0: "node-0", 1: "node-0", 2: "node-1", 3: "node-1"}
+        assert summarize(records(log), nodes=nodes).per_node == pytest.approx(per_node)
+
+    def test_all_stragglers_are_named_the_slowest_first(self):
+        result = summary(tagged({0: 100, 1: 80, 2: 101, 3: 60, 4: 99}, steps=range(10, 70, 10)))
+        assert (result.stragglers, result.straggler) == ((3, 1), 3)
+        assert "rank 3 (60.0), rank 1 (80.0)" in str(result)
+
+    def test_devices_of_all_workers_are_counted_once(self):
+        header = HEADER.replace("horovod/gpu:0', 'horovod/gpu:1', 'horovod/gpu:2', 'horovod/gpu:3", "{}")
+        lines = [header.format(f"/job:worker/task:{rank}/gpu:0") for rank in (0, 1, 1)]
+        assert summary("".join(lines)).devices == ("/job:worker/task:0/gpu:0", "/job:worker/task:1/gpu:0")
+
+    def test_losses_are_the_mean_of_the_ranks(self):
+        lines = [f"[1,{rank}]<stdout>:{step(s, loss=f'{9 - s / 10 + rank:.3f}')}" for s in range(10, 70, 10)
+                 for rank in (0, 1)]  # fmt: skip
+        result = summary("\n".join(lines) + "\n")
+        assert (result.first_loss, result.last_loss, result.loss_trend) == (8.5, 3.5, "falling")
+        assert "8.500 to 3.500, falling" in str(result)
+
+    def test_json_holds_the_speed_and_the_words(self):
+        told = json.loads(json.dumps(summary(tagged({0: 100, 1: 60})).to_dict(), allow_nan=False))
+        assert list(told["steady"]) == ["images_per_sec", "uncertainty", "jitter"]
+        assert (told["stragglers"], told["loss_trend"]) == ([1], None)
