@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base.registry import check_choice
+from batchai_magics.backends.base.registry import check_choice, load_settings
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.cli import main
+from batchai_magics.commands.context import Context
+from batchai_magics.commands.output.result import Result
+from batchai_magics.commands.parsing.parse import parse
+from batchai_magics.commands.run import run
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from tests.backends.slurm.kept import files, first_error
@@ -113,3 +118,23 @@ def test_a_home_that_a_node_sees_is_checked_once(slurm: RealSlurm, tmp_path: Pat
 def test_where_no_node_is_to_be_had_a_choice_is_not_refused(slurm: RealSlurm, tmp_path: Path) -> None:
     told = chosen(slurm, tmp_path / "home", options="--constraint=nowhere")
     assert "was not checked" in told
+
+
+@pytest.fixture
+def in_shell(slurm: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that the settings of this process name."""
+    monkeypatch.setenv("BATCHAI_SLURM_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("BATCHAI_SLURM_CONF", str(slurm.conf))
+    return tmp_path / "home"
+
+
+def test_the_shell_checks_the_home_too(in_shell: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["use", "--backend", "slurm"]) == 2, "nothing of a choice is kept there"
+    assert f"sees slurm.home ({in_shell})" in capsys.readouterr().err
+
+
+def test_a_notebook_is_told_what_the_check_has_found(in_shell: Path) -> None:
+    found = run(parse(["use", "--backend", "slurm"]), Context(load_settings()))
+    assert isinstance(found, Result)
+    assert found.value.settings.backend == "slurm"
+    assert f"sees slurm.home ({in_shell})" in found.notes[0]
