@@ -110,7 +110,13 @@ class Card:
             return [f"{text}{meaning}"]
         if execution is None or self.job.is_cancelled:
             return []
-        return [f"{error.code}: {error.message}" for error in execution.errors]
+        return [f"{error.code}: {error.message}" for error in execution.errors if not error.is_warning]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is worth a look and made no failure of the job."""
+        execution = self.job.execution
+        return [error.message for error in (execution.errors if execution else ()) if error.is_warning]
 
 
 def _attempts(job: JobResource) -> dict[str, str]:
@@ -139,6 +145,7 @@ def to_html(card: Card) -> str:
         f"<div>{badge} &nbsp;{parts.title(card.job.id.name)} &nbsp;{parts.muted(card.title)}</div>",
         parts.facts_table(card.facts),
         *map(parts.alarm, card.problems),
+        *(parts.warning(f"Warning: {warning}") for warning in card.warnings),
         _html_log("first failure", card.failure),
         _html_log("last lines", clean(card.lines)),
         parts.way_back(card.way_back) if card.way_back else "",
@@ -151,6 +158,7 @@ def to_text(card: Card) -> str:
     width = max(len(label) for label in card.facts)
     lines += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
     lines += [f"  ! {problem}" for problem in card.problems]
+    lines += [f"  warning: {warning}" for warning in card.warnings]
     for label, tail in (("first failure", card.failure), ("last lines", clean(card.lines))):
         if tail:
             lines += [f"-- {label} --", *tail]

@@ -29,6 +29,7 @@ JOB_COLOURS = {  # by the words for where jobs stand
 
 _BADGE = "background:{colour};color:#fff;border-radius:10px;padding:1px 10px;font-weight:600;font-size:12px"
 _ALARM = "margin-top:8px;padding:4px 10px;border-left:3px solid #c62828"
+_WARNING = f"margin-top:8px;padding:4px 10px;border-left:3px solid {AMBER}"
 _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
 _CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;background:none;border:none"
 _NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
@@ -64,6 +65,11 @@ def title(text: str) -> str:
 def alarm(text: str) -> str:
     """A problem, on a line of its own."""
     return f'<div style="{_ALARM}">{escaped(text)}</div>'
+
+
+def warning(text: str) -> str:
+    """What is worth a look and no failure, on a line of its own."""
+    return f'<div style="{_WARNING}">{escaped(text)}</div>'
 
 
 def way_back(command: str) -> str:

@@ -30,7 +30,11 @@ _ARGS_KEYS: dict[Toolkit, tuple[str, ...]] = {
     Toolkit.CUSTOM: (),
     Toolkit.MPI: (),
 }
-_PROCESSES_KEY = {Toolkit.TENSORFLOW: "workerCount", Toolkit.CAFFE2: "", Toolkit.CUSTOM: ""}
+_PROCESSES_KEY = {
+    Toolkit.TENSORFLOW: "workerCount",
+    Toolkit.CAFFE2: "",
+    Toolkit.CUSTOM: "batchaiProcessCount",
+}
 
 
 _MOUNT_FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"

@@ -32,6 +32,7 @@ class ToolkitSettings(NamedTuple):
     parameter_server_command_line_args: str = ""
     communication_backend: str = ""
     process_count: int = 0
+    batchai_process_count: int = 0
     worker_count: int = 0
     parameter_server_count: int = 0
 

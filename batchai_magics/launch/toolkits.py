@@ -29,7 +29,7 @@ def process_count(job: Description, gpus_per_node: int) -> int:
     settings = job.settings
     asked = settings.process_count or settings.worker_count
     if job.toolkit == CUSTOM:
-        return 1
+        return settings.batchai_process_count or 1
     if job.toolkit in (CAFFE2, TENSORFLOW):
         return asked or job.node_count
     return asked or job.node_count * max(1, gpus_per_node)
@@ -67,8 +67,15 @@ def _mpi(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topolog
 
 
 def _custom(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    settings = job.settings
-    return Launcher.DIRECT, [Process(0, 0, settings.command_line or "true")]
+    """One process on the first node, as in the service; as many as are asked for, each with its index."""
+    command = job.settings.command_line or "true"
+    if not job.settings.batchai_process_count:
+        return Launcher.DIRECT, [Process(0, 0, command)]
+    placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
+    return Launcher.DIRECT, [
+        Process(index, node, command, env={"AZ_BATCHAI_TASK_INDEX": str(index)})
+        for index, node in enumerate(placement)
+    ]
 
 
 def _cntk(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:

@@ -18,12 +18,20 @@ class NameValue(WireModel):
     value: str
 
 
+WARNINGS = frozenset({"MpiNotUsed", "StopConditionNotChecked"})  # codes that make no failure of a success
+
+
 class ErrorDetail(WireModel):
-    """Why a job or a node failed: a fixed code, a sentence, details."""
+    """Why a job or a node failed, or a warning: a fixed code, a sentence, details."""
 
     code: str
     message: str
     details: tuple[NameValue, ...] | None = None
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the job is none the worse for it."""
+        return self.code in WARNINGS
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:

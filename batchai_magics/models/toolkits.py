@@ -98,9 +98,10 @@ class ChainerSettings(WireModel):
 
 
 class CustomToolkitSettings(WireModel):
-    """Anything: a command line in a shell on the first node."""
+    """Anything: a command line in a shell on the first node; as several processes, over all nodes."""
 
     command_line: Text | None = None
+    batchai_process_count: Positive | None = None  # ours: the service started one process
 
 
 class CustomMpiSettings(WireModel):

@@ -71,8 +71,21 @@ def test_a_cancelled_job_is_no_failure():
 def test_what_a_job_that_succeeded_has_to_say_is_on_its_card():
     errors = [ErrorDetail(code="MpiNotUsed", message="none of the 2 processes joined the MPI of this job")]
     card = Card(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors), NOW)
-    for text in (to_html(card), to_text(card)):
-        assert "MpiNotUsed: none of the 2 processes joined the MPI of this job" in text
+    assert "  warning: none of the 2 processes joined the MPI of this job" in to_text(card).splitlines()
+    html = to_html(card)
+    assert html.count("Warning: none of the 2 processes joined the MPI of this job") == 1
+    assert card_parts.AMBER in html
+    assert card_parts.RED not in html
+
+
+def test_a_failed_job_shows_its_failure_and_its_warning_apart():
+    errors = [
+        ErrorDetail(code="JobTerminated", message="too long"),
+        ErrorDetail(code="MpiNotUsed", message="none joined"),
+    ]
+    card = Card(resource(ExecutionState.FAILED, errors=errors, exit_code=None), NOW)
+    assert card.warnings == ["none joined"]
+    assert "none joined" not in "".join(card.problems)
 
 
 def test_a_card_has_no_script_and_no_image_and_is_well_formed():

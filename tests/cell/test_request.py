@@ -85,11 +85,13 @@ def test_the_processes_of_tensorflow_are_workers():
     assert fields("r --toolkit tensorflow --processes 3")["tensorFlowSettings"]["workerCount"] == 3
 
 
-@pytest.mark.parametrize("toolkit", ["custom", "caffe2"])
-def test_processes_are_refused_where_there_is_no_such_number(toolkit):
-    assert f"--processes does not apply to toolkit {toolkit}" in refused(
-        f"r --toolkit {toolkit} --processes 2"
-    )
+def test_the_processes_of_the_custom_toolkit_are_a_key_of_ours():
+    assert fields("r --toolkit custom --processes 3")["customToolkitSettings"]["batchaiProcessCount"] == 3
+    assert "batchaiProcessCount" not in fields("r --toolkit custom")["customToolkitSettings"]
+
+
+def test_processes_are_refused_where_there_is_no_such_number():
+    assert "--processes does not apply to toolkit caffe2" in refused("r --toolkit caffe2 --processes 2")
 
 
 def test_a_cluster_is_named_or_given_by_its_id():

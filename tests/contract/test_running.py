@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError
 from tests.contract.place import HOLD, Place
 from tests.world import until
@@ -39,6 +40,23 @@ def test_a_job_that_is_not_there_has_no_samples_to_tell(place: Place) -> None:
         pytest.skip("it has no telemetry")
     with pytest.raises(NotFoundError):
         place.backend.telemetry.read(place.job("nobody"))
+
+
+def test_a_job_of_the_custom_toolkit_is_one_process_on_the_first_node(place: Place) -> None:
+    job = place.run("echo one", nodeCount=2)
+    assert [rank.rank for rank in job.ranks] == [0]
+
+
+@pytest.mark.needs("custom_processes")
+def test_processes_of_the_custom_toolkit_are_spread_over_the_nodes_and_know_their_index(place: Place) -> None:
+    settings = {"commandLine": "echo at $AZ_BATCHAI_TASK_INDEX", "batchaiProcessCount": 4}
+    job = place.run(nodeCount=2, customToolkitSettings=settings)
+    assert job.spec.custom_toolkit_settings.batchai_process_count == 4
+    nodes = [rank.node for rank in sorted(job.ranks, key=lambda rank: rank.rank)]
+    assert (nodes[0], nodes[2]) == (nodes[1], nodes[3])
+    assert len(set(nodes)) == 2
+    log = place.backend.read(FileRef(job.id, "stdout.txt")).data
+    assert sorted(log.splitlines()) == [b"at %d" % index for index in range(4)]
 
 
 @pytest.mark.needs("stop_conditions")

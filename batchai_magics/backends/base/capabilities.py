@@ -35,6 +35,7 @@ class Capabilities:
     logins: bool = True  # people log in: to the subscription, and to nodes with a password or a key
     stop_conditions: bool = False  # it reads the logs of running jobs, and ends one for what it finds
     slurm_options: bool = False  # options of sbatch go with a job
+    custom_processes: bool = False  # jobs of the custom toolkit may have several processes
     known_sizes: bool = False  # it has the VM sizes of our table, and no others
     pace: Pace = Pace()
 
@@ -51,6 +52,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "stop_conditions": ("batchaiStopIf",),
     "slurm_options": ("batchaiSlurm",),
+    "custom_processes": ("customToolkitSettings.batchaiProcessCount",),
     "key_vault": (
         "secrets[].valueSecretReference",
         "containerSettings.imageSourceRegistry.credentials.passwordSecretReference",

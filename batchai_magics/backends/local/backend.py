@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource, Node, Resource
 
 CAPABILITIES = Capabilities(
-    name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True
+    name="local", key_vault=False, logins=False, known_sizes=True, stop_conditions=True, custom_processes=True
 )
 FRESH_S = 0.1  # who looks again and again has what was found out so lately
 

@@ -17,7 +17,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-_RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "HOROVOD_RANK", "SLURM_PROCID", "RANK")
+_RANKS = (
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "PMIX_RANK",
+    "HOROVOD_RANK",
+    "SLURM_PROCID",
+    "RANK",
+    "AZ_BATCHAI_TASK_INDEX",
+)
 _RESERVED = frozenset(
     ("step", "global_step", "iteration", "iter", "epoch", "time", "timestamp", "ts", "rank", "pid", "version")
 )

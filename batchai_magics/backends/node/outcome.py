@@ -57,13 +57,13 @@ class Outcome(NamedTuple):
             return "the job was stopped and queued again"
         code = "none" if self.exit_code is None else self.exit_code
         reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
-        said = "".join(f"; {warning['message']}" for warning in self.warnings)
+        said = "".join(f"; warning: {warning['message']}" for warning in self.warnings)
         return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + said
 
     def without_mpi(self, size: int) -> Outcome:
         """The same with the warning that none of so many ranks has joined the job's MPI."""
         text = (
-            f"Warning: none of the {size} processes joined the MPI of this job. Unless they found each other"
+            f"none of the {size} processes joined the MPI of this job. Unless they found each other"
             " in another way, each computed alone, as rank 0 of 1: the program is linked to another MPI than"
             f" MPICH, or to none. See {HELP}"
         )

@@ -47,6 +47,7 @@ CAPABILITIES = Capabilities(
     key_vault=False,
     logins=False,
     stop_conditions=True,
+    custom_processes=True,
     slurm_options=True,
     known_sizes=True,
     pace=Pace(look_s=0.5),  # each look reads some small files of each job: a file system that many share

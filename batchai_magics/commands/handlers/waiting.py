@@ -64,6 +64,8 @@ def _outcome(job: JobResource) -> Iterator[str]:
     took = _took(job.execution)
     if job.state is ExecutionState.SUCCEEDED:
         yield f"Job completed at {took}"
+        errors = job.execution.errors if job.execution else ()
+        yield from (f"Warning: {error.message}" for error in errors if error.is_warning)
     elif job.is_cancelled:
         yield f"Job was cancelled at {took}"
     elif job.is_stopped:

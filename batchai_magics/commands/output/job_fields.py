@@ -69,7 +69,7 @@ _TOOLKITS: Fields = {
     "caffeSettings": {"configFilePath": None, **_RANKS},
     "caffe2Settings": _RUN,
     "chainerSettings": _RANKS,
-    "customToolkitSettings": {"commandLine": None},
+    "customToolkitSettings": {"commandLine": None, "batchaiProcessCount": None},
     "customMpiSettings": {"commandLine": None, "processCount": None},
     "horovodSettings": _RANKS,
 }

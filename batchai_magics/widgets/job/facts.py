@@ -35,6 +35,7 @@ def facts_of(feed: JobFeed) -> dict[str, Any]:
         "nodes": job.spec.node_count,
         "processes": max(len(job.ranks), feed.processes, 1),
         "errors": _errors(job),
+        "warnings": _warnings(job),
         "first_failure": failed and _failure(failed),
         "problem": feed.problem,
         "attempt": len(job.attempts),
@@ -85,7 +86,12 @@ def _before(job: JobResource) -> list[str]:
 def _errors(job: JobResource) -> list[dict[str, str]]:
     """Why it failed; whoever cancelled it knows."""
     errors = job.execution.errors if job.execution and not job.is_cancelled else ()
-    return [{"code": error.code, "message": error.message} for error in errors]
+    return [{"code": error.code, "message": error.message} for error in errors if not error.is_warning]
+
+
+def _warnings(job: JobResource) -> list[str]:
+    """What is worth a look and made no failure of the job."""
+    return [error.message for error in (job.execution.errors if job.execution else ()) if error.is_warning]
 
 
 def _failure(rank: RankExit) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from batchai_magics.backends.local.watch.interruption import LOOK_S, Interruptio
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.backends.local.watch.stop_watching import watched
 from batchai_magics.backends.local.watch.verdict import Verdicts
-from batchai_magics.backends.node import attempts, mounting, mpi, requirements
+from batchai_magics.backends.node import attempts, mounting, mpi, mpi_use, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
     NO_TROUBLE,
@@ -146,7 +146,7 @@ class JobRun:
                 return interrupted.with_ranks(ranks.ends.values(), self._plan)
             outcome = of_ranks(ranks.ends.values(), self._plan, by_themselves, trouble)
             outcome = outcome.warned("StopConditionNotChecked", *unchecked)
-            return outcome.without_mpi(len(self._plan.processes)) if _is_without_mpi(ranks) else outcome
+            return outcome.without_mpi(len(self._plan.processes)) if mpi_use.is_missed(ranks) else outcome
 
     def _note_memory(self, ranks: Ranks) -> None:
         """Whether segments of shared memory may be left: surely not if all have ended well, out of MPI."""
@@ -234,12 +234,6 @@ def _is_over(ranks: Ranks) -> bool:
     """Whether a process has failed, or only parameter servers are left."""
     has_failed = any(end.exit_code for end in ranks.ends.values())
     return has_failed or _trouble(ranks) != NO_TROUBLE or ranks.plan.are_workers_done(ranks.ends)
-
-
-def _is_without_mpi(ranks: Ranks) -> bool:
-    """Whether several ranks were started for MPI, and none of them has joined it."""
-    manager = ranks.manager
-    return manager is not None and manager.size > 1 and not manager.spoken
 
 
 def _trouble(ranks: Ranks) -> Trouble:

@@ -51,6 +51,7 @@ class Ranks:
         self._turns = Turns()
         self._records: dict[int, SignedRecord] = {}
         self._running: dict[int, Rank] = {}
+        self._stdout: dict[int, Stream] = {}
         self._connections: Connections | None = None
         self._guard: Guard | None = None
         self._outside = Ticket({})
@@ -86,6 +87,12 @@ class Ranks:
     def manager(self) -> ProcessManager | None:
         """What MPI's ranks have told; None where the plan has none."""
         return self._connections.manager if self._connections else None
+
+    @property
+    def have_printed_the_same(self) -> bool:
+        """Whether two ranks or more wrote the very same to stdout, and not nothing."""
+        printed = [stream.checksum for stream in self._stdout.values() if stream.checksum]
+        return len(set(printed)) < len(printed)
 
     @property
     def missed(self) -> Set[int]:
@@ -156,6 +163,7 @@ class Ranks:
             Stream(self._writer(log), process.rank, self._writer(own) if own else None)
             for log, own in zip(self.plan.output_of(process), process.own or (None, None), strict=True)
         ]
+        self._stdout[process.rank] = streams[0]
         with self._ticket(process.rank) as ticket:
             child = processes.start(self.plan, process, self._env, ticket=ticket)
         rank = Rank(process.rank, self.plan.node_of(process).id, child, streams)

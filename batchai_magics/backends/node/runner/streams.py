@@ -6,6 +6,7 @@ import fcntl
 import os
 import struct
 import time
+import zlib
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -162,9 +163,11 @@ class Stream:
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._due_s: float | None = None
+        self.checksum = 0  # of all that came, by which equal output is told
 
     def feed(self, data: bytes) -> None:
         """Takes what the process wrote; passes on whole lines and keeps the rest."""
+        self.checksum = zlib.crc32(data, self.checksum)
         cut = data.rfind(b"\n") + 1
         if cut:
             self._pending.append(data[:cut])

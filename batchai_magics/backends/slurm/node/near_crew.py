@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from batchai_magics.backends.node import mpi
+from batchai_magics.backends.node import mpi, mpi_use
 from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
@@ -55,13 +55,12 @@ class NearCrew:
 
     def outcome(self) -> Outcome:
         """How the job ends, as far as its processes say."""
-        plan, manager = self._ranks.plan, self._ranks.manager
+        plan = self._ranks.plan
         by_themselves = set(self._ranks.ends) if self._by_themselves is None else self._by_themselves
         outcome = of_ranks(self.ends, plan, by_themselves, self._trouble)
         if outcome.exit_code == KILLED and oom_kills() > self._kills:
             return out_of_memory(outcome, of_kernel(plan.nodes[0].id))
-        is_alone = manager is not None and manager.size > 1 and not manager.spoken
-        return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
+        return outcome.without_mpi(len(plan.processes)) if mpi_use.is_missed(self._ranks) else outcome
 
     def close(self) -> None:
         """Lets go of everything."""

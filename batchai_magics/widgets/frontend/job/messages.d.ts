@@ -16,6 +16,8 @@ export interface Facts {
   ended: number | null;
   exit_code: number | null;
   errors: { code: string; message: string }[];
+  /** What is worth a look and made no failure of the job. */
+  warnings: string[];
   first_failure: { rank: number; node: string; exit_code: number; meaning: string } | null;
   problem: string;
   attempt: number;

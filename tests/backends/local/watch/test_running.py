@@ -80,6 +80,9 @@ def test_a_record_of_times_that_is_missing_leaves_them_unknown(world: World) -> 
     assert job.metrics(tidy=True)["wall_time"].isna().all()
 
 
+LOGGED = "from batchai_magics import log\nfor step in range(3):\n    log(step=step, loss=1 / (1 + step))"
+
+
 def test_ranks_that_do_not_use_the_jobs_mpi_are_told_of(world: World) -> None:
     job = world.run("j --nodes 2 --processes 2", "print('0 of 1')")
     (warning,) = job.show().execution.errors
@@ -90,7 +93,26 @@ def test_ranks_that_do_not_use_the_jobs_mpi_are_told_of(world: World) -> None:
 
 def test_ranks_that_use_it_and_processes_without_mpi_are_not(world: World) -> None:
     assert not world.run("j --nodes 2 --processes 2", RANK).show().execution.errors
-    assert not world.run("k --toolkit custom", "print(1)").show().execution.errors
+    for toolkit in ("custom", "pytorch"):
+        job = world.run(f"{toolkit} --toolkit {toolkit} --processes 2", "print(1)  # import mpi4py")
+        assert not job.show().execution.errors
+
+
+def test_ranks_that_each_print_something_else_are_not(world: World) -> None:
+    for name, body in {
+        "log": LOGGED,
+        "bar": "import sys; print('50 %', file=sys.stderr)",
+        "mute": "x = 1",
+    }.items():
+        assert not world.run(f"{name} --nodes 2 --processes 2", body).show().execution.errors, name
+
+
+@pytest.mark.parametrize("line", ["import mpi4py", "if True:\n    from mpi4py import __version__"])
+def test_ranks_whose_script_imports_an_mpi_that_they_do_not_join_are_told_of(world: World, line: str) -> None:
+    (warning,) = (
+        world.run("j --processes 2", f"import os\n{line}\nprint(os.getpid())").show().execution.errors
+    )
+    assert (warning.code, warning.is_warning) == ("MpiNotUsed", True)
 
 
 def test_the_first_failing_rank_is_named_with_its_code(world: World) -> None:
