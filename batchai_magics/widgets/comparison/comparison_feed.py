@@ -181,12 +181,12 @@ class ComparisonFeed(DashboardFeed[ComparisonEvent]):
         return Comparison(self.runs)
 
     def facts(self) -> dict[str, Any]:
-        """What the view's header shows (`ComparisonFacts` in frontend/comparison/messages.d.ts)."""
+        """What the view's header shows (`ComparisonFacts` in frontend/core/messages.d.ts)."""
         going = sum(state not in FINAL_STATES for state in self.states)
         return {"kind": self.kind, "jobs": len(self.jobs), "going": going, "problem": self.problem}
 
     def rows(self) -> list[dict[str, Any]]:
-        """The runs (`RunRow` in frontend/comparison/messages.d.ts)."""
+        """The runs (`RunRow` in frontend/core/messages.d.ts)."""
         rows = Comparison(self.runs).rows()
         return [
             {

@@ -1,7 +1,7 @@
-// Elements in one expression.
+// DOM helpers: create elements, set text, paint once per frame, copy text.
 
 /**
- * An element with attributes (a function is a listener, `true` an empty attribute) and children.
+ * Creates an element with attributes (a function is a listener, `true` an empty attribute) and children.
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {Record<string, string | number | boolean | ((event: any) => void) | null | undefined>} [attributes]
@@ -20,7 +20,7 @@ export function el(tag, attributes = {}, ...children) {
 }
 
 /**
- * Sets a text only when it differs, so that nothing is laid out or read aloud again for nothing.
+ * Sets a text only if it differs, to avoid layout and screen reader announcements.
  * @param {HTMLElement} element
  * @param {string} text
  */
@@ -29,7 +29,7 @@ export function setText(element, text) {
 }
 
 /**
- * Calls `paint` once in the next frame, however often it is asked to; also when the page is hidden.
+ * Coalesces requests into one call of `paint` in the next frame.
  * @param {() => void} paint
  * @returns {{ask: () => void, stop: () => void}}
  */
@@ -43,4 +43,31 @@ export function oncePerFrame(paint) {
     ask: () => (handle ||= requestAnimationFrame(run)),
     stop: () => cancelAnimationFrame(handle),
   };
+}
+
+/**
+ * @param {string} text
+ * @returns {Promise<boolean>} whether the text was copied
+ */
+export async function copyText(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copySelected(text);
+  }
+}
+
+/** @param {string} text */
+function copySelected(text) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.style.cssText = "position: fixed; opacity: 0";
+  const focused = document.activeElement;
+  document.body.append(area);
+  area.select();
+  const isDone = document.execCommand("copy");
+  area.remove();
+  if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
+  return isDone;
 }

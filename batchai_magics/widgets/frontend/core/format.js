@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers, durations and sizes.
 
 /**
  * A duration: `0:07`, `12:31`, `3:04:05`.
@@ -12,7 +12,7 @@ export function duration(seconds) {
 }
 
 /**
- * A long span of time by its two greatest units: `6 d 23 h`, `12 min`, `40 s`.
+ * A long duration in its two largest units: `6 d 23 h`, `12 min`, `40 s`.
  * @param {number} seconds
  */
 export function span(seconds) {
@@ -24,7 +24,7 @@ export function span(seconds) {
 }
 
 /**
- * A node's name without what all have in common: `tvm-1690037429_2-20261121t033128z-p` is `node 2`.
+ * Shortens a node's name: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`.
  * @param {string} name
  */
 export function nodeName(name) {
@@ -44,7 +44,7 @@ export function size(bytes) {
 }
 
 /**
- * A measured value with three to four digits that matter.
+ * A measured value with three to four significant digits.
  * @param {number | null | undefined} value
  */
 export function quantity(value) {
@@ -56,7 +56,7 @@ export function quantity(value) {
 }
 
 /**
- * How uncertain a value is, in as many decimals as the value has itself.
+ * The uncertainty of a value, with as many decimals as the value has.
  * @param {number} uncertainty
  * @param {number | null | undefined} value
  */

@@ -1,13 +1,12 @@
-// The kernel behind a view: whether it is still there, as far as the page tells (JupyterLab and Notebook 7 do), and what
-// it has to know of the reader.
+// The kernel behind a view: its status where the front end reports it (JupyterLab, Notebook 7), and embedded views.
 
 const LOST = ["restarting", "autorestarting", "terminating", "dead"];
 export const BUSY = "The kernel is busy: it answers when the cell ends. Interrupt the cell to be heard now.";
 const GONE = "The connection to the kernel is gone. Run the cell to see the";
 
 /**
- * What a view says whose kernel is gone.
- * @param {string} what is seen
+ * The message of a view whose kernel is gone.
+ * @param {string} what the view shows
  */
 export const gone = (what) => `${GONE} ${what} again.`;
 
@@ -15,7 +14,7 @@ export const gone = (what) => `${GONE} ${what} again.`;
 /** @typedef {(sender: unknown, status: string) => void} Slot */
 
 /**
- * Calls `lost` when the kernel restarts or ends: nothing here will be answered any more.
+ * Calls `lost` when the kernel restarts or ends: it will not answer any more.
  * @param {{widget_manager?: any}} model
  * @param {() => void} lost
  * @returns {() => void} stops listening
@@ -31,7 +30,7 @@ export function onKernelLost(model, lost) {
 }
 
 /**
- * Tells the kernel while the reader is in the view: it does not freeze under their hands.
+ * Tells the kernel whether the pointer or focus is in the view, so that the view is not frozen while in use.
  * @param {HTMLElement} view
  * @param {(content: Record<string, unknown>) => void} tell
  */
@@ -46,4 +45,15 @@ export function holdWhileUsed(view, tell) {
   for (const event of ["pointerenter", "pointerleave", "focusin", "focusout"]) {
     view.addEventListener(event, () => setTimeout(update));
   }
+}
+
+/** @typedef {{el: HTMLElement, remove: () => void}} ChildView */
+
+/**
+ * @param {any} manager
+ * @param {string} id
+ * @returns {Promise<ChildView>}
+ */
+export async function childView(manager, id) {
+  return manager.create_view(await manager.get_model(id), {});
 }

@@ -1,6 +1,6 @@
 // The shapes that the kernel and the page share: the model that anywidget passes to a view, traits and messages.
 
-/** What anywidget hands to a view. */
+/** The model that anywidget passes to a view. */
 export interface Model {
   get(name: string): any;
   on(event: string, listener: (...values: any[]) => void): void;
@@ -12,12 +12,12 @@ export interface Model {
 /** The synced trait `counts`: nodes of the cluster by state. */
 export type Counts = Partial<Record<"running" | "idle" | "preparing" | "leaving" | "unusable", number>>;
 
-/** How far a job is. Times are milliseconds since 1970. */
+/** The progress of a job. Times are milliseconds since 1970. */
 export interface Progress {
   fraction: number;
   words: string;
   ends: number | null;
-  is_of_epoch: boolean; // all this is of the epoch that runs: nobody knows how many there are
+  is_of_epoch: boolean; // it refers to the current epoch: the number of epochs is unknown
 }
 
 /** A model that can look up other models: anywidget's, in every front end except marimo. */
@@ -93,4 +93,55 @@ export interface DashboardAnswer {
   text: string;
   done: boolean;
   model?: string;
+}
+
+/** The curve of one model in a scaling study, by number of processes. */
+export interface Curve {
+  label: string;
+  processes: number[];
+  rates: (number | null)[];
+  ideals: (number | null)[];
+  percents: (number | null)[];
+}
+
+/** The synced trait `facts` of a comparison; the last three only for a scaling study. */
+export interface ComparisonFacts {
+  kind: "compare" | "scaling";
+  jobs: number;
+  going: number;
+  problem: string;
+  curves?: Curve[];
+  unit?: string;
+  sentences?: string[];
+}
+
+/** One of the synced trait `rows` of a comparison: a run so far. `curve` is the index of its curve in a study. */
+export interface RunRow {
+  name: string;
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled" | "stopped" | "deleted" | "log";
+  workers: number | null;
+  model: string | null;
+  batch_size_global: number | null;
+  steps: number;
+  images_per_sec: number | null;
+  uncertainty: number | null;
+  jitter: number | null;
+  speedup: number | null;
+  stragglers: string;
+  last_loss: number | null;
+  loss_trend: string | null;
+  has_nan: boolean;
+  curve?: number | null;
+}
+
+/** The x axes of an overlay. */
+export type Over = "step" | "images" | "seconds";
+
+/** The message with the lines of the run with index `run`: columns of equal length. */
+export interface Lines {
+  kind: "lines";
+  run: number;
+  rates: (number | null)[];
+  losses: (number | null)[];
+  over: Partial<Record<Over, (number | null)[]>>;
 }

@@ -1,25 +1,25 @@
-// The still picture of a view, which the notebook keeps: hidden while the view is live, in its place when it cannot be.
-// A view may stay in the page beside it, until its cell runs again, the page is closed or the kernel is gone.
+// The snapshot of a view, which the saved notebook keeps: hidden while the view is live, shown when it cannot be.
+// A view may stay in the page beside it until its cell runs again, the page is closed or the kernel is gone.
 
 import { el } from "./dom.js";
 
-const OUTPUT = ".jp-OutputArea-child"; // JupyterLab, Notebook 7, Voila; elsewhere the picture takes the view's place
-const PATIENCE_MS = 2000; // after which a view that no kernel answers gives way to the picture
-const LOOK_MS = 250; // between two looks whether the kernel has answered
+const OUTPUT = ".jp-OutputArea-child"; // JupyterLab, Notebook 7, Voila; elsewhere the snapshot replaces the view
+const PATIENCE_MS = 2000; // without a kernel's answer, after which the snapshot is shown
+const POLL_MS = 250; // between checks whether the kernel has answered
 
 /**
- * Selects the picture of a view.
+ * Returns the selector of a view's snapshot.
  * @param {string} viewId
  */
 export const snapshotOf = (viewId) => `[data-batchai-snapshot="${CSS.escape(viewId)}"]`;
 
 /**
- * Hides the picture and the chart beside it. A view whose state was saved with the notebook is drawn without its
- * kernel: then the picture knows more, and takes its place until a kernel answers.
+ * Hides the snapshot and the chart beside it. A view whose state was saved with the notebook is drawn without its
+ * kernel: then the snapshot has more to show, and replaces the view until a kernel answers.
  * @param {string} viewId
  * @param {HTMLElement} view
- * @param {() => boolean} isAnswered whether the kernel has said anything to this view
- * @returns {() => void} shows the picture again
+ * @param {() => boolean} isAnswered whether the kernel has sent anything to this view
+ * @returns {() => void} shows the snapshot again
  */
 export function hideSnapshot(viewId, view, isAnswered) {
   const snapshot = snapshotOf(viewId);
@@ -30,10 +30,10 @@ export function hideSnapshot(viewId, view, isAnswered) {
   const looking = setInterval(() => {
     const isLate = !isAnswered() && Date.now() - since > PATIENCE_MS && document.querySelector(snapshot) !== null;
     style.disabled = isLate;
-    const place = /** @type {HTMLElement} */ (view.closest(OUTPUT) ?? view); // with the sign of a lost line beside it
+    const place = /** @type {HTMLElement} */ (view.closest(OUTPUT) ?? view); // including the icon of a lost connection
     place.style.display = isLate ? "none" : "";
     if (isAnswered()) clearInterval(looking);
-  }, LOOK_MS);
+  }, POLL_MS);
   return () => {
     clearInterval(looking);
     style.remove();
@@ -41,11 +41,11 @@ export function hideSnapshot(viewId, view, isAnswered) {
 }
 
 /**
- * Puts a view beside its output, which may change from now on.
+ * Moves a view next to its output, which may change from now on.
  * @param {HTMLElement} view
- * @param {string} picture selects the still picture, which the view hides
- * @param {() => void} ended the picture was taken out, and the view with it
- * @returns {(() => void) | null} takes the view out; null where there is no place for it
+ * @param {string} picture selector of the snapshot that the view hides
+ * @param {() => void} ended called when the snapshot, and with it the view, was removed
+ * @returns {(() => void) | null} removes the view; null if it cannot be moved
  */
 export function keepInPage(view, picture, ended) {
   const output = view.closest(OUTPUT);

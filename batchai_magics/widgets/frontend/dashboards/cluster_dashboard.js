@@ -1,6 +1,6 @@
 // The live view of a cluster: its size, and its nodes as tiles. Python holds the data; this draws it.
 
-import { nodeBar } from "../core/bars/node_bar.js";
+import { nodeBar } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
 import { duration } from "../core/format.js";
 import { Dashboard } from "./dashboard.js";

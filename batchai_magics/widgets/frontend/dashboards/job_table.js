@@ -1,7 +1,6 @@
 // The table of jobs: sortable by any column; rows are updated in place.
 
-import { isProgressShown, progressBar } from "../core/bars/progress_bar.js";
-import { sparkline } from "../core/bars/sparkline.js";
+import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { duration, quantity } from "../core/format.js";
 

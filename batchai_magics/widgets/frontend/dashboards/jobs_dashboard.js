@@ -1,6 +1,6 @@
 // The live list of an experiment's jobs: filters, the table, and one job opened below. Python holds the data; this draws it.
 
-import { childView } from "../core/child_view.js";
+import { childView } from "../core/kernel.js";
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
 import { Dashboard } from "./dashboard.js";

@@ -1,7 +1,6 @@
 // The head of the view: state, name, facts, elapsed time, buttons.
 
-import { copyText } from "../core/clipboard.js";
-import { el, setText } from "../core/dom.js";
+import { copyText, el, setText } from "../core/dom.js";
 import { duration, span } from "../core/format.js";
 import { BUSY, gone } from "../core/kernel.js";
 import { failureTitle } from "./failure.js";

@@ -2,7 +2,7 @@
 
 import { el, setText } from "../core/dom.js";
 import { nodeName, size } from "../core/format.js";
-import { sparkline } from "../core/bars/sparkline.js";
+import { sparkline } from "../core/bars.js";
 
 /** @typedef {import("./messages.d.ts").Use} Use */
 /** @typedef {import("./messages.d.ts").UseRow} UseRow */

@@ -1,10 +1,8 @@
 // The live view of a job. Python holds the data; this draws it.
 
-import { childView } from "../core/child_view.js";
+import { childView, holdWhileUsed } from "../core/kernel.js";
 import { el } from "../core/dom.js";
-import { holdWhileUsed } from "../core/kernel.js";
-import { nodeBar } from "../core/bars/node_bar.js";
-import { progressBar } from "../core/bars/progress_bar.js";
+import { nodeBar, progressBar } from "../core/bars.js";
 import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
 import { Charts } from "./charts/charts.js";
 import { Header } from "./header.js";
@@ -46,7 +44,7 @@ class JobView {
     this.model = model;
     /** The view of the run that was submitted from this one. */
     this.next = el("div", { class: "ba-next", hidden: true });
-    /** @type {import("../core/child_view.js").ChildView | null} */
+    /** @type {import("../core/kernel.js").ChildView | null} */
     this.following = null;
     this.head = new Header(session, (id) => this.#open(id));
     this.nodes = nodeBar();

@@ -1,8 +1,8 @@
 // One chart over steps: a line per rank, one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
-import { FramedChart, MOVE_SHARE, smallButton } from "../../core/charts/framed.js";
-import { ACCENT, FAINT, looks, rankColour } from "../../core/charts/style.js";
+import { FramedChart, MOVE_SHARE, smallButton } from "../../core/chart_frame.js";
+import { ACCENT, FAINT, looks, rankColour } from "../../core/chart_style.js";
 import { el, setText } from "../../core/dom.js";
 import { ALL, EACH, entriesAt, hasRoomFor, lastIndex } from "./readout.js";
 import { smoothed } from "./smoothing.js";

@@ -1,9 +1,9 @@
 // The values of a chart at one step, in words: over all ranks, and of each rank or, of many, the range.
 
-import { ACCENT, rankColour } from "../../core/charts/style.js";
+import { ACCENT, rankColour } from "../../core/chart_style.js";
 import { error, quantity } from "../../core/format.js";
 
-/** @typedef {import("../../core/charts/legend.js").Entry} Entry */
+/** @typedef {import("../../core/chart_frame.js").Entry} Entry */
 /** @typedef {import("./points.js").Quantity} Quantity */
 
 export const ALL = "all";

@@ -1,7 +1,6 @@
 // What is beneath a log: links to its lines, what came of them, and where the reader is.
 
-import { copyText } from "../../core/clipboard.js";
-import { el, setText } from "../../core/dom.js";
+import { copyText, el, setText } from "../../core/dom.js";
 import { counted, size } from "../../core/format.js";
 import { MAIN_LOG } from "../session.js";
 import { plain } from "./ansi.js";

@@ -1,6 +1,6 @@
 // One row of a log as an element.
 
-import { rankColour } from "../../core/charts/style.js";
+import { rankColour } from "../../core/chart_style.js";
 import { el } from "../../core/dom.js";
 import { counted, size } from "../../core/format.js";
 import { plain, spans } from "./ansi.js";

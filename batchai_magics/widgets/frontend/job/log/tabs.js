@@ -1,6 +1,6 @@
 // The tabs over the log: its files, what failed first, the output files; and below, whose lines: of which rank or node.
 
-import { rankColour } from "../../core/charts/style.js";
+import { rankColour } from "../../core/chart_style.js";
 import { el, setText } from "../../core/dom.js";
 import { groupsOf, isRanked, ownerOf } from "./groups.js";
 import { MERGED } from "./ranks.js";

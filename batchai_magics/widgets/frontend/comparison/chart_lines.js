@@ -1,10 +1,10 @@
-// Lines with x values of their own → columns over x values that all share, as a chart wants them.
+// Converts lines with their own x values to columns over shared x values, as uPlot expects them.
 
 /** @typedef {(number | null)[]} Column */
 /** @typedef {{key: string, label: string, colour: string, isDashed?: boolean, isQuiet?: boolean, x: Column, y: Column}} Line */
 
 /**
- * All x values in order, and a column for each line with its values there.
+ * All x values in order, and a column for each line with its values at them.
  * @param {Line[]} lines
  * @returns {{xs: number[], columns: Column[]}}
  */
@@ -15,7 +15,7 @@ export function merged(lines) {
 }
 
 /**
- * A column's value at a row, or the nearest one before; nothing before its first and after its last one.
+ * A column's value at a row, or the nearest one before it; null before its first and after its last value.
  * @param {Column} column
  * @param {number} row
  * @returns {number | null}

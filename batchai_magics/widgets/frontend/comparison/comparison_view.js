@@ -1,17 +1,18 @@
-// The live view of runs side by side: an overlay of their lines, or how their speed grows with processes.
+// The live comparison of runs: an overlay of their lines, or a scaling study.
 
-import { Dashboard } from "../dashboards/dashboard.js";
 import { el, setText } from "../core/dom.js";
 import { counted, duration } from "../core/format.js";
-import { isDashed, LinesChart, runColour } from "./chart.js";
-import { runTable } from "./table.js";
+import { Dashboard } from "../dashboards/dashboard.js";
+import { runTable } from "./run_table.js";
+import { isDashed, LinesChart, runColour } from "./runs_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").DashboardModel} DashboardModel */
-/** @typedef {import("./messages.d.ts").ComparisonFacts} ComparisonFacts */
-/** @typedef {import("./messages.d.ts").RunRow} RunRow */
-/** @typedef {import("./messages.d.ts").Lines} Lines */
-/** @typedef {import("./messages.d.ts").Over} Over */
-/** @typedef {import("./lines.js").Line} Line */
+/** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
+/** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
+/** @typedef {import("../core/messages.d.ts").Lines} Lines */
+/** @typedef {import("../core/messages.d.ts").Over} Over */
+/** @typedef {import("./chart_lines.js").Line} Line */
+
 /** @typedef {{charts: LinesChart[], update: (facts: ComparisonFacts, rows: RunRow[]) => void, take: (lines: Lines) => void}} Charts */
 
 const OVERS = /** @type {Record<Over, string>} */ ({ step: "over steps", images: "over images seen", seconds: "over training time" });
@@ -82,7 +83,7 @@ function comparisonHead(title, note) {
 }
 
 /**
- * images/sec and loss of all runs, a colour each.
+ * images/sec and loss of all runs, one colour per run.
  * @param {string} viewId
  * @returns {Charts}
  */

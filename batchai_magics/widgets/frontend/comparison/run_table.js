@@ -1,10 +1,11 @@
-// The runs as a table: which colour is which, how far each has come, how fast it is.
+// The table of runs: colour, state, steps, images/sec, loss.
 
 import { el, setText } from "../core/dom.js";
 import { quantity } from "../core/format.js";
-import { runColour } from "./chart.js";
+import { runColour } from "./runs_chart.js";
 
-/** @typedef {import("./messages.d.ts").RunRow} RunRow */
+/** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
+
 /** @typedef {{title: string, key: string, of: (row: RunRow) => string}} Column */
 
 const NOTHING = "–";
@@ -20,11 +21,11 @@ const COLUMNS = [
 ];
 
 /**
- * @param {string} label what the runs are to each other
+ * @param {string} label of the table, for screen readers
  * @returns {{element: HTMLElement, update: (rows: RunRow[]) => void}}
  */
 export function runTable(label) {
-  const body = el("tbody", { role: "rowgroup" }); // roles: a narrow page makes lines of the rows
+  const body = el("tbody", { role: "rowgroup" }); // explicit roles: on a narrow page the rows become lines
   const titles = ["Run", "State", ...COLUMNS.map((column) => column.title)];
   const keys = ["name", "state", ...COLUMNS.map((column) => column.key)];
   const head = el("tr", { role: "row" }, ...titles.map((title, i) => el("th", { scope: "col", role: "columnheader", "data-column": keys[i] }, title)));
@@ -70,7 +71,7 @@ function tableRow(place) {
 }
 
 /**
- * The colour of the run's own line, or of the curve that it is a point of.
+ * The colour of the run's own line, or of its curve.
  * @param {RunRow} run
  * @param {number} place
  */

@@ -1,32 +1,61 @@
-// How uPlot draws one of our charts.
+// How uPlot draws our charts, in the colours of the page's theme.
 
 import uPlot from "uplot"; // for its types
-import { colour } from "../theme.js";
+
+const WATCHED = ["class", "data-jp-theme-light", "data-jp-theme-name", "data-vscode-theme-kind", "data-theme"];
+
+/**
+ * The value of a colour variable, for use on a canvas.
+ * @param {Element} element
+ * @param {string} name
+ * @returns {string}
+ */
+function colour(element, name) {
+  return getComputedStyle(element).getPropertyValue(name).trim() || "#888";
+}
+
+/**
+ * Calls `changed` when the page's theme changes.
+ * @param {() => void} changed
+ * @returns {() => void} stops watching
+ */
+export function onThemeChange(changed) {
+  const observer = new MutationObserver(() => changed());
+  for (const node of [document.documentElement, document.body]) {
+    observer.observe(node, { attributes: true, attributeFilter: WATCHED });
+  }
+  const media = matchMedia("(prefers-color-scheme: dark)");
+  media.addEventListener("change", changed);
+  return () => {
+    observer.disconnect();
+    media.removeEventListener("change", changed);
+  };
+}
 
 /** @typedef {{label: string, colour: string, width: number}} Line */
 
 export const ACCENT = "--ba-accent";
 export const FAINT = "--ba-faint"; // the line behind a smoother one
 const RANK_COLOURS = 8;
-const LABEL_PX = 46; // of shaded width, below which it gets no label
+const LABEL_PX = 46; // minimum width of a shaded area with a label
 const STEP_INCREMENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6];
 
-/** @param {number} rank -1: nobody knows */
+/** @param {number} rank -1 if unknown */
 export function rankColour(rank) {
   return `--ba-rank-${Math.max(0, rank) % RANK_COLOURS}`;
 }
 
 /**
- * The point of a line under the cursor: full, unlike the rings of all others.
+ * The point under the cursor: filled, unlike the rings of all others.
  * @type {uPlot.Cursor.Points}
  */
 export const CURSOR_POINTS = { size: 6, fill: (plot, i) => /** @type {any} */ (plot.series[i])?.stroke(plot, i) };
 
 /**
- * @param {HTMLElement} box where the colours come from
+ * @param {HTMLElement} box the element whose CSS variables define the colours
  * @param {Line[]} lines
  * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, along?: string}} look
- *   `along`: what the x axis counts
+ *   `along`: label of the x axis
  * @returns {Partial<uPlot.Options>}
  */
 export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = "step" }) {
@@ -39,7 +68,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = 
   };
   const title = { labelFont: axis.font, labelGap: 0 };
   const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
-  const ground = () => colour(box, "--ba-back"); // a point is a ring, in the dark too
+  const ground = () => colour(box, "--ba-back"); // points are rings in every theme
   const fill = () => `color-mix(in srgb, ${colour(box, ACCENT)} 16%, transparent)`;
   const [high, low] = [lines.length + 1, lines.length + 2];
   return {
@@ -70,7 +99,7 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, along = 
 }
 
 /**
- * Shades the steps that were warm-up.
+ * Shades the warm-up steps.
  * @param {uPlot} plot
  * @param {HTMLElement} box
  * @param {number | null} last
@@ -117,7 +146,7 @@ function logRange(min, max) {
 }
 
 /**
- * The nearest number with one digit that matters.
+ * Rounds to one significant digit.
  * @param {number} value more than 0
  * @param {(value: number) => number} round
  */

@@ -1,23 +1,24 @@
-// One chart of lines that each have x values of their own: a line a run, or a line a model.
+// A chart whose lines each have their own x values: one per run, or one per model.
 
 import uPlot from "uplot";
-import { FramedChart, MOVE_SHARE } from "../core/charts/framed.js";
-import { ACCENT, looks, rankColour } from "../core/charts/style.js";
+import { FramedChart, MOVE_SHARE } from "../core/chart_frame.js";
+import { ACCENT, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
 import { quantity } from "../core/format.js";
-import { latest, merged, valueAt } from "./lines.js";
+import { latest, merged, valueAt } from "./chart_lines.js";
 
-/** @typedef {import("./lines.js").Line} Line */
+/** @typedef {import("./chart_lines.js").Line} Line */
+
 /** @typedef {{title: string, empty: string, fromZero?: boolean, hasPoints?: boolean, unit?: string}} Subject */
 
 const HEIGHT_PX = 210;
-const MOST_ENTRIES = 4; // lines whose values the legend tells
+const MAX_ENTRIES = 4; // lines whose values the legend shows
 const COLOURS = 9;
 const DASH = [6, 4];
-const ROOM = 1.08; // right of the last point, where points are drawn
+const MARGIN = 1.08; // right of the last point, where points are drawn
 const QUIET = "--ba-muted";
 
-/** @param {number} place of a run among the others */
+/** @param {number} place index of the run */
 export function runColour(place) {
   return place % COLOURS ? rankColour((place % COLOURS) - 1) : ACCENT;
 }
@@ -52,8 +53,8 @@ export class LinesChart extends FramedChart {
   /**
    * Draws these lines, in the next frame.
    * @param {Line[]} lines
-   * @param {(x: number) => string} tell an x value in words
-   * @param {string} along what the x axis counts
+   * @param {(x: number) => string} tell formats an x value
+   * @param {string} along label of the x axis
    */
   show(lines, tell, along) {
     this.lines = lines;
@@ -66,7 +67,7 @@ export class LinesChart extends FramedChart {
   }
 
   /**
-   * Says what is drawn against what.
+   * Sets the title.
    * @param {string} title
    */
   name(title) {
@@ -99,7 +100,7 @@ export class LinesChart extends FramedChart {
     const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet ? 1 : 2 }));
     const style = looks(this.box, looksOf, { hasBand: false, isLog: false, fromZero: Boolean(fromZero), shadedTo: () => null, along: this.along });
     const series = (style.series ?? []).map((one, i) => this.#dashed(one, this.lines[i - 1]));
-    const range = (/** @type {uPlot} */ _, /** @type {number} */ min, /** @type {number} */ max) => /** @type {uPlot.Range.MinMax} */ ([0, (max || 1) * ROOM]);
+    const range = (/** @type {uPlot} */ _, /** @type {number} */ min, /** @type {number} */ max) => /** @type {uPlot.Range.MinMax} */ ([0, (max || 1) * MARGIN]);
     /** @type {uPlot.Options} */
     const options = {
       ...style,
@@ -126,7 +127,7 @@ export class LinesChart extends FramedChart {
     return { ...series, ...(line.isDashed ? { dash: DASH } : {}), ...(this.subject.hasPoints ? { points } : {}) };
   }
 
-  /** Shows the lines that the legend has not hidden. */
+  /** Applies the legend's hidden lines. */
   showLines() {
     this.lines.forEach((line, i) => this.plot?.setSeries(i + 1, { show: !this.legend.hidden.has(line.key) }));
   }
@@ -147,7 +148,7 @@ export class LinesChart extends FramedChart {
     event.stopPropagation();
   }
 
-  /** Says in words what is under the cursor, or the latest values. */
+  /** Updates legend and label with the values under the cursor, or the latest ones. */
   describe() {
     const { empty, unit } = this.subject;
     const title = this.title.textContent;
@@ -164,10 +165,10 @@ export class LinesChart extends FramedChart {
       const text = `${line.label} ${value}${unit ?? ""}`;
       return line.isQuiet || latest(column) === null ? [] : [{ key: line.key, text, colour: line.colour }];
     });
-    const quiet = this.lines.find((line) => line.isQuiet); // what all are held against is named once
+    const quiet = this.lines.find((line) => line.isQuiet); // the shared reference line is named once
     const held = quiet ? [{ key: quiet.key, text: quiet.label, colour: QUIET, isDashed: true }] : [];
     const place = row === null ? "" : this.tell(xs[row] ?? 0);
-    this.legend.show(place, [...(entries.length > MOST_ENTRIES ? [] : entries), ...held]);
+    this.legend.show(place, [...(entries.length > MAX_ENTRIES ? [] : entries), ...held]);
     const words = entries.map((entry) => entry.text).join(", ");
     this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
     setText(this.empty, empty);
