@@ -129,10 +129,16 @@ def alone(partition: str, node: str, more: Sequence[str]) -> list[str]:
     return [f"--partition={partition}", f"--nodelist={node}", "--job-name=batchai-exec", *more]
 
 
-def reading(file: Path, *, partition: str, more: Sequence[str]) -> list[str]:
-    """The line that has any free node tell its name, and read a file; it does not wait for one long."""
+def reading(file: Path, *, node: str, partition: str, more: Sequence[str]) -> list[str]:
+    """The line that has a free node tell its name, and read a file; it does not wait for the node long."""
     words = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
-    words += ["--mpi=none", "--chdir=/", *([f"--partition={partition}"] if partition else []), *more]
+    words += [
+        f"--nodelist={node}",
+        "--mpi=none",
+        "--chdir=/",
+        *([f"--partition={partition}"] if partition else []),
+        *more,
+    ]
     return [*words, "/bin/sh", "-c", 'echo "$SLURMD_NODENAME"; cat "$0"', str(file)]
 
 

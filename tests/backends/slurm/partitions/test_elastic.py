@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.base.registry import check_choice
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.states import ExecutionState
@@ -108,6 +111,13 @@ def test_a_cluster_that_scales_has_the_nodes_that_jobs_need(elastic: ElasticSlur
         assert (shown["minimumNodeCount"], shown["maximumNodeCount"]) == (0, COUNT)
         place.scale(cluster, manual(1))
         until(lambda: counts(place, cluster).idle_node_count == 1)
+
+
+def test_no_node_is_started_to_look_at_the_home(elastic: ElasticSlurm, tmp_path: Path) -> None:
+    own = SlurmSettings(home=tmp_path / "home", conf=str(elastic.conf))
+    told = check_choice(Settings(backend="slurm", sections={"slurm": own}))
+    assert "was not checked: no node is free now" in told
+    assert elastic.states() == ["idle~"] * COUNT
 
 
 def test_a_partition_with_nodes_that_stay_refuses_auto_scale_by_name(place: Place) -> None:
