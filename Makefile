@@ -66,7 +66,7 @@ $(VENV)/bin/pip:
 .clients/%.installed: tests/server/clients/%.txt
 	@echo "make: installing the genuine client $*"
 	@mkdir -p $(@D) && $(PYTHON) -m venv .clients/$*
-	@.clients/$*/bin/python -m pip --disable-pip-version-check install --quiet -r $<
+	@.clients/$*/bin/python -m pip --disable-pip-version-check install --quiet $$(sed -n 's/^# pip: //p' $<) -r $<
 	@touch $@
 
 node_modules/installed: package-lock.json

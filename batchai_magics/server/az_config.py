@@ -25,7 +25,9 @@ def write(
     private_files.make_folder(folder)
     lines = [
         f"export AZURE_CONFIG_DIR={folder.absolute()}",
-        f"export MSI_ENDPOINT={url}/msi/{token}/token",
+        f"export MSI_ENDPOINT={url}/msi/{token}/token",  # of az until 2023
+        f"export IDENTITY_ENDPOINT={url}/msi/token",
+        f"export IDENTITY_HEADER={token}",
     ]
     if authority:
         lines.append(f"export REQUESTS_CA_BUNDLE={authority}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +14,14 @@ from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.options.help import Text, option_sections, section
 from batchai_magics.options.option import Option
 from batchai_magics.options.parsing import parse_options
+from batchai_magics.server import running
 from batchai_magics.server.access.users import Users
 from batchai_magics.server.home import Home
 from batchai_magics.server.starting import OPTIONS, PROGRAM, TOKEN_FILE, start, token_of, wrong
 
 SUMMARY = "Serve this machine's jobs to a team: the Batch AI protocol and Azure Files."
 _HELP = ("--help", "-h")
-_URL = Option(("--url",), "Address of the server.", "URL", default="http://127.0.0.1:10000")
+_URL = Option(("--url",), "Address of the server, if it is not the one that runs here.", "URL")
 _FOLDER = Option(("FOLDER",), "Folder to write to.", is_required=True)
 _USER = Option(("NAME",), "Name of the user.", is_required=True)
 
@@ -65,9 +68,14 @@ def _az_config(arguments: Namespace) -> int:
 
     settings = load_settings()
     home = Home.of(settings)
-    token, url = token_of(arguments.token_file, home), arguments.url.rstrip("/")
-    authority = home.authority if url.startswith("https:") and home.authority.exists() else None
-    for line in write(Path(arguments.folder), url, token, settings, authority=authority):
+    home.secure()
+    server = running.chosen(home.running, arguments.url)
+    token, folder = token_of(arguments.token_file, home), Path(arguments.folder)
+    authority = server.authority
+    if arguments.url and server.url.startswith("https:") and home.authority.exists():
+        authority = home.authority
+    lines = write(folder, server.url, token, settings, authority=authority)
+    for line in lines if sys.stdout.isatty() else [f". {shlex.quote(str(folder.absolute() / 'env'))}"]:
         print(line)
     return 0
 
@@ -92,7 +100,9 @@ def _list_users(arguments: Namespace) -> int:
 
 
 def _users() -> Users:
-    return Users(Home.of(load_settings()).users)
+    home = Home.of(load_settings())
+    home.secure()
+    return Users(home.users)
 
 
 _BESIDE: Mapping[str, Row] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shlex
 import signal
 import socket
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.service.private_files import write
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.server import running
 from batchai_magics.server.home import Home
 from batchai_magics.server.storage.keys import OWN_ACCOUNT
 
@@ -36,6 +39,7 @@ class Serving:
     host: str
     port: int
     token: str = field(repr=False)
+    token_file: Path | None = None  # that the token is in; None: the one in the home
     names: tuple[str, ...] = ()
     certificate: Path | None = None
     key: Path | None = None
@@ -75,9 +79,12 @@ def serve(serving: Serving, settings: Settings, home: Home) -> int:
     server = uvicorn.Server(_config(app, serving, limits))
     _end_for_signals(server)
     key = service.keys.of(OWN_ACCOUNT)[0]
-    for line in greeting(serving, listener.getsockname()[1], key):
-        print(line, flush=True)
-    server.run(sockets=[listener])
+    port = listener.getsockname()[1]
+    _warn_of_root()
+    with running.noted(home.running, running.Server(serving.url(port), serving.authority)):
+        for line in greeting(serving, port, _secrets(serving, home, key, port)):
+            print(line, flush=True)
+        server.run(sockets=[listener])
     app.close()
     service.operations.close()
     backend.close()
@@ -105,18 +112,46 @@ def _config(app: Guard, serving: Serving, limits: Limits) -> uvicorn.Config:
     )
 
 
-def greeting(serving: Serving, port: int, key: str) -> Iterator[str]:
+def _warn_of_root() -> None:
+    if os.geteuid() == 0:
+        text = "Warning: serving as root: whoever has a token runs programs as root on this machine."
+        print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class _Secrets:
+    """What a greeting tells of the secrets: themselves on a terminal, else what a shell reads them by."""
+
+    token: str
+    connection_string: str
+
+
+def _secrets(serving: Serving, home: Home, key: str, port: int) -> _Secrets:
+    connection_string = _connection_string(serving.url(port), key)
+    if sys.stdout.isatty():
+        return _Secrets(shlex.quote(serving.token), f"'{connection_string}'")
+    if serving.is_files_only:
+        write(home.connection_string, connection_string + "\n")
+    return _Secrets(_read(serving.token_file or home.token), _read(home.connection_string))
+
+
+def _read(file: Path) -> str:
+    """What a shell reads a file by: what is printed may end up in a log, which others read."""
+    return f'"$(cat {shlex.quote(str(file))})"'
+
+
+def greeting(serving: Serving, port: int, secrets: _Secrets) -> Iterator[str]:
     """What a server says when it runs: where it is, and the lines that a client needs."""
     url = serving.url(port)
     if serving.is_files_only:
         yield f"Serving files at {url}."
-        yield f"  export AZURE_STORAGE_CONNECTION_STRING='{_connection_string(url, key)}'"
+        yield f"  export AZURE_STORAGE_CONNECTION_STRING={secrets.connection_string}"
         return
     yield f"Serving at {url}. Its token is the right to run programs as you: keep it."
-    token = shlex.quote(serving.token)
+    token = secrets.token
     yield f"  export BATCHAI_BACKEND=arm BATCHAI_ENDPOINT={url} BATCHAI_TOKEN={token}"
     yield f"  %batchai use --backend arm --endpoint {url}"
-    yield f"  batchai serve az-config FOLDER --url {url}    # for a genuine az"
+    yield "  batchai serve az-config FOLDER    # for a genuine az"
     if serving.authority:
         yield f"  export REQUESTS_CA_BUNDLE={serving.authority} SSL_CERT_FILE={serving.authority}"
 

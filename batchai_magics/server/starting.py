@@ -59,11 +59,13 @@ def start(arguments: Namespace) -> int:
     if arguments.backend:
         settings = choose(settings, arguments.backend)
     home = Home.of(settings)
+    home.secure()
     tls = _tls(arguments, home)
     serving = Serving(
         host=arguments.host,
         port=arguments.port,
         token=token_of(arguments.token_file, home),
+        token_file=_token_file(arguments.token_file),
         names=tuple(arguments.name or ()),
         certificate=tls.certificate,
         key=tls.key,
@@ -75,7 +77,11 @@ def start(arguments: Namespace) -> int:
 
 def token_of(file: str | None, home: Home) -> str:
     """The administrator's token: from the file that a line names, or from the home."""
-    return read_token(Path(file).expanduser() if file else home.token)
+    return read_token(_token_file(file) or home.token)
+
+
+def _token_file(file: str | None) -> Path | None:
+    return Path(file).expanduser().absolute() if file else None
 
 
 def wrong(program: str, message: str, guess: str = "") -> UsageError:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
+import os
+import pty
 import signal
 import stat
+import subprocess
+import sys
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -19,8 +22,8 @@ from azure.storage.fileshare import (
 )
 
 from batchai_magics.cli import main
-from batchai_magics.errors import UsageError
-from batchai_magics.server import command
+from batchai_magics.errors import StorageError, UsageError
+from batchai_magics.server import command, running
 from batchai_magics.server.home import Home
 from batchai_magics.server.storage.keys import OWN_ACCOUNT, Keys
 from tests.patience import PATIENCE_S
@@ -74,10 +77,11 @@ def test_with_a_certificate_of_its_own_a_server_is_reached_by_who_trusts_its_aut
 
 
 @pytest.mark.slow
-def test_files_alone_are_served_to_who_has_the_key_that_is_printed(tmp_path: Path) -> None:
+def test_files_alone_are_served_to_who_has_the_key_in_the_file_that_is_named(tmp_path: Path) -> None:
     with started(tmp_path / "home", "--files-only") as server:
         line = server.process.stdout.readline()
-        text = re.search("AZURE_STORAGE_CONNECTION_STRING='(.*)'", line)[1]
+        text = in_a_shell(line, "AZURE_STORAGE_CONNECTION_STRING")
+        assert "AccountKey" not in line
         share = ShareServiceClient.from_connection_string(text, retry_total=0).create_share("data")
         share.get_file_client("a.txt").upload_file(b"text")
         assert (tmp_path / "home" / "shares" / "local" / "data" / "a.txt").read_bytes() == b"text"
@@ -162,3 +166,115 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file.chmod(0o644)
     with pytest.raises(UsageError, match="can be read by others"):
         command.main(["--token-file", str(file)])
+
+
+def in_a_shell(export: str, name: str) -> str:
+    """A variable as a shell has it after a line."""
+    line = f'{export.strip()}; printf %s "${name}"'
+    return subprocess.check_output(["bash", "-c", line], text=True)
+
+
+@pytest.mark.slow
+def test_no_token_is_printed_but_to_a_terminal(tmp_path: Path) -> None:
+    with started(tmp_path / "home") as server:
+        said = server.said[0] + "".join(server.process.stdout.readline() for _ in range(3))
+        assert server.token not in said
+        export = next(line for line in said.splitlines() if "BATCHAI_TOKEN=" in line)
+        assert in_a_shell(export, "BATCHAI_TOKEN") == server.token
+
+
+@pytest.mark.slow
+def test_a_terminal_is_told_the_token(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "BATCHAI_HOME": str(tmp_path / "home")}
+    words = [sys.executable, "-m", "batchai_magics.cli", "serve", "--port", "0"]
+    with subprocess.Popen(words, env=env, stdout=theirs, stderr=subprocess.PIPE, text=True) as process:
+        os.close(theirs)
+        said = b""
+        while b"az-config" not in said:
+            said += os.read(ours, 4096)
+        process.terminate()
+        error = process.communicate(timeout=PATIENCE_S)[1]
+    os.close(ours)
+    assert (tmp_path / "home" / "server" / "token").read_text().strip().encode() in said
+    assert ("serving as root" in error) is (os.geteuid() == 0)
+
+
+@pytest.mark.parametrize("words", [[], ["user", "add", "first"]], ids=["serve", "user add"])
+def test_an_open_home_with_what_is_not_ours_is_refused_before_anything_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "diary.txt").write_text("mine")
+    home.chmod(0o755)
+    monkeypatch.setenv("BATCHAI_HOME", str(home))
+    with pytest.raises(StorageError, match="is open to other users"):
+        command.main(words)
+    assert not (home / "server").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.parametrize("name", ["", "server", "server/token", "server/users.json", "server/tls/ca.key"])
+@pytest.mark.parametrize("words", [[], ["user", "add", "first"]], ids=["serve", "user add"])
+def test_what_another_user_has_put_into_the_home_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], name: str
+) -> None:
+    home = tmp_path / "home"
+    (home / "server" / "tls").mkdir(parents=True, mode=0o700)
+    home.chmod(0o700)
+    for file in ("server/token", "server/users.json", "server/tls/ca.key"):
+        (home / file).write_text("a-token-that-was-planted-here\n")
+        (home / file).chmod(0o600)
+    os.chown(home / name, 12345, -1)
+    monkeypatch.setenv("BATCHAI_HOME", str(home))
+    with pytest.raises(StorageError, match="12345"):
+        command.main(words)
+
+
+def test_a_link_in_the_place_of_a_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    (home / "server").mkdir(parents=True)
+    home.chmod(0o700)
+    (tmp_path / "planted").write_text("a-token-that-was-planted-here\n")
+    (tmp_path / "planted").chmod(0o600)
+    (home / "server" / "token").symlink_to(tmp_path / "planted")
+    monkeypatch.setenv("BATCHAI_HOME", str(home))
+    with pytest.raises(StorageError, match="token is a link"):
+        command.main([])
+
+
+@pytest.mark.slow
+def test_the_configuration_of_az_is_for_the_server_that_runs(tmp_path: Path) -> None:
+    home, az = tmp_path / "home", tmp_path / "az"
+    assert "no server runs here" in configured(home, az).stderr
+    with started(home) as server:
+        assert configured(home, az).stdout == f". {az / 'env'}\n"
+        lines = (az / "env").read_text().splitlines()
+        env = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+        headers = {"X-IDENTITY-HEADER": env["IDENTITY_HEADER"]}
+        for asked in (
+            requests.get(env["IDENTITY_ENDPOINT"], headers=headers),
+            requests.get(env["MSI_ENDPOINT"]),
+        ):
+            assert asked.json()["access_token"] == server.token
+        assert requests.get(env["IDENTITY_ENDPOINT"]).status_code == 404
+        assert f"endpoint_resource_manager = {server.url}/" in (az / "clouds.config").read_text()
+
+
+@pytest.mark.slow
+def test_of_several_servers_one_has_to_be_named_and_a_killed_one_is_none(tmp_path: Path) -> None:
+    home, az = tmp_path / "home", tmp_path / "az"
+    with started(home) as server, started(home) as second:
+        assert "several servers run here" in configured(home, az).stderr
+        assert configured(home, az, "--url", second.url).returncode == 0
+        second.process.kill()
+        second.process.wait(PATIENCE_S)
+        assert [each.url for each in running.all_in(home / "server" / "running")] == [server.url]
+    assert not running.all_in(home / "server" / "running")
+
+
+def configured(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "batchai_magics.cli", "serve", "az-config", str(folder), *words]
+    env = {**os.environ, "BATCHAI_HOME": str(home)}
+    return subprocess.run(line, env=env, capture_output=True, text=True, check=False)

@@ -31,9 +31,10 @@ class Users:
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no user's name", hint="Use letters, digits and . _ - @")
         users = self._load()
-        if name in users or name in _TAKEN:
-            hint = "Remove that user first: the old token is worth nothing then."
-            raise UsageError(f"there is a user {name} already", hint=hint)
+        taken = next((known for known in (*users, *_TAKEN) if known.lower() == name.lower()), None)
+        if taken:
+            hint = "Names differ by more than letter case. Remove that user first: the old token ends then."
+            raise UsageError(f"there is a user {taken} already", hint=hint)
         token = secrets.token_urlsafe(32)
         added = wire_time(datetime.now(timezone.utc))
         self._save({**users, name: {"sha256": digest(token), "added": added}})

@@ -111,7 +111,7 @@ class App:
         if first == "metrics":
             return self._numbers(request)
         is_identity = first == "msi" and not self.is_files_only
-        return managed_identity(raw_path(request.scope)) if is_identity else None
+        return _identity(request) if is_identity else None
 
     def _make_arm(self) -> Starlette:
         routes = () if self.is_files_only else (*BATCHAI_ROUTES, *ARM_ROUTES)
@@ -190,6 +190,10 @@ async def _told(ask: Callable[[], Awaitable[Answer]]) -> Answer:
         return await ask()
     except BatchAIError as error:
         return storage_errors.answer(error, "-")
+
+
+def _identity(request: Request) -> Answer:
+    return managed_identity(raw_path(request.scope), request.headers.get("x-identity-header", ""))
 
 
 def is_large(request: Request) -> bool:
