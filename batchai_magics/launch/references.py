@@ -17,10 +17,11 @@ class Subject(enum.Enum):
     NODE = "node"  # its name
     ADDRESS = "address"  # where other nodes reach a node
     PORT = "port"  # a free TCP port
+    SCRATCH = "scratch"  # the folder of the run on its nodes' own disks
 
 
 class Reference(NamedTuple):
-    """The name or address of one of the job's nodes, or one of its ports, by its number from 0."""
+    """The name or address of one of the job's nodes, a port, or its scratch folder, by its number from 0."""
 
     subject: Subject
     number: int
@@ -57,6 +58,7 @@ class Bindings(NamedTuple):
     nodes: Sequence[str] = ()
     addresses: Sequence[str] = ()
     ports: Sequence[int] = ()
+    scratch: str = ""
 
     def value(self, reference: Reference) -> str:
         """The value of a reference."""
@@ -64,6 +66,7 @@ class Bindings(NamedTuple):
             Subject.NODE: self.nodes,
             Subject.ADDRESS: self.addresses,
             Subject.PORT: self.ports,
+            Subject.SCRATCH: (self.scratch,),
         }[reference.subject]
         return str(values[reference.number])
 

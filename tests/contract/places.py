@@ -109,6 +109,10 @@ def _slurm(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
     return place_on(real_slurm.SHARED.get(), folder, wishes)
 
 
+def _slurm_scratch(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
+    return place_on(real_slurm.SHARED.get(), folder, wishes, scratch=str(folder / "disks"))
+
+
 def _slurm_any(folder: Path, wishes: Wishes) -> AbstractContextManager[Place]:
     return place_on(real_slurm.SHARED.get(), folder, wishes, placement=ANY)
 
@@ -121,13 +125,20 @@ def place_on(
     *,
     sshd: real_sshd.RealSshd | None = None,
     placement: str = FIXED,
+    scratch: str = "",
 ) -> Iterator[Place]:
     """A place on a Slurm that runs, at the other end of ssh where there is an sshd."""
     given: dict[str, Any] = {"core_quota": wishes.core_quota} if wishes.core_quota else {}
     if sshd:
         given |= {"ssh": real_sshd.HOST, "ssh_command": sshd.ssh, "python": sys.executable}
     own = SlurmSettings(
-        home=folder / "home", conf=str(slurm.conf), placement=placement, look_s=0.2, lost_s=1.0, **given
+        home=folder / "home",
+        conf=str(slurm.conf),
+        placement=placement,
+        scratch=scratch,
+        look_s=0.2,
+        lost_s=1.0,
+        **given,
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
@@ -158,6 +169,9 @@ PLACES = {
         NOT_SLURMS,
         lambda: real_slurm.why_not() or real_sshd.why_not(),
         only=_OF_FILES,
+    ),
+    "slurm with scratch": Offer(
+        _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.why_not, only=frozenset({"test_workdir"})
     ),
     "slurm on any nodes": Offer(
         _slurm_any,

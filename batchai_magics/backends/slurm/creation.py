@@ -202,6 +202,8 @@ def _run(home: Home, record: Record, cluster: Record, spec: JobSpec, engine: tup
         mpi=home.settings.mpi,
         disk_grace_s=home.settings.disk_grace_s,
         note=home.clusters.other_partition(cluster),
+        scratch=home.settings.scratch,
+        scratch_limit_bytes=home.settings.scratch_limit_mib << 20,
     )
 
 

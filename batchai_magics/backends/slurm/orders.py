@@ -55,6 +55,8 @@ class Run:
     mpi: str
     disk_grace_s: float
     note: str = ""  # what its user is to know of it
+    scratch: str = ""
+    scratch_limit_bytes: int = 0
 
     @property
     def segment(self) -> str:
@@ -94,6 +96,8 @@ def write(layout: Layout, run: Run, programs_folder: Path) -> None:
         setups=str(setups.folder(layout, run.cluster_guid)),
         setup_secrets=str(setups.secrets_file(layout, run.cluster_guid)),
         is_setup_elevated=setups.is_elevated(run.cluster),
+        scratch=run.scratch,
+        scratch_limit_bytes=run.scratch_limit_bytes,
     )
     if run.spec.batchai_stop_if:
         StopOrder(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
@@ -154,10 +158,15 @@ def _node_share(layout: Layout, run: Run, index: int) -> NodeShare:
         gpu_count=lookup(run.cluster.vm_size).gpus,
         mount_root=str(layout.mounts(run.cluster_guid)),
         job_mount_root=str(layout.job(run.guid).mounts),
-        temp=joined([str(layout.job(run.guid).workdir), "/", name]),
+        temp=joined([_work_folder(layout, run), "/", name]),
         address=reference(Subject.ADDRESS, index),
         core_count=run.core_count,
     )
+
+
+def _work_folder(layout: Layout, run: Run) -> str:
+    """The folder of the working directories: on the nodes' own disks, or where they are kept."""
+    return reference(Subject.SCRATCH, 0) if run.scratch else str(layout.job(run.guid).workdir)
 
 
 def _site(run: Run, files: RunFiles, programs_folder: Path) -> JobSite:

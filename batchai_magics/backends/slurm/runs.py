@@ -30,6 +30,7 @@ from batchai_magics.backends.slurm.standing import (
     heard_ending,
     queued_again,
     standing_of,
+    with_files_left,
     with_last_words,
     with_ranks,
     with_words,
@@ -176,7 +177,7 @@ class Runs:
     def conclude(self, job: Record, outcome: Outcome, *, ended: float = 0.0) -> None:
         """Notes the end of a run that cannot tell it itself."""
         files = self.files(job.guid)
-        files.note_end(RunEnd(with_ranks(outcome, files), ended or self._clock.now()))
+        files.note_end(RunEnd(with_files_left(with_ranks(outcome, files), files), ended or self._clock.now()))
 
     def forget(self, job: Record) -> None:
         """Deletes the folder of a run."""

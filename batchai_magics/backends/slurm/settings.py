@@ -56,6 +56,13 @@ class SlurmSettings:
     )
     core_quota: int = setting(1000, "cores that all clusters may have together")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
+    scratch: str = setting(
+        "",
+        "a folder on the nodes' own disks that jobs run in, such as `$TMPDIR`; below `slurm.home` when empty",
+    )
+    scratch_limit_mib: int = setting(
+        10_240, "MiB of each node's scratch folder that are copied to `slurm.home` when a run ends"
+    )
 
     @property
     def machine(self) -> Machine:
@@ -85,6 +92,9 @@ class SlurmSettings:
         if self.placement not in (ANY, FIXED):
             guess = did_you_mean(self.placement, (ANY, FIXED)) or f"one of {ANY}, {FIXED}"
             raise UsageError(f"setting slurm.placement: there is no {self.placement!r}", hint=guess)
+        if self.scratch and not self.scratch.startswith(("/", "$")):
+            hint = "Write an absolute path, or one that begins with a variable of the nodes, such as $TMPDIR."
+            raise UsageError(f"setting slurm.scratch: {self.scratch!r} is no absolute path", hint=hint)
         _words("options", self.options, {**OWN, **OF_CLUSTERS})
         self._sizes()
 

@@ -10,6 +10,7 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
 from batchai_magics.backends.node.runner.exits import exits_in
 from batchai_magics.backends.slurm.node.beginning import said_ending
+from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
 from batchai_magics.backends.slurm.understand import WAITING_STATES, JobLine
@@ -117,6 +118,15 @@ def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
         return outcome.with_ranks(exits_in(Path(plan.exits)), plan)
     except (OSError, PlanError):  # it never ran
         return outcome
+
+
+def with_files_left(outcome: Outcome, files: RunFiles) -> Outcome:
+    """The outcome with what nodes still have on their own disks, of a run that did not end itself."""
+    try:
+        plan = Plan.from_json(files.layout.plan.read_text(encoding="utf-8"))
+    except (OSError, PlanError):  # it never ran
+        return outcome
+    return outcome.warned("FilesLeftBehind", *Collection(files, plan).left_behind())
 
 
 def _last_line(file: Path) -> str:

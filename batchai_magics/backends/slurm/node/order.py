@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.node.ports import free_ports
+from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
 
@@ -42,6 +43,8 @@ class Order(NamedTuple):
     setups: str = ""  # the folder that tells on which nodes the setup task has been run
     setup_secrets: str = ""  # the file of its secrets, which may not be there
     is_setup_elevated: bool = False
+    scratch: str = ""  # the folder on nodes' own disks that the job runs in; it may name their variables
+    scratch_limit_bytes: int = 0  # how much of it is kept, of each node
 
     def to_json(self) -> str:
         """The order as it is written to a file."""
@@ -52,9 +55,10 @@ class Order(NamedTuple):
         """The order in a file."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 
-    def resolved(self, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
+    def resolved(self, guid: str, nodes: Sequence[str], addresses: Sequence[str]) -> Plans:
         """The plans for these nodes, with free ports of this one."""
-        bindings = Bindings(nodes, addresses, free_ports(self.port_count))
+        base = scratch.base(self.scratch, guid, nodes[0])
+        bindings = Bindings(nodes, addresses, free_ports(self.port_count), base)
         preparation = self._resolved(self.preparation, bindings) if self.preparation else None
         setup = self._resolved(self.setup, bindings) if self.setup else None
         return Plans(self._resolved(self.plan, bindings), preparation, setup)
@@ -67,4 +71,5 @@ class Order(NamedTuple):
             return plan
         from batchai_magics.backends.node import containers  # few jobs need it
 
-        return containers.boxed(plan, [Path(self.home)])
+        own = [bindings.scratch] if bindings.scratch else []
+        return containers.boxed(plan, [Path(folder) for folder in (self.home, *own)])

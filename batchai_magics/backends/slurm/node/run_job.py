@@ -20,12 +20,21 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node import elevation, requirements
 from batchai_magics.backends.node.attempts import RESIZED
 from batchai_magics.backends.node.execution_log import ExecutionLog
-from batchai_magics.backends.node.outcome import REQUEUE, Outcome, not_run, of_preparation, stopped, too_long
+from batchai_magics.backends.node.outcome import (
+    REQUEUE,
+    Outcome,
+    failed_with,
+    not_run,
+    of_preparation,
+    stopped,
+    too_long,
+)
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, ending
 from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
+from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.crews import Crew, crew, is_cut_off, let_end
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of, lost, outcome_of
 from batchai_magics.backends.slurm.node.killed import out_of_memory_folder, started_folder
@@ -33,10 +42,13 @@ from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
 from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
+from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.stop_watching import watched
 from batchai_magics.launch.plan import Plan
 
 PATIENCE_S = 2.0  # what a disk gets to take the last output of a job that was told to end
+STOPPED_S = 15.0  # what the working directories of a run that was told to end get to be collected
+LATE_S = 60.0  # the same beyond its own limit, of what Slurm gives it there
 LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without a signal
 
 
@@ -49,6 +61,8 @@ def main() -> None:
     beginning = Beginning(files, attempt)
     try:
         outcome = JobRun(files, beginning, bell).run()
+    except ScratchError as error:
+        outcome = failed_with("JobLaunchFailed", str(error))
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
         outcome = not_run(error)
     if outcome.is_requeued or beginning.is_superseded:
@@ -66,12 +80,13 @@ class JobRun:
         self._order = Order.read(files.order)
         self._nodes = allocation.nodes()
         plan, self._preparation, self._setup = self._order.resolved(
-            self._nodes, allocation.addresses(self._nodes)
+            files.root.name, self._nodes, allocation.addresses(self._nodes)
         )
         self._plan = beginning.of_its_own(plan)
         self._env = {**os.environ, **read_secrets(files.secrets)}
         self._deadline = time.monotonic() + self._plan.limits.wall_s
         self._next_look = 0.0
+        self._is_stopped = False
 
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and leaves none of them behind."""
@@ -83,12 +98,14 @@ class JobRun:
             self._log.write(sentence)
         record = seal_record(self._files.layout.seals)
         try:
-            outcome = self._interruption(set()) or self._set_up() or requirements.directories(self._plan)
+            outcome = self._interruption(set()) or self._set_up() or requirements.directories(self._here)
             outcome = outcome or self._prepare() or self._run_processes()
         finally:
             ending.kill()
+            left = Collection(self._files, self._plan).collect(self._collecting_s)
             record.write(self._seals())
             record.close()
+        outcome = outcome.warned("FilesLeftBehind", *left)
         self._log.write(outcome.sentence)
         return outcome
 
@@ -99,12 +116,25 @@ class JobRun:
         for stale in (*folders, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
-        for node in (*self._plan.nodes, *(self._setup.nodes if self._setup else ())):
+        for node in (*self._here.nodes, *(self._setup.nodes if self._setup else ())):
             private_files.make_folder(Path(node.folder))
+        if self._order.scratch:
+            limit_bytes = self._order.scratch_limit_bytes
+            Collection.order(self._files, limit_bytes=limit_bytes, number=self._beginning.number)
         for log in (*(stream.path for stream in self._plan.output), *self._plan.execution_logs):
             os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
         hosts = "".join(f"{name}\n" for name in self._nodes)
         self._files.layout.host_file.write_text(hosts, encoding="utf-8")
+
+    @property
+    def _here(self) -> Plan:
+        """The plan with those nodes alone whose working directories this program can make."""
+        return self._plan._replace(nodes=self._plan.nodes[:1]) if self._order.scratch else self._plan
+
+    @property
+    def _collecting_s(self) -> float:
+        """What there is to collect working directories: somebody may wait, or Slurm soon kill."""
+        return STOPPED_S if self._is_stopped else self._left_s + LATE_S
 
     def _set_up(self) -> Outcome | None:
         """Runs the cluster's setup task on the job's nodes, those left out where it has been run before."""
@@ -198,8 +228,10 @@ class JobRun:
         if signal.SIGTERM in heard or now_s >= self._next_look:
             self._next_look = now_s + LOOK_S
             if outcome := self._told_to_end():
+                self._is_stopped = True
                 return outcome
         if signal.SIGTERM in heard:
+            self._is_stopped = True
             return self._taken()
         return too_long(self._plan.limits) if now_s >= self._deadline else None
 

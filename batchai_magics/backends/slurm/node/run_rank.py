@@ -12,9 +12,12 @@ import signal
 import sys
 from pathlib import Path
 
+from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import ending
+from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.killed import (
     KILLED,
     oom_kills,
@@ -37,13 +40,19 @@ def main() -> None:
     if is_alone(plan):
         sys.stderr.write("Slurm starts no process manager for MPI here: see the setting slurm.mpi\n")
         sys.exit(ALONE)
+    collection = Collection(files, plan)
+    if collection.is_wanted and (problem := make_own_folder(plan, rank)):
+        sys.stderr.write(problem)
+        sys.exit(os.EX_CANTCREAT)
     ending.adopt_orphans()
     note(started_folder(plan), rank)
     kills = oom_kills()
+    is_told = False
     with contextlib.closing(Ranks(plan, Bell(), env=os.environ | secrets_of(files, plan))) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             if signal.SIGTERM in ranks.turn(LOOK_S) or files.end or is_followed(plan):
+                is_told = True
                 note(cut_off_folder(plan), rank)
                 ending.end(ranks, patience_s=PATIENCE_S)
         note_unkept(plan, ranks.unwritable)
@@ -52,7 +61,20 @@ def main() -> None:
     if code == KILLED and oom_kills() > kills:
         note(out_of_memory_folder(plan), rank)
     ending.kill()
+    if is_told:  # it may be Slurm that ends the run: then no other program comes to this node any more
+        collection.collect_behind(rank)
     sys.exit(code if code is not None else os.EX_IOERR)
+
+
+def make_own_folder(plan: Plan, rank: int) -> str:
+    """Makes the folder that the rank starts in, on this node's own disk; what went wrong."""
+    node = plan.node_of(plan.processes[rank])
+    try:
+        private_files.make_folder(Path(node.folder))
+    except OSError as error:
+        return f"slurm.scratch: {node.folder} cannot be made on {node.id}: {error.strerror}\n"
+    outcome = requirements.directories(plan._replace(nodes=(node,)))
+    return f"{outcome.sentence}\n" if outcome else ""
 
 
 def is_alone(plan: Plan) -> bool:

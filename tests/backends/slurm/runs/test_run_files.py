@@ -152,7 +152,7 @@ def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
     plan = Plan("g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
     order = Order(plan.to_json(), "", 3, 1, "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
-    resolved, *others = order.resolved(given, [f"{name}.net" for name in given])
+    resolved, *others = order.resolved("guid", given, [f"{name}.net" for name in given])
     assert [node.id for node in resolved.nodes] == ["a", "b", "c"]
     assert [node.folder for node in resolved.nodes] == ["/h/a", "/h/b", "/h/c"]
     host, _, number = resolved.processes[0].command.partition(":")

@@ -1,0 +1,120 @@
+"""Working directories on the nodes' own disks: collected at the end of a run, however that comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.errors import UsageError
+from batchai_magics.models.execution import WORKDIR
+from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.kept import first_error, number
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.places import place_on
+from tests.world import below, until
+
+pytestmark = pytest.mark.slow
+SAVE = "echo up; pwd > file-$PMI_RANK"
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Where the disks of all nodes are: they are one machine."""
+    return tmp_path / "disks"
+
+
+@pytest.fixture
+def place(slurm: RealSlurm, tmp_path: Path, disks: Path) -> Iterator[Place]:
+    with place_on(slurm, tmp_path, Wishes(), scratch=str(disks)) as place:
+        yield place
+
+
+def limited(place: Place, **settings: object) -> Place:
+    """The same place with other settings."""
+    return replace(place, backend=SlurmBackend(replace(place.backend._home.settings, **settings)))
+
+
+def folders(place: Place, job) -> list[str]:
+    """The working directory that each rank was in, by the files that were collected."""
+    listed = place.backend.files(job.id, WORKDIR)
+    files = [file for node in listed for file in place.backend.files(job.id, WORKDIR, node.path)]
+    return [place.backend.read(FileRef(job.id, file.path, WORKDIR)).data.decode().strip() for file in files]
+
+
+@pytest.mark.parametrize(("end", "code"), [("true", 0), ("exit 3", 3)])
+def test_the_files_of_all_nodes_are_collected_at_the_end(
+    place: Place, disks: Path, end: str, code: int
+) -> None:
+    id = place.start_ranks(f"{SAVE}; {end}", count=2)
+    job = place.wait(id)
+    assert job.execution.exit_code == code
+    guid = job.output_path_segment.rpartition("/")[2]
+    ranks = sorted(job.ranks, key=lambda rank: rank.rank)
+    assert folders(place, job) == [f"{disks}/batchai-{guid}/{rank.node}" for rank in ranks]
+    assert list(disks.iterdir()) == []
+    assert "FilesLeftBehind" not in [error.code for error in job.execution.errors]
+
+
+def test_a_job_that_is_terminated_loses_no_file(place: Place, disks: Path) -> None:
+    id = place.start_ranks(f"{SAVE}; exec sleep 1000", count=2)
+    until(lambda: place.log(id).count(b"up") == 2)
+    place.backend.terminate(id)
+    assert len(folders(place, place.wait(id))) == 2
+    assert list(disks.iterdir()) == []
+
+
+def test_a_job_that_slurm_cancels_loses_no_file(place: Place, disks: Path, slurm: RealSlurm) -> None:
+    id = place.start_ranks(f"{SAVE}; exec sleep 1000", count=2)
+    until(lambda: place.log(id).count(b"up") == 2)
+    slurm.ask("scancel", number(place, id))
+    job = place.wait(id)
+    assert job.state is ExecutionState.FAILED
+    until(lambda: len(folders(place, job)) == 2)
+    until(lambda: list(disks.iterdir()) == [])
+
+
+def test_a_job_whose_program_was_killed_tells_where_its_files_are(place: Place, disks: Path) -> None:
+    place.is_up(id := place.start(f"touch model.pt; {HOLD}"))
+    for process in below(disks.parent):
+        if any("slurm.node.run_job" in word for word in process.cmdline()):
+            process.kill()
+    lost, left = place.wait(id).execution.errors
+    (file,) = disks.glob("*/*/*")
+    assert (lost.code, left.code) == ("JobSupervisorLost", "FilesLeftBehind")
+    assert f"in {file.parent}: the node did not tell that they were copied" in left.message
+
+
+def test_what_is_beyond_the_limit_stays_on_the_node_and_is_told(place: Place, disks: Path) -> None:
+    place = limited(place, scratch_limit_mib=1)
+    job = place.run(
+        "head -c 900K /dev/zero > old; touch -d 2001-01-01 old; head -c 600K /dev/zero > new; echo x > x"
+    )
+    node = job.ranks[0].node
+    assert [file.name for file in place.backend.files(job.id, WORKDIR, node)] == ["new", "x"]
+    (left,) = disks.glob("*/*/*")
+    error = first_error(job)
+    assert (job.state, error.code) == (ExecutionState.SUCCEEDED, "FilesLeftBehind")
+    text = f"1 file (0.9 MiB) was left on {node}, in {left.parent}: slurm.scratch_limit_mib allows no more"
+    assert error.message == text
+    assert text in place.log(job.id, "execution.log").decode()
+    assert left.name == "old"
+
+
+def test_a_scratch_folder_may_be_named_by_variables_of_the_nodes(place: Place, disks: Path) -> None:
+    place = limited(place, scratch=f"{disks}/$SLURM_JOB_PARTITION/of-$USER_OF_TEST")
+    job = place.run("true")
+    assert first_error(job).code == "JobLaunchFailed"
+    assert "slurm.scratch: $USER_OF_TEST is not set on " in first_error(job).message
+    place = limited(place, scratch=f"{disks}/$SLURM_JOB_PARTITION")
+    assert place.log(place.run("pwd", "second").id).startswith(f"{disks}/".encode())
+
+
+def test_a_relative_scratch_folder_is_refused_by_name(place: Place) -> None:
+    with pytest.raises(UsageError, match=r"setting slurm\.scratch: 'scratch' is no absolute path"):
+        replace(place.backend._home.settings, scratch="scratch").check()
