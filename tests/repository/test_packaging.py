@@ -21,6 +21,15 @@ def test_no_lock_file_names_a_host():
     assert not re.search(r"resolved|https?://|registry", (ROOT / "package-lock.json").read_text())
 
 
+def test_no_lock_file_of_the_tests_names_a_registry():
+    locks = [
+        ROOT / "tests/server/clients/js/package-lock.json",
+        ROOT / "tests/widgets/mutants/package-lock.json",
+    ]
+    for lock in locks:
+        assert not re.search(r'"resolved"|registry', lock.read_text()), lock
+
+
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """The sources as a clone has them: no bundle, no node_modules."""

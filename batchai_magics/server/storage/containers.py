@@ -14,9 +14,9 @@ from batchai_magics.server.call import Answer
 from batchai_magics.server.storage import conditions, metadata, properties
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
+from batchai_magics.server.storage.listing import Entries, NamePage, name_element, page_of, xml
 from batchai_magics.server.storage.part_files import is_part
-from batchai_magics.server.storage.shares import metadata_of, names_in, share_stamps
+from batchai_magics.server.storage.shares import metadata_of, names_in, share_entries, share_stamps
 
 
 def create(asked: Asked) -> Answer:
@@ -62,16 +62,33 @@ def _check_conditions(asked: Asked, *supported: str) -> None:
 
 def list_all(asked: Asked) -> Answer:
     """The containers of the account."""
+    entries = _container_entries(asked, page_of(asked.call, names_in(asked)))
+    return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, entries)
+
+
+def list_account(asked: Asked) -> Answer:
+    """The shares and the containers of the account, in one answer.
+
+    Nothing in such a request says which of the two are meant; a client reads the list that it knows.
+    """
+    files, blobs = (asked.as_of(service) for service in ("file", "blob"))
+    backend = asked.service.backend
+    shares = names_in(files) if backend.storage else []
+    found = names_in(blobs) if backend.containers else []
+    page = page_of(asked.call, sorted({*shares, *found}))
+    lists = share_entries(files, page.of(shares)), _container_entries(blobs, page.of(found))
+    return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, *lists)
+
+
+def _container_entries(asked: Asked, page: NamePage) -> Entries:
     stamp = share_stamps(asked)
-    page = page_of(asked.call, names_in(asked))
     times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
     properties = f"<Properties>{times}</Properties>"
     inner = [
         f"<Container><Name>{name}</Name>{properties}{metadata_of(asked, name)}</Container>"
         for name in page.items
     ]
-    attributes = {"ServiceEndpoint": f"{asked.call.origin}/"}
-    return xml(asked.call, attributes, Entries("Containers", inner, page.next))
+    return Entries("Containers", inner, page.next)
 
 
 def list_blobs(asked: Asked) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import format_datetime, parsedate_to_datetime
 
@@ -58,6 +58,10 @@ class Asked:
     def metadata_headers(self) -> dict[str, str]:
         """The metadata that are kept of it, as an answer tells them."""
         return metadata.headers(self.record.metadata)
+
+    def as_of(self, service: str) -> Asked:
+        """The same request, as if it had said that it means `file` or `blob`."""
+        return replace(self, resource=replace(self.resource, service=service))
 
     @property
     def is_our_own(self) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
-from batchai_magics.backends.service.dialect.headers import SERVICE, UPLOAD, UploadStep
+from batchai_magics.backends.base import Storage
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.batchai.output import is_address
 from batchai_magics.server.call import Answer, Call, query_of
@@ -97,6 +98,7 @@ _BLOB: Mapping[tuple[str, str, str, str], Action] = {
     ("o", "HEAD", "", ""): Action(blobs.show, permissions.READ_FILE),
     ("o", "DELETE", "", ""): Action(blobs.delete, permissions.DELETE_FILE),
 }
+_ACCOUNT = Action(containers.list_account, permissions.LIST_SHARES)
 _OUTPUT = Action(outputs.read, permissions.READ_FILE)
 _COPY = Action(copies.copy, permissions.CREATE_FILE, (copies.SOURCE, permissions.READ_FILE))
 # Of our own client, a file in pieces: the method, `comp`, the step.
@@ -119,7 +121,7 @@ class Admitted:
     def answer(self, call: Call) -> Answer:
         """The answer to the request, whose body is there now; raises what is refused."""
         asked = replace(self.asked, call=call)
-        if "l" in self.action.rule.any_of:
+        if self.action.rule is permissions.LIST_FILES:
             asked.uploads.drop_stale(asked.storage, asked.resource.service)
         return self.action.handler(asked)
 
@@ -140,16 +142,38 @@ class Counter:
         return Admitted(action, Asked(self.service, call, resource, self.uploads), principal)
 
     def _settled(self, call: Call, resource: Resource) -> Resource:
-        """The resource with its service, where the request did not say it: that which has such a name."""
+        """The resource with its service, where the request did not say it: that which has such a name.
+
+        A list of the account is one of both services.
+        """
         if is_own(call) and call.headers.get(SERVICE) == "blob":
             return replace(resource, service="blob")
-        if resource.service:
+        if OWN_CLIENT in call.headers and is_own(call):
+            return replace(resource, service=resource.service or "file")
+        if resource.service or not resource.share:
             return resource
         backend = self.service.backend
         name = share_of(resource)
         is_share = backend.storage is not None and name in backend.storage.shares()
         is_container = backend.containers is not None and name in backend.containers.shares()
-        return replace(resource, service="blob" if is_container and not is_share else "file")
+        if is_share and is_container:
+            return replace(resource, service=self._service_that_has(call, resource))
+        return replace(resource, service="blob" if is_container else "file")
+
+    def _service_that_has(self, call: Call, resource: Resource) -> str:
+        """Where the file lies that a request reads; what changes files has to say which service it means."""
+        backend, name = self.service.backend, share_of(resource)
+        places = {"file": backend.storage, "blob": backend.containers}
+        if call.method in ("GET", "HEAD") and resource.path:
+            found = [service for service, place in places.items() if _has(place, name, resource.path)]
+            if len(found) < 2:
+                return next(iter(found), "file")
+        text = (
+            f"A share and a container are both called {resource.share}, and the request says neither."
+            f" Ask at the host {resource.account}.file.localhost or {resource.account}.blob.localhost,"
+            " or give one of them another name."
+        )
+        raise StorageRefusal(409, "AmbiguousService", text)
 
     def _action(self, call: Call, resource: Resource) -> Action:
         if (resource.account, resource.share) == (OWN_ACCOUNT, OUTPUTS):
@@ -217,6 +241,13 @@ class Counter:
             raise failed("There is no such account.") from None
 
 
+def _has(place: Storage | None, share: str, path: str) -> bool:
+    try:
+        return place is not None and place.show(share, path).is_file
+    except NotFoundError:
+        return False
+
+
 def _of_output(call: Call, resource: Resource) -> Action:
     """What jobs wrote can be read, and nothing else."""
     if call.method in ("GET", "HEAD") and resource.path:
@@ -234,4 +265,6 @@ def _found(call: Call, resource: Resource, words: tuple[str, str, str]) -> Actio
     # Our own client speaks to containers as it does to shares.
     is_as_share = SERVICE in call.headers and is_own(call)
     table = _BLOB if resource.service == "blob" and not is_as_share else _FILE
+    if not resource.service and words == ("GET", "", "list"):
+        return _ACCOUNT
     return table.get((resource.kind, *words))

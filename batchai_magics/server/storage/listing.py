@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
@@ -21,6 +21,10 @@ class NamePage:
 
     items: Sequence[str]
     next: str
+
+    def of(self, names: Sequence[str]) -> NamePage:
+        """The page with those of its names alone."""
+        return replace(self, items=[name for name in self.items if name in names])
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,19 @@ def page_of(call: Call, names: Sequence[str]) -> NamePage:
     return NamePage(rest[:size], marker)
 
 
-def xml(call: Call, attributes: Mapping[str, str], entries: Entries) -> Answer:
-    """The answer that is a list."""
+def xml(call: Call, attributes: Mapping[str, str], entries: Entries, *more: Entries) -> Answer:
+    """The answer that is a list, or several, which are of the same page."""
     said = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
     asked = "".join(
         f"<{element}>{escape(call.query[name])}</{element}>"
         for name, element in (("marker", "Marker"), ("prefix", "Prefix"), ("maxresults", "MaxResults"))
         if call.query.get(name)
     )
+    every = (entries, *more)
+    lists = "".join(f"<{each.element}>{''.join(each.inner)}</{each.element}>" for each in every)
     body = (
         f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{said}>{asked}'
-        f"<{entries.element}>{''.join(entries.inner)}</{entries.element}>"
-        f"<NextMarker>{entries.next}</NextMarker></EnumerationResults>"
+        f"{lists}<NextMarker>{entries.next}</NextMarker></EnumerationResults>"
     )
     return Answer(200, body=body.encode(), headers={"Content-Type": "application/xml"})
 

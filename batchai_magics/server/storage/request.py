@@ -24,17 +24,32 @@ _LONGEST_PATH, _DEEPEST = 2048, 250  # as Azure Files has them
 
 @dataclass(frozen=True)
 class _Signs:
-    """What only requests of one service say: a header, and values of the query."""
+    """What only requests of one service say: how headers begin, and values of the query."""
 
-    header: str
+    headers: tuple[str, ...]
     query: Mapping[str, tuple[str, ...]]
 
 
-_BLOB = _Signs(
-    header="x-ms-blob-type",
-    query={"restype": ("container",), "comp": ("block", "blocklist", "appendblock"), "sr": ("b", "c")},
-)
-_FILE = _Signs(header="x-ms-type", query={"restype": ("share", "directory"), "sr": ("f", "s")})
+_SERVICES = {
+    "blob": _Signs(
+        headers=("x-ms-blob-",),
+        query={
+            "restype": ("container",),
+            "comp": ("block", "blocklist", "appendblock", "page", "pagelist"),
+            "sr": ("b", "c"),
+            "ss": ("b",),
+        },
+    ),
+    "file": _Signs(
+        headers=("x-ms-type", "x-ms-write", "x-ms-content-", "x-ms-file-"),
+        query={
+            "restype": ("share", "directory"),
+            "comp": ("range", "rangelist", "rename"),
+            "sr": ("f", "s"),
+            "ss": ("f",),
+        },
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -114,16 +129,21 @@ def header_number(call: Call, name: str, *, most: int) -> int:
 
 
 def _service_of(call: Call) -> str:
-    """The service that a request means by what it says itself; empty where it says nothing."""
-    agent = call.headers.get("user-agent", "").lower()
-    if _is_of(call, _BLOB) or "-storage-blob/" in agent:
-        return "blob"
-    return "file" if _is_of(call, _FILE) or "-storage-file-share/" in agent else ""
+    """The service that a request means by its query, or else by its headers; empty where they say nothing.
+
+    Its user agent says nothing of the service: that of @azure/storage-file-share for JavaScript says `blob`.
+    """
+    by_query = (name for name, signs in _SERVICES.items() if _is_in_query(call, signs))
+    by_headers = (name for name, signs in _SERVICES.items() if _is_in_headers(call, signs))
+    return next(by_query, "") or next(by_headers, "")
 
 
-def _is_of(call: Call, signs: _Signs) -> bool:
-    says_so = (call.query.get(name) in values for name, values in signs.query.items())
-    return signs.header in call.headers or any(says_so)
+def _is_in_query(call: Call, signs: _Signs) -> bool:
+    return any(call.query.get(name, "").lower() in values for name, values in signs.query.items())
+
+
+def _is_in_headers(call: Call, signs: _Signs) -> bool:
+    return any(header.startswith(signs.headers) for header in call.headers)
 
 
 def _is_text(path: str) -> bool:

@@ -88,7 +88,8 @@ def check(query: Mapping[str, str], resource: Resource, keys: Iterable[str], cal
         raise failed("Signature did not match.")
     _check_times(query, caller.now)
     _check_caller(query, caller)
-    if "ss" in query and resource.service[0] not in query["ss"]:
+    needed = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # a list of the account is of both
+    if "ss" in query and not set(needed) <= set(query["ss"]):
         raise StorageRefusal(403, "AuthorizationServiceMismatch", "The signature is for another service.")
 
 

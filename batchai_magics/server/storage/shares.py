@@ -16,7 +16,7 @@ from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.keys import resource_at
-from batchai_magics.server.storage.listing import Entries, name_element, page_of, xml
+from batchai_magics.server.storage.listing import Entries, NamePage, name_element, page_of, xml
 from batchai_magics.server.storage.part_files import is_part
 
 _SHARE_QUOTA_GB = 5120
@@ -60,6 +60,12 @@ def keep_metadata(asked: Asked) -> Answer:
 def list_shares(asked: Asked) -> Answer:
     """The shares of the account."""
     page = page_of(asked.call, names_in(asked))
+    entries = share_entries(asked, page)
+    return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, entries)
+
+
+def share_entries(asked: Asked, page: NamePage) -> Entries:
+    """The shares of a page as XML."""
     now = share_stamps(asked)
     inner = [
         f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
@@ -67,7 +73,7 @@ def list_shares(asked: Asked) -> Answer:
         f"{metadata_of(asked, name)}</Share>"
         for name in page.items
     ]
-    return xml(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, Entries("Shares", inner, page.next))
+    return Entries("Shares", inner, page.next)
 
 
 def names_in(asked: Asked) -> list[str]:

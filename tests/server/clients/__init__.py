@@ -1,9 +1,10 @@
-"""Genuine clients of Batch AI, each in a virtual environment of its own: `make clients` makes them."""
+"""Genuine clients, each in a virtual environment of its own, and npm's: `make clients` makes them."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,23 @@ def python_of(client: str) -> str:
 def drive(client: str, script: str, *arguments: str, told: object = None, **env: str) -> Any:
     """What a script that drives a client tells as JSON; `told` is what it reads."""
     words = [python_of(client), "-W", "ignore", str(HERE / script), *arguments]
+    return _told(words, json.dumps(told), env)
+
+
+def drive_js(script: str, *arguments: str) -> Any:
+    """What a script that drives npm's clients tells as JSON; skipped where Node or they are missing."""
+    folder = VENVS / "js"
+    if not shutil.which("node"):
+        pytest.skip("no Node on this machine: the clients for JavaScript need it")
+    if not (folder / "node_modules").is_dir():
+        pytest.skip("no genuine clients for JavaScript: make clients, which needs npm")
+    return _told(["node", str(HERE / script), str(folder), *arguments], "", {})
+
+
+def _told(words: list[str], said: str, env: dict[str, str]) -> Any:
     done = subprocess.run(
         words,
-        input=json.dumps(told),
+        input=said,
         capture_output=True,
         text=True,
         check=False,

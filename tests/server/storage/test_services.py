@@ -1,0 +1,108 @@
+"""Which service a request means: by its query and headers, else by the name of its share or container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.etree import ElementTree
+
+import pytest
+import requests
+
+from batchai_magics.server.call import Call
+from batchai_magics.server.storage.request import resource_of
+from tests.server.running import Running
+from tests.server.storage.signed import account_sas
+
+AGENTS = ("azsdk-js-azure-storage-blob/12.31.0", "azsdk-python-storage-file-share/12.27.1", "curl/8.0")
+SAID = [
+    ("restype=share", {}, "file"),
+    ("restype=directory", {}, "file"),
+    ("comp=range", {}, "file"),
+    ("comp=rangelist", {}, "file"),
+    ("comp=rename", {}, "file"),
+    ("sr=f", {}, "file"),
+    ("sr=s", {}, "file"),
+    ("ss=f", {}, "file"),
+    ("", {"x-ms-type": "file"}, "file"),
+    ("comp=properties", {"x-ms-content-type": "text/csv"}, "file"),
+    ("restype=container", {}, "blob"),
+    ("comp=block", {}, "blob"),
+    ("comp=blocklist", {}, "blob"),
+    ("sr=b", {}, "blob"),
+    ("sr=c", {}, "blob"),
+    ("ss=b", {}, "blob"),
+    ("", {"x-ms-blob-type": "BlockBlob"}, "blob"),
+    ("", {"x-ms-blob-type": "BlockBlob", "x-ms-content-crc64": "AAAA"}, "blob"),
+    ("comp=properties", {"x-ms-blob-content-type": "text/csv"}, "blob"),
+    ("restype=share", {"x-ms-blob-type": "BlockBlob"}, "file"),
+    ("ss=bf", {}, ""),
+    ("comp=metadata", {}, ""),
+    ("", {"x-ms-copy-source": "http://localhost/local/a/b"}, ""),
+]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize(("query", "headers", "service"), SAID)
+def test_a_request_says_its_service_in_its_query_and_headers_and_never_by_its_user_agent(
+    query: str, headers: dict[str, str], service: str, agent: str
+) -> None:
+    asked = dict(pair.split("=") for pair in query.split("&") if pair)
+    call = Call("PUT", "/local/data/a.txt", asked, {**headers, "user-agent": agent})
+    assert resource_of(call, "127.0.0.1:10000").service == service
+
+
+@pytest.fixture(scope="module")
+def both(server: Running) -> Iterator[str]:
+    """The address of a share and of a container that have one name."""
+    backend = server.world.backend
+    for facet, name in ((backend.storage, "file"), (backend.containers, "blob")):
+        facet.make("both")
+        facet.upload("both", {name: name.encode(), "same": name.encode()})
+    yield f"{server.url}/local/both"
+    backend.storage.remove("both")
+    backend.containers.remove("both")
+
+
+@pytest.mark.slow
+def test_of_a_share_and_a_container_of_one_name_that_is_read_which_has_the_file(
+    server: Running, both: str
+) -> None:
+    sas = account_sas(server)
+    for name in ("file", "blob"):
+        assert requests.get(f"{both}/{name}", params=sas).content == name.encode()
+    assert requests.get(f"{both}/absent", params=sas).status_code == 404
+
+
+@pytest.mark.slow
+def test_what_may_mean_either_of_two_of_one_name_changes_none(server: Running, both: str) -> None:
+    sas = account_sas(server)
+    for method, path in (("GET", "same"), ("DELETE", "same"), ("DELETE", "blob"), ("DELETE", "absent")):
+        answer = requests.request(method, f"{both}/{path}", params=sas)
+        assert (answer.status_code, answer.headers["x-ms-error-code"]) == (409, "AmbiguousService")
+    hosts = {"file": "local.file.localhost", "blob": "local.blob.localhost"}
+    for name, host in hosts.items():
+        answer = requests.get(f"{server.url}/both/same", params=sas, headers={"Host": host})
+        assert answer.content == name.encode()
+
+
+@pytest.mark.slow
+def test_a_list_of_an_account_that_says_no_service_has_both_page_by_page(server: Running, both: str) -> None:
+    backend, sas = server.world.backend, account_sas(server)
+    backend.storage.make("lists-1")
+    backend.containers.make("lists-2")
+    pages, marker = [], ""
+    while True:
+        asked = {**sas, "comp": "list", "prefix": "lists-", "maxresults": "1", "marker": marker}
+        told = ElementTree.fromstring(requests.get(f"{server.url}/local/", params=asked).content)
+        pages.append(
+            [
+                [item.text for item in told.iter("Name")]
+                for told in (told.find("Shares"), told.find("Containers"))
+            ]
+        )
+        marker = told.findtext("NextMarker")
+        if not marker:
+            break
+    assert pages == [[["lists-1"], []], [[], ["lists-2"]]]
+    backend.storage.remove("lists-1")
+    backend.containers.remove("lists-2")
