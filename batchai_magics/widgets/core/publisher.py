@@ -39,6 +39,7 @@ class Publisher:
         self._frozen: list[CellOutput] = []
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closed = False
+        self._has_work = False  # something has come that needs another step
 
     def start(self) -> Publisher:
         """Starts the two threads."""
@@ -65,7 +66,7 @@ class Publisher:
             self._outputs.append(output)
             for poller in self._pollers.values():
                 poller.had_output = poller.had_output or poller.feed is output.feed
-            self._changed.notify_all()
+            self._request_step()
 
     def run_in_background(self, task: Callable[[], None]) -> None:
         """Queues a task for the thread that may block, then sends what it produced."""
@@ -147,12 +148,18 @@ class Publisher:
             if id(poller.feed) in used or not poller.had_output
         }
 
+    def _request_step(self) -> None:
+        """Has another step follow, also when one runs now; the lock is held."""
+        self._has_work = True
+        self._changed.notify_all()
+
     def _run_steps(self) -> None:
         while not self._is_closed:
+            self._has_work = False
             self.step()
             with self._changed:
-                if self._is_closed:  # closed during the step: nothing would end the wait
-                    return
+                if self._is_closed or self._has_work:  # came during the step: nothing would end the wait
+                    continue
                 is_awake = any(not output.is_unwatched for output in self._outputs)
                 self._changed.wait(TICK_S if is_awake else UNWATCHED_TICK_S if self._outputs else None)
 
@@ -163,7 +170,7 @@ class Publisher:
             except Exception:  # noqa: BLE001  # a thread's traceback would land in some cell's output
                 _log.debug("a request of the live view failed", exc_info=True)
             with self._changed:
-                self._changed.notify_all()
+                self._request_step()
 
 
 def _load_parser() -> None:
