@@ -30,12 +30,14 @@ def noted(folder: Path, server: Server) -> Iterator[None]:
     """Within it, this process is known to serve there."""
     make_folder(folder)
     file = folder / f"{os.getpid()}.json"
-    file.unlink(missing_ok=True)  # of another process that had this number
+    part = file.with_suffix(".part")
+    part.unlink(missing_ok=True)  # of another process that had this number
     authority = str(server.authority) if server.authority else None
-    with open(file, "x", encoding="utf-8", opener=opener) as stream:
+    with open(part, "x", encoding="utf-8", opener=opener) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.write(json.dumps({"url": server.url, "authority": authority}))
         stream.flush()
+        part.replace(file)  # locked already
         try:
             yield
         finally:

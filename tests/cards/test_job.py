@@ -109,6 +109,14 @@ def test_lines_are_shown_as_a_terminal_leaves_them():
     assert len(text) < 1000
 
 
+def test_no_control_character_of_a_line_is_left_and_nothing_is_concealed():
+    card = Card(resource(), NOW, lines=("a\x9b31m\x9d0;t\x07b\b\b", "\x1b[8mshown\x1b[0m"))
+    for text in (to_html(card), to_text(card)):
+        assert "a31m0;tb" in text
+        assert "shown" in text
+        assert not [sign for sign in text if (sign < " " and sign != "\n") or "\x7f" <= sign <= "\x9f"]
+
+
 def test_only_the_last_lines_are_shown_and_the_long_ones_cut():
     card = Card(resource(), NOW, lines=tuple(f"line {number}" for number in range(MAX_LINES + 1)))
     assert to_text(card).splitlines()[-MAX_LINES - 1 :][:2] == ["-- last lines --", "line 1"]

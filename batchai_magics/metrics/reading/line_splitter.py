@@ -17,7 +17,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\
 _CODE = re.compile(rb"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _LONG_BYTES = 2048
 _MAX_CODES = 16
-_CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Block(NamedTuple):

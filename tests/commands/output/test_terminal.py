@@ -30,9 +30,11 @@ def shown(*pieces: bytes) -> bytes:
         b"\x1b[31mred\x1b[0m",
         b"\x1b[38;2;1;2;3mx",
         b"\x1b[K",
-        b"10%\b\b\b20%\r",
+        b"10%\r20%\r",
+        b"\x1b[38;5;8mgrey\x1b[48;2;8;8;8m\x1b[38:5:8m\x1b[1;58;5;8m",
+        "雛 ě 😛".encode(),  # with 0x9b among their bytes
         "é 日本 שלום".encode(),
-        b"\xff\x80 no utf-8",
+        b"\xff\xa0 no utf-8",
     ],
 )
 def test_text_and_its_colours_stay(kept: bytes) -> None:
@@ -57,6 +59,11 @@ def test_text_and_its_colours_stay(kept: bytes) -> None:
         b"\x0e",
         b"\x7f",
         b"\xc2\x9b2J"[:2],
+        b"\x9b",
+        b"\x9d",
+        b"\b\b",
+        b"\x1b[8m",
+        b"\x1b[08m",
         b"\x1b[6n",
         b"\x1b]",
         b"\x1b",
@@ -64,6 +71,26 @@ def test_text_and_its_colours_stay(kept: bytes) -> None:
 )
 def test_what_steers_a_terminal_is_left_out(steering: bytes) -> None:
     assert shown(b"a" + steering + b"\n") == b"a\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"\x1b[31;8mx", b"\x1b[31mx"),
+        (b"\x1b[8;38;5;8;1mx", b"\x1b[38;5;8;1mx"),
+        (b"\x1b[38;2;8;8;8;8mx", b"\x1b[38;2;8;8;8mx"),
+        (b"\x1b[28mx", b"\x1b[28mx"),
+    ],
+)
+def test_text_is_never_concealed_and_keeps_its_colour(sent: bytes, kept: bytes) -> None:
+    assert shown(sent) == kept
+
+
+def test_bytes_that_eight_bit_terminals_obey_are_left_out_wherever_a_chunk_ends() -> None:
+    data = "雛".encode() + b"\x9b2J\x9d52;c;aGk=\x07 \xe9 \x9b " + "雛".encode()
+    wanted = "雛2J52;c;aGk= ".encode() + b"\xe9  " + "雛".encode()
+    for at in range(len(data) + 1):
+        assert shown(data[:at], data[at:]) == wanted
 
 
 def test_a_sequence_that_never_ends_takes_its_line_along_and_no_more() -> None:

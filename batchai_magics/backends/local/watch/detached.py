@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +16,23 @@ from batchai_magics.backends.service.inherited_environment import inherited
 
 PACKAGE_ROOT = str(Path(__file__).parents[4])
 STARTS = 2  # of a program that ends before it has read its secrets
+# The package is found before other versions of it, and after the standard library: nothing beside it, and
+# nothing on a user's PYTHONPATH, which Python itself leaves out (-E), takes the place of a module of that.
 START = """
-import sys
-sys.path.insert(0, sys.argv.pop(1))
+import os, sys
+root, path = sys.argv.pop(1), [folder for folder in sys.path if folder]
+sites = [folder for folder in path if folder.endswith(("site-packages", "dist-packages"))]
+path.insert(path.index(sites[0]) if sites else len(path), root)
+own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+sys.path[:] = path + [folder for folder in own if os.path.isabs(folder)]
 from batchai_magics.backends.local.watch.{module} import main
 main()
 """
+
+
+def start_words(python: str, module: str, arguments: Sequence[str]) -> list[str]:
+    """The line that runs the `main` of a module here."""
+    return [python, "-E", "-u", "-c", START.format(module=module), PACKAGE_ROOT, *arguments]
 
 
 class Program(NamedTuple):
@@ -91,10 +102,9 @@ def ahead(program: Program) -> Iterator[None]:
 
 def _begun(program: Program) -> subprocess.Popen[bytes]:
     private_files.make_folder(program.log.parent)
-    code = START.format(module=program.module)
     with open(program.log, "ab", opener=private_files.opener) as log:
         return Detached(
-            [program.python, "-c", code, PACKAGE_ROOT, *program.arguments],
+            start_words(program.python, program.module, program.arguments),
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state import jobs
-from batchai_magics.backends.local.watch.detached import PACKAGE_ROOT, START
+from batchai_magics.backends.local.watch.detached import start_words
 from batchai_magics.backends.local.watch.shared_store import SharedStore
 from batchai_magics.backends.node.stop_watcher import watching
 from batchai_magics.backends.service import private_files
@@ -29,7 +29,7 @@ def watched(job: JobLayout, *, warn: Callable[[str], None]) -> AbstractContextMa
     if not job.stop_if.exists():
         return contextlib.nullcontext()
     home, guid = job.root.parents[1], job.root.name
-    words = [sys.executable, "-c", START.format(module="stop_watching"), PACKAGE_ROOT, str(home), guid]
+    words = start_words(sys.executable, "stop_watching", [str(home), guid])
     os.close(private_files.opener(str(job.supervisor_log), os.O_WRONLY | os.O_CREAT))
     return watching(words, log=job.supervisor_log, warn=warn)
 

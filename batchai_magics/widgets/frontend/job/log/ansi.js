@@ -5,7 +5,7 @@
 // eslint-disable-next-line no-control-regex
 const SEQUENCE = /\x1b\[([0-9;:]*)([A-Za-z])|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()][A-Za-z0-9]|\x1b[=>78cDEHMNOZ]/g;
 // eslint-disable-next-line no-control-regex
-const CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/g;
+const CONTROL = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 const COLOURS = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
 /**

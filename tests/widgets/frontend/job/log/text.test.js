@@ -34,6 +34,13 @@ test("bright, marked and switched-off colours are known, others leave the theme'
   assert.deepEqual(["38;5;9", "48;5;2", "38;5;200;1", "38;2;1;2;3;4"].map(classes), ["ba-fg-red", "ba-bg-green", "ba-bold", "ba-underline"]);
 });
 
+test("no control character is left of a line, and nothing conceals text", () => {
+  const line = "a\x9b31m\x9d52;c;aGk=\x07\x85b\b\b \x1b[8mshown\x1b[28m";
+  assert.equal(plain(line), "a31m52;c;aGk=b shown");
+  assert.deepEqual(spans(line).map((span) => span.classes).filter(Boolean), []);
+  assert.equal(spans(line).map((span) => span.text).join(""), plain(line));
+});
+
 test("markup in a log is text", () => {
   assert.deepEqual(spans("<script>alert(1)</script>"), [{ text: "<script>alert(1)</script>", classes: "" }]);
 });
