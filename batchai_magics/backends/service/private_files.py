@@ -101,3 +101,15 @@ def remove_folder(path: Path) -> None:
     import shutil  # later: few who write files remove trees
 
     shutil.rmtree(path, ignore_errors=True)
+    if path.is_dir():
+        _open_folders(path)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _open_folders(path: Path) -> None:
+    """Gives their owner the right to change all folders in a folder: a script may have closed them."""
+    for folder, names, _ in os.walk(path):
+        for inside in (Path(folder, name) for name in names):
+            if not inside.is_symlink():
+                with contextlib.suppress(OSError):
+                    inside.chmod(FOLDER)

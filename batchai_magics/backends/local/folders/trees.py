@@ -57,6 +57,8 @@ def _remove_whole(path: Path, mounted: set[str]) -> None:
 
 
 def _remove(folder: Path, device: int, mounted: set[str]) -> None:
+    with contextlib.suppress(OSError):  # a script may have closed it
+        folder.chmod(0o700)
     with os.scandir(folder) as entries:
         children = list(entries)
     for entry in children:

@@ -99,7 +99,7 @@ def move(source: Path, target: Path, note: Path, space: Space) -> Moved:
         with contextlib.suppress(OSError):  # without room it is as if the node had not answered
             private_files.write(note, json.dumps(moved._asdict()))
         if not moved.left:
-            shutil.rmtree(source, ignore_errors=True)
+            private_files.remove_folder(source)
             with contextlib.suppress(OSError):  # other nodes may be on this machine
                 source.parent.rmdir()
     return moved
