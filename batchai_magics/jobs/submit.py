@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from batchai_magics.backends.base import STORAGE, Backend
+from batchai_magics.backends.base import STORAGE, Backend, JobNeeds, Spec
+from batchai_magics.backends.base.ensuring import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
@@ -21,9 +23,6 @@ from batchai_magics.models.cluster import (
 )
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
-
-_RUN = re.compile(r"-(\d+)$")
-_MOST = 50  # runs of a name that a cell is compared with
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,14 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     """
     _check_arguments(request, settings)
     workspace = workspace_id(settings, request.workspace)
-    ensure_defaults(backend, settings, workspace=request.workspace, experiment=request.experiment)
-    if request.cluster == settings.cluster:
-        _ensure_cluster(backend, settings, workspace)
+    experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
+    wanted = _defaults(settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id))
+    share = settings.share if request.uploads else ""
+    runs = backend.ensure(JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share))
     if request.uploads:
-        storage = STORAGE.of(backend)
-        storage.make(settings.share)
-        storage.upload(settings.share, request.uploads)
+        STORAGE.of(backend).upload(settings.share, request.uploads)
     grown = _grown(backend, request) if request.is_growing else ""
-    made = _created(backend, request, workspace.child(Kind.EXPERIMENT, request.experiment))
-    return replace(made, grown=grown)
+    return replace(_created(backend, request, experiment, runs), grown=grown)
 
 
 def _check_arguments(request: object, settings: object) -> None:
@@ -85,25 +82,44 @@ def _check_arguments(request: object, settings: object) -> None:
         raise wrong("submit", "settings", settings, "Settings", hint=hint)
 
 
-def _created(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
-    names = _runs(backend, experiment, request.name)
+def _created(
+    backend: Backend, request: CellRequest, experiment: ResourceId, runs: Sequence[JobResource]
+) -> Submitted:
+    names = [run.id.name for run in runs]
     latest = names[-1] if names else request.name
-    name = latest
     if request.is_new:
-        name = _next_run(request.name, names)
-    elif names:
-        runs = [experiment.child(Kind.JOB, run) for run in names[-_MOST:]]
-        name = _same(backend, runs, request) or latest
-    kept = ""
+        return _started(backend, experiment, _next_run(request.name, names), request)
+    if not runs:
+        return _first(backend, request, experiment)
+    same = _same(runs, request)
+    if same or _may_be_same(request.spec.to_wire(), runs[-1].spec.to_wire()):
+        with contextlib.suppress(ConflictError):  # of the secrets, which are not told
+            return Submitted(_create(backend, experiment, same or latest, request), is_new=False)
+    return _edited(backend, request, experiment, names)
+
+
+def _first(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
+    """The first run of a name, unless another process has just created it."""
     try:
-        job = _create(backend, experiment, name, request)
-    except ConflictError as error:
-        if request.is_same:
-            hint = "Leave out --same, and the cell is the next run of that name."
-            raise ConflictError(f"a different job called {name} exists", code=error.code, hint=hint) from None
-        kept, name = name, _next_run(request.name, [*names, name])
-        job = _create(backend, experiment, name, request)
-    return Submitted(job, is_new=name not in names, kept=kept)
+        return _started(backend, experiment, request.name, request)
+    except ConflictError:
+        return _edited(backend, request, experiment, [request.name])
+
+
+def _edited(
+    backend: Backend, request: CellRequest, experiment: ResourceId, names: Sequence[str]
+) -> Submitted:
+    """The next run of a name whose latest run is another one."""
+    if request.is_same:
+        text = f"a different job called {names[-1]} exists"
+        hint = "Leave out --same, and the cell is the next run of that name."
+        raise ConflictError(text, code="Conflict", hint=hint)
+    name = _next_run(request.name, names)
+    return replace(_started(backend, experiment, name, request), kept=names[-1])
+
+
+def _started(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Submitted:
+    return Submitted(_create(backend, experiment, name, request), is_new=True)
 
 
 def _grown(backend: Backend, request: CellRequest) -> str:
@@ -124,11 +140,21 @@ def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRe
     return Job(backend, id, patterns=request.patterns)
 
 
-def _same(backend: Backend, runs: Sequence[ResourceId], request: CellRequest) -> str:
+def _same(runs: Sequence[JobResource], request: CellRequest) -> str:
     """The latest run that is described as the cell describes it, secrets left out; empty if none is."""
-    look, asked = backend.look(runs), request.spec.to_wire()
-    found = [(id.name, look.of(id)) for id in reversed(runs)]
-    return next((n for n, job in found if isinstance(job, JobResource) and job.spec.to_wire() == asked), "")
+    asked = request.spec.to_wire()
+    return next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
+
+
+def _may_be_same(asked: Any, shown: Any) -> bool:
+    """Whether a description may be the one that is shown: a service adds to it, and spells ids its way."""
+    if isinstance(asked, Mapping):
+        is_mapping = isinstance(shown, Mapping)
+        return is_mapping and all(_may_be_same(value, shown.get(key)) for key, value in asked.items())
+    if isinstance(asked, list):
+        is_list = isinstance(shown, list) and len(asked) == len(shown)
+        return is_list and all(map(_may_be_same, asked, shown))
+    return str(asked).lower() == str(shown).lower()
 
 
 def find(backend: Backend, name: str, settings: Settings) -> Job:
@@ -150,43 +176,38 @@ def ensure_defaults(
 ) -> None:
     """Makes the workspace, the experiment and the default cluster, unless they are there."""
     id = workspace_id(settings, workspace)
-    backend.create(id, WorkspaceSpec(location=settings.location))
-    backend.create(id.child(Kind.EXPERIMENT, experiment or settings.experiment), ExperimentSpec())
-    if id.workspace == settings.workspace:
-        _ensure_cluster(backend, settings, id)
+    inside = id.child(Kind.EXPERIMENT, experiment or settings.experiment)
+    is_default = id.workspace == settings.workspace
+    cluster = id.child(Kind.CLUSTER, settings.cluster) if is_default else None
+    backend.ensure(JobNeeds(inside.child(Kind.JOB, "none"), _defaults(settings, id, inside, cluster=cluster)))
 
 
-def _ensure_cluster(backend: Backend, settings: Settings, workspace: ResourceId) -> None:
-    id = workspace.child(Kind.CLUSTER, settings.cluster)
-    try:
-        backend.show(id)
-    except NotFoundError:
-        spec = ClusterSpec(
-            vm_size=settings.cluster_vm_size,
-            scale_settings=ScaleSettings(manual=ManualScale(target_node_count=settings.cluster_nodes)),
-            user_account_settings=UserAccountSettings(admin_user_name="batchai"),
-        )
-        backend.create(id, spec)
+def _defaults(
+    settings: Settings, workspace: ResourceId, experiment: ResourceId, *, cluster: ResourceId | None
+) -> Sequence[tuple[ResourceId, Spec]]:
+    """What a job is in, and its cluster where that is the default one of the workspace."""
+    default = workspace.child(Kind.CLUSTER, settings.cluster)
+    own = (workspace, WorkspaceSpec(location=settings.location)), (experiment, ExperimentSpec())
+    if cluster is None or cluster.key != default.key:
+        return own
+    spec = ClusterSpec(
+        vm_size=settings.cluster_vm_size,
+        scale_settings=ScaleSettings(manual=ManualScale(target_node_count=settings.cluster_nodes)),
+        user_account_settings=UserAccountSettings(admin_user_name="batchai"),
+    )
+    return (*own, (default, spec))
 
 
 def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:
     """The name that a further run of a job gets: after `resnet` and `resnet-2` it is `resnet-3`."""
-    base = _RUN.sub("", name)
+    base = first_run(name)
     first = base if _runs(backend, experiment, base) else name
     return _next_run(first, _runs(backend, experiment, first))
 
 
 def _runs(backend: Backend, experiment: ResourceId, name: str) -> list[str]:
-    """The runs of a named job, oldest first: `resnet`, `resnet-2` and so on."""
-    names = backend.names(experiment, Kind.JOB, name)
-    runs = [n for n in names if n == name or _RUN.sub("", n) == name]
-    return sorted(runs, key=lambda run: _run_number(run, name))
+    return run_names(backend.names(experiment, Kind.JOB, name), name)
 
 
-def _run_number(run: str, name: str) -> int:
-    """Which run of `name` that is: `resnet-50` is the first of itself, and the fiftieth of `resnet`."""
-    return 1 if run == name else int(run[len(name) + 1 :])
-
-
-def _next_run(name: str, runs: list[str]) -> str:
-    return f"{name}-{max(_run_number(run, name) for run in runs) + 1}" if runs else name
+def _next_run(name: str, runs: Sequence[str]) -> str:
+    return f"{name}-{max(run_number(run, name) for run in runs) + 1}" if runs else name

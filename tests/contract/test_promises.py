@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base import FileRef, JobNeeds
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError
-from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.cluster import ClusterSpec, ManualScale, ScaleSettings
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import ExperimentSpec, WorkspacePatch, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
@@ -102,6 +102,50 @@ def test_workspaces_and_experiments_are_created_once(place: Place) -> None:
     before = place.backend.show(place.workspace)
     assert place.backend.create(place.workspace, WorkspaceSpec(location="elsewhere")) == before
     assert len(place.backend.list(place.workspace, Kind.EXPERIMENT)) == 1
+
+
+def test_what_a_job_needs_is_created_where_it_is_missing_and_left_as_it_is_elsewhere(place: Place) -> None:
+    there = place.backend.show(place.cluster)
+    experiment = place.workspace.child(Kind.EXPERIMENT, "new")
+    needs = JobNeeds(
+        experiment.child(Kind.JOB, "job"),
+        (
+            (place.workspace, WorkspaceSpec(location="elsewhere")),
+            (experiment, ExperimentSpec()),
+            (place.cluster, replace_size(there.spec)),
+        ),
+        share="needed",
+    )
+    assert list(place.backend.ensure(needs)) == list(place.backend.ensure(needs)) == []
+    assert place.backend.show(place.cluster).spec == there.spec
+    assert place.backend.show(experiment).id == experiment
+    assert "needed" in place.backend.storage.shares()
+
+
+def test_the_runs_of_a_jobs_name_are_told_with_what_it_needs(place: Place) -> None:
+    for name in ("job-10", "job", "job-2", "job-x", "jobs"):
+        place.start("true", name)
+    runs = place.backend.ensure(JobNeeds(place.job()))
+    assert [run.id.name for run in runs] == ["job", "job-2", "job-10"]
+    assert runs[0].spec == place.backend.show(place.job()).spec
+
+
+def test_what_cannot_be_created_is_refused_and_nothing_else_is_there(place: Place) -> None:
+    experiment = place.workspace.child(Kind.EXPERIMENT, "new")
+    cluster = experiment.workspace_id.child(Kind.CLUSTER, "new")
+    spec = place.backend.show(place.cluster).spec
+    huge = spec.model_copy(
+        update={"scale_settings": ScaleSettings(manual=ManualScale(target_node_count=9999))}
+    )
+    with pytest.raises(ConflictError):
+        place.backend.ensure(JobNeeds(experiment.child(Kind.JOB, "job"), ((cluster, huge),), share="unmade"))
+    assert "unmade" not in place.backend.storage.shares()
+    with pytest.raises(NotFoundError):
+        place.backend.show(cluster)
+
+
+def replace_size(spec: ClusterSpec) -> ClusterSpec:
+    return spec.model_copy(update={"vm_size": "STANDARD_NC6"})
 
 
 def test_names_are_not_told_apart_by_letter_case(place: Place) -> None:

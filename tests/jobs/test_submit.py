@@ -31,7 +31,7 @@ class Lab(Place):
         self.created[str(id)] = spec
 
     def show(self, id):
-        if id.kind is Kind.CLUSTER and str(id) not in self.created:
+        if id.kind is not Kind.JOB and str(id) not in self.created:
             raise NotFoundError("none")
         return super().show(id)
 
@@ -48,6 +48,14 @@ class Lab(Place):
 def request(**changes):
     made = CellRequest("resnet", JobSpec.from_wire(SPEC), workspace="w", experiment="e", cluster="default")
     return replace(made, **changes)
+
+
+def on_cluster(**changes):
+    """A request whose description names its cluster, as parsed ones do."""
+    made = request(**changes)
+    cluster = workspace_id(SETTINGS, made.workspace).child(Kind.CLUSTER, made.cluster)
+    properties = {**SPEC["properties"], "cluster": {"id": str(cluster)}}
+    return replace(made, spec=JobSpec.from_wire({"properties": properties}))
 
 
 SETTINGS = Settings(subscription="s", resource_group="g", workspace="w", experiment="e")
@@ -132,21 +140,27 @@ def test_a_name_with_a_number_gets_runs_of_its_own(tmp_path):
 
 def test_a_cell_makes_the_workspace_then_the_cluster_then_the_job(tmp_path):
     lab = Lab(tmp_path)
-    submit(lab, request(), SETTINGS)
+    submit(lab, on_cluster(), SETTINGS)
     assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.CLUSTER, Kind.JOB]
 
 
 def test_the_default_cluster_is_made_in_a_workspace_that_is_named(tmp_path):
     lab = Lab(tmp_path)
-    submit(lab, request(workspace="other"), SETTINGS)
+    submit(lab, on_cluster(workspace="other"), SETTINGS)
     (cluster,) = [id for id, spec in lab.created.items() if isinstance(spec, ClusterSpec)]
     assert "/workspaces/other/" in cluster
 
 
 def test_no_default_cluster_is_made_in_another_workspace_for_a_cluster_that_is_named(tmp_path):
     lab = Lab(tmp_path)
-    submit(lab, request(workspace="other", cluster="big"), SETTINGS)
+    submit(lab, on_cluster(workspace="other", cluster="big"), SETTINGS)
     assert Kind.CLUSTER not in lab.kinds()
+
+
+def test_a_cell_that_names_its_cluster_makes_no_default_one(tmp_path):
+    lab = Lab(tmp_path)
+    submit(lab, on_cluster(cluster="big"), SETTINGS)
+    assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.JOB]
 
 
 def test_the_default_cluster_is_as_the_settings_say(tmp_path):

@@ -25,13 +25,16 @@ from batchai_magics.backends.base import (
     Capabilities,
     Chunk,
     FileRef,
+    JobNeeds,
     Listing,
     Look,
     Page,
     Patch,
     Spec,
+    refuse_beyond,
 )
 from batchai_magics.backends.base.plain import plain_look
+from batchai_magics.backends.service.dialect.capabilities import ENSURE
 from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
 from batchai_magics.config import Settings
 from batchai_magics.models.execution import STDOUTERR, OutputFile
@@ -97,6 +100,19 @@ class ArmBackend(BackendBase):
         return resources.resource(
             self._connection.make(Question("PUT", paths.of(id), body=paths.body_of(spec))), id.kind
         )
+
+    def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates what is missing of what a job needs: one request to our own server, else one for each."""
+        if not self._far.has(ENSURE):
+            return super().ensure(needs)
+        for _, spec in needs.resources:
+            refuse_beyond(self.capabilities, spec)
+        listed = [{"id": str(id), "body": paths.body_of(spec)} for id, spec in needs.resources]
+        body = {"job": str(needs.job), "resources": listed, "share": needs.share}
+        path = paths.provider(self._connection.subscription, "batchaiEnsure")
+        found = self._connection.ask(Question("POST", path, body=body))
+        runs = (resources.any_resource(item) for item in found["value"])
+        return [run for run in runs if isinstance(run, JobResource)]
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""

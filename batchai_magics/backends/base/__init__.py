@@ -30,6 +30,7 @@ Promises, each with a contract test in tests/contract:
     the last, gives those that came since.
 22. The owner that `create` is given is recorded with the resource, in one step, and is forgotten with it;
     creating the very same thing again does not change it.
+23. `ensure` creates what is missing, each part as `create` would, and leaves what is there as it is.
 """
 
 import lazy_loader

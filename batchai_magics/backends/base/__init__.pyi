@@ -54,6 +54,7 @@ from .values import (
     CommandOutput as CommandOutput,
     FileRef as FileRef,
     Hidden as Hidden,
+    JobNeeds as JobNeeds,
     Kept as Kept,
     Listing as Listing,
     Look as Look,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
-from batchai_magics.backends.base.values import Chunk, FileRef, Look, Patch, Spec
+from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Look, Patch, Spec
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.own_logs import is_own
 from batchai_magics.models.ids import Kind, ResourceId
@@ -69,6 +69,12 @@ class PlainAnswers:
         from batchai_magics.backends.base.ahead import plain_ahead  # it loads the models
 
         return plain_ahead(self, job)
+
+    def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates what is missing of what a job needs; one question for each part of it."""
+        from batchai_magics.backends.base.ensuring import plain_ensure  # it loads the models
+
+        return plain_ensure(self, needs)
 
     def close(self) -> None:
         """Lets go of what is held open: nothing."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         Usages,
     )
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-    from batchai_magics.backends.base.values import Chunk, FileRef, Listing, Look, Page, Patch, Spec
+    from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Listing, Look, Page, Patch, Spec
     from batchai_magics.models.execution import OutputFile
     from batchai_magics.models.ids import Kind, ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
@@ -83,6 +83,12 @@ class Backend(Protocol):
         """Makes a resource; the kind of `id` and the type of `spec` belong together.
 
         A backend with the facet `ownership` records the owner in the transaction that creates the resource.
+        """
+
+    def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates what is missing of what a job needs, in one question.
+
+        Gives the runs of the job's name (`resnet`, `resnet-2` and so on), oldest first: the latest fifty.
         """
 
     def show(self, id: ResourceId) -> Resource:

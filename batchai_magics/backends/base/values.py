@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -157,6 +157,18 @@ class Look:
     def of(self, id: ResourceId) -> Resource | None:
         """The resource, or None when it was not there."""
         return self.states.get(id.key)
+
+
+@dataclass(frozen=True)
+class JobNeeds:
+    """What a new job needs: resources and a share, which are created where they are missing.
+
+    The resources are in the order in which they are created; one that is there is left as it is.
+    """
+
+    job: ResourceId
+    resources: Sequence[tuple[ResourceId, Spec]] = ()
+    share: str = ""
 
 
 @dataclass(frozen=True)

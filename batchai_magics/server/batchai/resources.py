@@ -37,7 +37,7 @@ def create(kind: Kind) -> Handler:
         service.check_subscription(call)
         id, spec = call.id(kind), _READ[kind](call)
         existing = find(service, id)
-        resource = _made(service, call.user.name, id, spec, is_new=existing is None)
+        resource = made(service, call.user.name, id, spec, is_new=existing is None)
         if existing:
             return one(service, resource)
         if kind in _AT_ONCE or call.wants_what_is_made:
@@ -47,7 +47,7 @@ def create(kind: Kind) -> Handler:
     return handle
 
 
-def _made(service: Service, owner: str, id: ResourceId, spec: Spec, *, is_new: bool) -> Resource:
+def made(service: Service, owner: str, id: ResourceId, spec: Spec, *, is_new: bool) -> Resource:
     """The resource, which the backend creates together with its owner if it records owners."""
     if service.backend.ownership or not is_new:
         return service.backend.create(id, spec, owner=owner)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.models.ids import Kind
-from batchai_magics.server.batchai import clusters, jobs, links, own, resources, usages, workspaces
+from batchai_magics.server.batchai import clusters, ensuring, jobs, links, own, resources, usages, workspaces
 from batchai_magics.server.batchai.log_watch import LogWatcher
 from batchai_magics.server.call import Route
 from batchai_magics.server.storage import packs
@@ -50,6 +50,7 @@ ROUTES = (
     Route("POST", f"{_JOBS}/{{name}}/listRemoteLoginInformation", clusters.nodes(Kind.JOB)),
     Route("GET", "/providers/Microsoft.BatchAI/batchaiOffer", own.offer),
     Route("POST", f"{_PROVIDER}/batchaiLook", own.look),
+    Route("POST", f"{_PROVIDER}/batchaiEnsure", ensuring.ensure),
     Route("POST", f"{_PROVIDER}/batchaiStoreFiles", packs.store, takes_files=True),
     Route("POST", f"{_PROVIDER}/batchaiFetchFiles", packs.fetch),
     Route("POST", f"{_JOBS}/{{name}}/batchaiAhead", own.ahead),

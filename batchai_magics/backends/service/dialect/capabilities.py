@@ -8,6 +8,8 @@ from typing import Any
 
 from batchai_magics.backends.base import FACETS, Backend, Capabilities, Pace
 
+ENSURE = "ensure"  # among the facets of servers that create what a job needs in one request
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -20,7 +22,8 @@ class Offer:
 def to_wire(backend: Backend, pace: Pace) -> dict[str, Any]:
     """The JSON of what a backend can do; `pace` is how often the server itself may be asked."""
     known = {**asdict(backend.capabilities), "pace": asdict(pace)}
-    return {"capabilities": known, "facets": [f.attribute for f in FACETS if getattr(backend, f.attribute)]}
+    facets = [facet.attribute for facet in FACETS if getattr(backend, facet.attribute)]
+    return {"capabilities": known, "facets": [*facets, ENSURE]}
 
 
 def from_wire(data: Mapping[str, Any], name: str) -> Offer | None:

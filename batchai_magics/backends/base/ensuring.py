@@ -1,0 +1,85 @@
+"""What a new job needs, created where it is missing, for backends that have nothing but their verbs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+
+from batchai_magics.backends.base.facets import STORAGE
+from batchai_magics.backends.base.protocol import Backend
+from batchai_magics.backends.base.values import JobNeeds, Spec
+from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+
+MOST_RUNS = 50  # of a name, that a new job is compared with
+_RUN = re.compile(r"-(\d+)$")
+
+
+def plain_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
+    """Creates what is missing of the resources and the share; gives the runs of the job's name."""
+    for id, spec in missing(backend, needs):
+        with unless_there(backend, id):
+            backend.create(id, spec)
+    if needs.share:
+        STORAGE.of(backend).make(needs.share)
+    return runs(backend, needs.job)
+
+
+def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
+    """The resources that are not there; what something is inside of is not asked for."""
+    there: list[str] = []
+    for id, _ in reversed(needs.resources):
+        if not any(key.startswith(f"{id.key}/") for key in there) and _is_there(backend, id):
+            there.append(id.key)
+    return [
+        (id, spec)
+        for id, spec in needs.resources
+        if not any(f"{key}/".startswith(f"{id.key}/") for key in there)
+    ]
+
+
+@contextlib.contextmanager
+def unless_there(backend: Backend, id: ResourceId) -> Iterator[None]:
+    """Within it, a ConflictError counts only if no other process has created the resource meanwhile."""
+    try:
+        yield
+    except ConflictError:
+        if not _is_there(backend, id):
+            raise
+
+
+def _is_there(backend: Backend, id: ResourceId) -> bool:
+    try:
+        backend.show(id)
+    except NotFoundError:
+        return False
+    return True
+
+
+def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
+    """The latest runs of a job's name, oldest first."""
+    names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MOST_RUNS:]
+    ids = [job.parent.child(Kind.JOB, name) for name in names]
+    look = backend.look(ids)
+    return [found for id in ids if isinstance(found := look.of(id), JobResource)]
+
+
+def run_names(names: Sequence[str], name: str) -> list[str]:
+    """The runs of a named job among these names, oldest first: `resnet`, `resnet-2` and so on."""
+    return sorted(_runs_among(names, name), key=lambda run: run_number(run, name))
+
+
+def _runs_among(names: Sequence[str], name: str) -> Iterator[str]:
+    return (each for each in names if each == name or first_run(each) == name)
+
+
+def first_run(name: str) -> str:
+    """The name without the number of a run."""
+    return _RUN.sub("", name)
+
+
+def run_number(run: str, name: str) -> int:
+    """Which run of `name` that is: `resnet-50` is the first of itself, and the fiftieth of `resnet`."""
+    return 1 if run == name else int(run[len(name) + 1 :])

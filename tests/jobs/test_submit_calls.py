@@ -1,0 +1,94 @@
+"""How often a submit asks its backend, and over the wire: three times at most, whatever is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.core.pipeline.transport import RequestsTransport
+
+from batchai_magics import cell
+from batchai_magics.backends.base import Backend
+from batchai_magics.config import Settings
+from batchai_magics.jobs.submit import Submitted, submit
+from batchai_magics.models.ids import Kind
+from tests.server.running import connected, serving
+from tests.world import World
+
+pytestmark = pytest.mark.slow
+
+MOST = 3
+
+
+class Counted:
+    """A backend, or its storage, whose calls are noted."""
+
+    def __init__(self, inner: Any, calls: list[str]) -> None:
+        self._inner, self._calls = inner, calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name == "storage":
+            return Counted(found, self._calls)
+        if not callable(found):
+            return found
+
+        def noted(*given: Any, **named: Any) -> Any:
+            self._calls.append(name)
+            return found(*given, **named)
+
+        return noted
+
+
+def submitted(backend: Backend, calls: list[str], line: str, body: str = "x = 1") -> Submitted:
+    """Submits a cell; `calls` has those of this submit alone afterwards."""
+    calls.clear()
+    request = cell.parse(line, body, settings=Settings())
+    return submit(Counted(backend, calls), request, Settings())
+
+
+@pytest.mark.parametrize(
+    ("line", "body", "is_new"),
+    [("j", "x = 1", False), ("j", "x = 2", True), ("j --new", "x = 1", True), ("k", "x = 1", True)],
+)
+def test_a_submit_asks_a_local_backend_three_times(world: World, line: str, body: str, is_new: bool) -> None:
+    calls: list[str] = []
+    submitted(world.backend, calls, "j")
+    assert submitted(world.backend, calls, line, body).is_new is is_new
+    assert calls == ["ensure", "upload", "create"]
+
+
+def test_a_cell_that_names_its_cluster_makes_no_default_one(tmp_path: Path) -> None:
+    world = World(tmp_path / "home")
+    world.backend.create(world.workspace.child(Kind.CLUSTER, "big"), world.backend.show(world.cluster).spec)
+    world.backend.delete(world.cluster)
+    submitted(world.backend, [], "j --cluster big")
+    assert [each.id.name for each in world.backend.list(world.workspace, Kind.CLUSTER)] == ["big"]
+    world.close()
+
+
+@pytest.fixture
+def requests_sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The requests that go to a server from here on."""
+    sent: list[str] = []
+    send = RequestsTransport.send
+
+    def noted(self: RequestsTransport, request: Any, **named: Any) -> Any:
+        sent.append(f"{request.method} {request.url.partition('?')[0].rpartition('/')[2]}")
+        return send(self, request, **named)
+
+    monkeypatch.setattr(RequestsTransport, "send", noted)
+    return sent
+
+
+def test_a_submit_to_our_own_server_is_three_requests(tmp_path: Path, requests_sent: list[str]) -> None:
+    with serving(tmp_path / "home") as running:
+        backend, calls = connected(running.url), []
+        submitted(backend, calls, "j")  # it also asks what the server can do, and for the share's key
+        for line, body in (("j", "x = 1"), ("j", "x = 2"), ("k", "x = 1")):
+            requests_sent.clear()
+            submitted(backend, calls, line, body)
+            assert calls == ["ensure", "upload", "create"]
+            assert [word.split()[0] for word in requests_sent] == ["POST", "PUT", "PUT"], requests_sent
+        backend.close()
