@@ -75,10 +75,7 @@ def read(asked: Asked) -> Answer:
             yield mask(start, data) if mask else data
             start += len(data)
 
-    headers, span = _headers(asked, blob), wanted(asked.call, blob.size_bytes)
-    if span:
-        headers = properties.of_range(headers, is_blob=True)
-    return content(headers, blob.size_bytes, span, pieces)
+    return content(_headers(asked, blob), blob.size_bytes, wanted(asked.call, blob.size_bytes), pieces)
 
 
 def show(asked: Asked) -> Answer:

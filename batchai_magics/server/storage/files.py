@@ -121,8 +121,6 @@ def read(asked: Asked) -> Answer:
             start += len(data)
 
     headers, span = {**_headers(asked, source), **digest}, wanted(asked.call, source.size_bytes)
-    if span:
-        headers = properties.of_range(headers, is_blob=False)
     return content(headers, source.size_bytes, span, pieces)
 
 

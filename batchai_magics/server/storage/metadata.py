@@ -89,8 +89,15 @@ class Metadata:
             write(file, "".join(lines))
 
     @contextlib.contextmanager
-    def exclusive(self, key: str) -> Iterator[None]:
-        """Lets one request at a time change a thing: a condition holds until what depends on it is done."""
+    def exclusive(self, *keys: str) -> Iterator[None]:
+        """Lets one request at a time change things: a condition holds until what depends on it is done."""
+        with contextlib.ExitStack() as stack:
+            for key in sorted(set(keys)):  # in the same order for everybody: nobody waits for each other
+                stack.enter_context(self._exclusive(key))
+            yield
+
+    @contextlib.contextmanager
+    def _exclusive(self, key: str) -> Iterator[None]:
         with self._lock:
             lock, users = self._in_use.get(key, (threading.Lock(), 0))
             self._in_use[key] = lock, users + 1

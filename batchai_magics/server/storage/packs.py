@@ -22,9 +22,11 @@ def store(service: Service, call: Call) -> Answer:
     sent = _sent(call, share)
     storage = _storage(service, call, share)
     contents = {checked_path(path): data for path, data in sent.items()}
-    storage.upload(share, contents)
-    for path in contents:
-        service.metadata.keep_new(resource_at(_service(call), share, path), NOTHING)
+    resources = [resource_at(_service(call), share, path) for path in contents]
+    with service.metadata.exclusive(*(resource.key for resource in resources)):
+        storage.upload(share, contents)
+        for resource in resources:
+            service.metadata.keep_new(resource, NOTHING)
     shown = [storage.show(share, path) for path in contents]
     return Answer(data={"value": [stamps(file)[WRITTEN] for file in shown]})
 

@@ -10,7 +10,6 @@ from batchai_magics.server.call import Call
 from batchai_magics.server.storage.errors import StorageRefusal
 
 _TYPE = "Content-Type"
-_MD5 = "Content-MD5"
 _DEFAULT_TYPE = "application/octet-stream"
 
 
@@ -20,7 +19,7 @@ class _Spelling:
 
     blob: str
     file: str
-    signature: str = ""
+    signature: str
 
 
 _SPELLINGS: Mapping[str, _Spelling] = {
@@ -29,10 +28,9 @@ _SPELLINGS: Mapping[str, _Spelling] = {
     "Content-Language": _Spelling("x-ms-blob-content-language", "x-ms-content-language", "rscl"),
     "Content-Disposition": _Spelling("x-ms-blob-content-disposition", "x-ms-content-disposition", "rscd"),
     "Cache-Control": _Spelling("x-ms-blob-cache-control", "x-ms-cache-control", "rscc"),
-    _MD5: _Spelling("x-ms-blob-content-md5", "x-ms-content-md5"),
 }
 # Of a blob that is put whole, HTTP's own headers say these as well.
-_OF_A_BODY = (_TYPE, "Content-Encoding", "Content-Language", "Cache-Control", _MD5)
+_OF_A_BODY = (_TYPE, "Content-Encoding", "Content-Language", "Cache-Control")
 
 
 def of_blob(call: Call) -> dict[str, str]:
@@ -58,13 +56,6 @@ def headers(call: Call, properties: Mapping[str, str]) -> dict[str, str]:
         if override:
             told[name] = _checked(spelling.signature, override)
     return told
-
-
-def of_range(told: Mapping[str, str], *, is_blob: bool) -> dict[str, str]:
-    """The headers for a part of the content: its MD5 is that of the whole, under another name."""
-    spelling = _SPELLINGS[_MD5]
-    name = spelling.blob if is_blob else spelling.file
-    return {name if header == _MD5 else header: value for header, value in told.items()}
 
 
 def elements(properties: Mapping[str, str]) -> str:

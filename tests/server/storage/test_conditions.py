@@ -17,8 +17,10 @@ from batchai_magics.server.storage.conditions import Version
 from batchai_magics.server.storage.context import http_date
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.metadata import Metadata
-from tests.server.running import Running
+from tests.patience import PATIENCE_S
+from tests.server.running import Running, connected
 from tests.server.storage.signed import account_sas
+from tests.world import until
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, 500_000, tzinfo=timezone.utc)
 BEFORE, SAME, AFTER = (http_date(NOW + timedelta(seconds=seconds)) for seconds in (-1, 0, 1))
@@ -198,6 +200,27 @@ def _slowly(work: Callable[..., object]) -> Callable[..., object]:
 
 
 @pytest.mark.slow
+def test_our_own_client_changes_no_blob_while_a_condition_on_it_is_looked_at(
+    blob: Blob, server: Running
+) -> None:
+    kept, name = server.service.metadata, "conditions"
+    containers = connected(server.url).containers
+    ways = {
+        "pack": lambda: containers.packed.store(name, {"in/b.txt": b"ours", "in/a.txt": b"ours"}),
+        "whole": lambda: containers.put_whole(name, "in/a.txt", b"ours too"),
+        "delete": lambda: containers.delete(name, "in/a.txt"),
+    }
+    for number, way in enumerate(ways.values()):
+        with ThreadPoolExecutor(1) as pool:
+            with kept.exclusive("blob/local/conditions/in/a.txt"):
+                done = pool.submit(way)
+                until(lambda: kept._in_use["blob/local/conditions/in/a.txt"][1] == 2)
+                assert blob.ask("GET").content == [b"first", b"ours", b"ours too"][number]
+            done.result(PATIENCE_S)
+    assert blob.ask("GET").status_code == 404
+
+
+@pytest.mark.slow
 def test_a_blob_has_another_tag_after_each_change_and_the_same_for_the_next_server(
     blob: Blob, server: Running
 ) -> None:
@@ -218,4 +241,3 @@ def test_a_body_that_is_not_what_its_md5_says_makes_no_blob(blob: Blob) -> None:
     assert (answer.status_code, answer.headers["x-ms-error-code"]) == (400, "Md5Mismatch")
     assert blob.ask("GET").content == b"first"
     assert blob.put(b"", **{"Content-MD5": "1B2M2Y8AsgTpgAmY7PhCfg=="}).status_code == 201
-    assert blob.ask("HEAD").headers["Content-MD5"] == "1B2M2Y8AsgTpgAmY7PhCfg=="
