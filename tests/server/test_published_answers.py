@@ -10,6 +10,7 @@ import requests
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from tests.server.published import own_keys
 from tests.server.running import GROUP, SUBSCRIPTION, Running, connected
+from tests.server.storage.signed import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -106,6 +107,15 @@ def test_our_own_client_knows_how_each_rank_ended(server: Running, job: str) -> 
     (rank,) = client.show(server.world.workspace.parse(job)).ranks
     client.close()
     assert (rank.rank, rank.exit_code) == (0, 3)
+
+
+def test_an_error_of_storage_has_our_own_elements_for_our_own_client_alone(server: Running, job: str) -> None:
+    path = signed_path(server, "batchaishare", "nothing.txt")
+    told, own = (server.ask("GET", path, token=None, headers=headers) for headers in ({}, OWN))
+    assert told.status_code == own.status_code == 404
+    assert "batchai" not in told.text.replace("batchaishare", "")
+    assert "<batchaiKind>NotFoundError</batchaiKind>" in own.text
+    assert told.headers["x-ms-error-code"] == own.headers["x-ms-error-code"]
 
 
 def test_keys_of_tags_are_their_users(server: Running, job: str) -> None:

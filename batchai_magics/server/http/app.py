@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.server.access.gate import Gate
 from batchai_magics.server.arm.accounts import RESERVED
@@ -162,6 +163,8 @@ class App:
             answer = storage_errors.answer(error, "-")
         except Exception as error:  # noqa: BLE001  a defect of ours: it is written down, and the client told its number
             answer = storage_errors.answer(foreseen_or_defect(call, error), "-")
+        if OWN_CLIENT not in call.headers:
+            answer = storage_errors.published(answer)
         version = call.headers.get("x-ms-version") or call.query.get("sv") or ""
         answer = answer.with_headers(x_ms_version=version if _DATE.fullmatch(version) else _VERSION)
         return response_of(answer, self._storage_threads, is_file=True)

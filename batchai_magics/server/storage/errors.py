@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import datetime, timezone
 from xml.sax.saxutils import escape
 
@@ -16,6 +18,7 @@ _AS_AZURE = {
     DISK_FULL: (413, SHARE_FULL),
     DEFECT: (500, "InternalError"),
 }
+_OWN_ELEMENT = re.compile(rb"<(batchai\w+)>[^<]*</\1>")
 _BOM = b"\xef\xbb\xbf"  # as Azure begins it
 
 
@@ -45,6 +48,13 @@ def answer(error: BatchAIError, request_id: str) -> Answer:
     if status == 304:  # it has no body
         return Answer(status, body=b"", headers={"x-ms-error-code": code})
     return Answer(status, body=xml(code, error, request_id), headers=headers)
+
+
+def published(answer: Answer) -> Answer:
+    """The same for clients other than our own: an error without the elements that only ours reads."""
+    if answer.body is None or "x-ms-error-code" not in answer.headers:
+        return answer
+    return replace(answer, body=_OWN_ELEMENT.sub(b"", answer.body))
 
 
 def xml(code: str, error: BatchAIError, request_id: str) -> bytes:
