@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -207,13 +206,15 @@ class Runs:
         return replace(standing, waiting=understand.waiting_words(heard.line, heard.asked))
 
     def _heard(self, files: RunFiles, attempt: int, submission: Submission) -> Heard | None:
-        """What Slurm says of an attempt; a young one that has not begun is asked for more often."""
+        """What Slurm says of an attempt; it is asked sooner again about a young one that is to begin now."""
         since = files.written("submission", attempt)
         age_s = max(0.0, self._clock.now() - since)  # a moment more or less is nothing
         if age_s < self._answers.news_s:  # Slurm has hardly looked at it
             return None
-        within_s = math.inf if files.begun(attempt) else age_s / 2
-        return self._answers.of_job(submission.slurm_job, since=since, within_s=within_s)
+        heard = self._answers.of_job(submission.slurm_job, since=since)
+        if heard and heard.line.is_starting and not files.begun(attempt):
+            return self._answers.of_job(submission.slurm_job, since=since, within_s=age_s / 2)
+        return heard
 
     def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
         since = written_at(files.order) or job.created

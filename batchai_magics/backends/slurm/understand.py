@@ -25,6 +25,11 @@ class JobLine(NamedTuple):
     comment: str  # the guid of the run that it is an attempt at
 
     @property
+    def is_starting(self) -> bool:
+        """Whether it runs, or Slurm knows nothing for it to wait for."""
+        return self.state == "RUNNING" or (self.state == "PENDING" and self.reason == "None")
+
+    @property
     def first_node(self) -> str:
         """The first of its nodes, which runs its script; empty before it has any."""
         match = re.match(r"([^,\[]+)(?:\[(\d+))?", self.nodes)

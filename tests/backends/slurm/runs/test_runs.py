@@ -215,6 +215,30 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     assert unhurried.settle(job).waiting == "too few of its nodes are free"
 
 
+@pytest.mark.parametrize(
+    ("state", "reason", "is_asked"),
+    [
+        ("PENDING", "None", True),
+        ("RUNNING", "None", True),
+        ("PENDING", "Priority", False),
+        ("CONFIGURING", "None", False),
+    ],
+)
+def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
+    runs: Runs, slurm: Said, job: Record, tmp_path: Path, state: str, reason: str, is_asked: bool
+) -> None:
+    answers = Answers(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
+    unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
+    slurm.lines = {"1": JobLine("1", state, reason, "N/A", "", "guid")}
+    note_submitted(runs, ago_s=8)
+    unhurried.settle(job)
+    (file,) = (tmp_path / "asked").glob("jobs-*.json")
+    *times, lines = json.loads(file.read_text())
+    file.write_text(json.dumps([*(moment - 5 for moment in times), lines]))
+    slurm.say("COMPLETED")
+    assert (unhurried.settle(job).end is not None) is is_asked
+
+
 def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     runs: Runs, slurm: Said, job: Record
 ) -> None:
