@@ -49,6 +49,7 @@ if os.environ["PMI_RANK"] == "2":
     fail()
 time.sleep(1000)
 """
+AMBER = "rgb(141, 98, 0)"
 SELECTED = """(text) => {
   const state = (document.activeElement.cmTile?.view ?? document.activeElement.cmView?.view)?.state;
   return state?.sliceDoc(state.selection.main.from, state.selection.main.to).trim() === text;
@@ -81,6 +82,16 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     lab.page.wait_for_function(SELECTED, arg='raise ValueError("bad batch")')
     panel.get_by_role("button", name="Show in the log").click()
     lab.page.locator(".ba-row", has_text="Traceback").wait_for()
+    assert lab.errors == []
+
+
+def test_a_warning_is_no_failure(lab):
+    widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
+    lab.open("alone", widget, "%%batchai_job alone --nodes 2 --processes 4\nprint('0 of 1')")
+    run_all(lab, 2)
+    lab.page.locator(".ba-badge", has_text="succeeded").wait_for()
+    warning = lab.page.locator(".ba-problem", has_text="Warning: none of the 4 processes joined the MPI")
+    expect(warning).to_have_css("border-left-color", AMBER)
     assert lab.errors == []
 
 

@@ -73,7 +73,7 @@ export class Header {
     setText(this.#exit, hasExit ? `exit code ${now.exit_code}` : "");
     this.#exit.dataset.failed = String(hasExit && now.exit_code !== 0);
     const reason = reasonOf(now);
-    const text = reason || now.warnings.map((warning) => `Warning: ${warning}`).join("  ·  ");
+    const text = reason || (now.warnings ?? []).map((warning) => `Warning: ${warning}`).join("  ·  ");
     this.problem.hidden = !text;
     this.problem.dataset.warning = String(!reason);
     setText(this.problem, text);
