@@ -91,7 +91,7 @@ def _fail(message: str, code: int, words: Sequence[str]) -> int:
 
 def _run(words: list[str]) -> int:
     from batchai_magics.commands.parsing.parse import parse
-    from batchai_magics.options.help import Text
+    from batchai_magics.options.option_help import DisplayText
 
     if words == ["--version"]:
         from batchai_magics import __version__
@@ -103,7 +103,7 @@ def _run(words: list[str]) -> int:
 
         return serve(words[1:])
     invocation = parse(words)
-    if isinstance(invocation, Text):
+    if isinstance(invocation, DisplayText):
         print(invocation)
         if set(words) <= {"-h", "--help"}:
             print("    serve       : Serve this machine's jobs to a team.")
@@ -116,17 +116,17 @@ def _confirm(invocation: Invocation) -> None:
     from batchai_magics.backends.base.registry import load_settings
     from batchai_magics.commands.context import Context
     from batchai_magics.commands.run import CONFIRMATION_MISSING, preview
-    from batchai_magics.errors import refusal
+    from batchai_magics.errors import command_error
 
     if not invocation.is_to_confirm:
         return
     if told := preview(invocation, Context(load_settings())):
         print(told, file=sys.stderr)
     if not sys.stdin.isatty():
-        raise refusal(CONFIRMATION_MISSING)
+        raise command_error(CONFIRMATION_MISSING)
     print("Are you sure you want to perform this operation? (y/n): ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise refusal("Operation cancelled.")
+        raise command_error("Operation cancelled.")
 
 
 def _carry_out(invocation: Invocation) -> int:

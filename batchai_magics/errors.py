@@ -1,17 +1,17 @@
-"""Every error of the package; each says what happened, to what, and what to do next.
+"""All errors of the package; each says what happened, to what, and what to do next.
 
 BatchAIError
-├── UsageError            the line or the cell was written wrongly; nothing was done
-│   ├── SpecError         a job or cluster description has problems, all listed with their paths
-│   └── ScriptError       the cell's script is no valid Python; names the cell's line
-├── ServiceError          the backend said no; has the service's code where there is one
+├── UsageError            the line or cell is invalid; nothing was done
+│   ├── SpecError         a job or cluster description is invalid; lists all problems with their paths
+│   └── ScriptError       the cell's script is not valid Python; has the cell's line
+├── ServiceError          the backend rejected the request; has the service's error code, if any
 │   ├── NotFoundError     JobNotFound, ClusterNotFound, WorkspaceNotFound, …
-│   ├── ConflictError     a different thing already exists under that name
-│   ├── CapabilityError   this backend cannot do what the description asks for
-│   ├── UnreachableError  nobody answers, or too late; it may be over in a moment
-│   └── StorageError      the disk or the share refused (full, read-only, not allowed)
-│       └── FileChangedError  the file was cut or replaced while it was read
-└── JobFailedError        the job ended, not well; carries its exit code
+│   ├── ConflictError     a different resource already has this name
+│   ├── CapabilityError   the backend cannot do what the description requires
+│   ├── UnreachableError  the service does not respond in time; possibly transient
+│   └── StorageError      the disk or share failed (full, read-only, permission denied)
+│       └── FileChangedError  the file was truncated or replaced while it was read
+└── JobFailedError        the job did not succeed; carries its exit code
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from typing import NamedTuple
 INTERRUPTED = 130
 LONGEST_QUOTE = 60
 
-# What steers a terminal or the direction of its text, ends a line, or cannot be written at all.
+# Terminal controls, bidirectional controls, line ends, and characters that cannot be encoded.
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _UNSEEN_WITHIN_LINES = re.compile(_UNSEEN.pattern.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f"))
 
-DISK_FULL = "DiskFull"  # the code of an error that says so
+DISK_FULL = "DiskFull"  # error code for a full disk
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class BatchAIError(Exception):
-    """The root: a message, a hint on what to do next, and an exit code for the shell."""
+    """Base class: a message, a hint on what to do next, and an exit code for the shell."""
 
     exit_code = 1
 
@@ -47,18 +47,18 @@ class BatchAIError(Exception):
         return visible_lines(f"{self.message}\n{self.hint}" if self.hint else self.message)
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in place of a traceback: our lines only; the cell still fails."""
+        """Replaces IPython's traceback by our message; the cell still fails."""
         return [f"{type(self).__name__}: {self}"]
 
 
 class UsageError(BatchAIError):
-    """The line or the cell was written wrongly; nothing was done."""
+    """The line or cell is invalid; nothing was done."""
 
     exit_code = 2
 
 
 class Problem(NamedTuple):
-    """One thing wrong in a description: where (a wire path), what, and how to mend it."""
+    """One problem of a description: wire path, message, and how to fix it."""
 
     path: str
     message: str
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 
 
 class SpecError(UsageError):
-    """A job or cluster description, `what`, has problems; `problems` lists all of them."""
+    """A job or cluster description, named by `what`, is invalid; `problems` lists everything wrong."""
 
     def __init__(self, problems: Sequence[Problem], *, what: str) -> None:
         self.problems, self.what = tuple(problems), what
@@ -80,7 +80,7 @@ class SpecError(UsageError):
 
 
 class ScriptError(UsageError):
-    """The cell's script is no valid Python; `line` counts from the magic line, which is line 1."""
+    """The cell's script is not valid Python; `line` counts from the magic line, which is line 1."""
 
     def __init__(self, message: str, *, line: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -88,7 +88,7 @@ class ScriptError(UsageError):
 
 
 class ServiceError(BatchAIError):
-    """The backend refused; `code` is the service's error code (`JobNotFound`, …) or empty."""
+    """The backend rejected the request; `code` is the service's error code (`JobNotFound`, …) or empty."""
 
     def __init__(self, message: str, *, code: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -106,27 +106,27 @@ class NotFoundError(ServiceError):
 
 
 class ConflictError(ServiceError):
-    """Something different already exists under that name, or its state forbids the request."""
+    """A different resource has this name, or the state of the resource forbids the request."""
 
 
 class CapabilityError(ServiceError):
-    """This backend cannot do what the description asks for; the message names the field."""
+    """The backend cannot do what the description requires; the message names the field."""
 
 
 class UnreachableError(ServiceError):
-    """Nobody answers at a service's address, or too late; it may be over in a moment."""
+    """The service does not respond, or too late; possibly transient."""
 
 
 class StorageError(ServiceError):
-    """The disk or the share refused: full, read-only, or a path outside of it."""
+    """The disk or share failed: full, read-only, permission denied, or a path outside of it."""
 
 
 class FileChangedError(StorageError):
-    """A file was cut or replaced while it was read: what was read is of two files."""
+    """A file was truncated or replaced while it was read, so the data mixes two files."""
 
 
 class JobFailedError(BatchAIError):
-    """A job that was waited for did not succeed; `exit_code` is the job's own (255 if none)."""
+    """A job did not succeed; `exit_code` is that of the job (255 if it has none)."""
 
     def __init__(self, message: str, *, exit_code: int | None = None, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -134,15 +134,15 @@ class JobFailedError(BatchAIError):
 
 
 def join_path(prefix: str, part: str | int) -> str:
-    """Where `part` of a description or an answer is, inside `prefix`: `a.b`, `a[0]`."""
+    """The path of `part` within `prefix`: `a.b`, `a[0]`."""
     if isinstance(part, int):
         return f"{prefix}[{part}]"
     return f"{prefix}.{part}" if prefix else part
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """A guess for a misspelt word, as `did you mean "x"?`, or an empty string when none is near."""
-    import difflib  # only for who has made a mistake
+    """A suggestion for a misspelled word, as `did you mean "x"?`; empty if nothing is close."""
+    import difflib  # slow to import, only needed for errors
 
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
@@ -150,54 +150,54 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 def quoted(value: object) -> str:
-    """A value as a message repeats it: as Python writes it, and none too long."""
+    """The repr of a value for a message, with limited length."""
     text = repr(value)
     return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
 
 
 @contextlib.contextmanager
-def naming_files() -> Iterator[None]:
-    """What the system says of a file that somebody named becomes an error of ours."""
+def translate_file_errors() -> Iterator[None]:
+    """Turn OSErrors about files named by the user into errors of this package."""
     try:
         yield
     except OSError as error:
-        if error.filename is None:  # about no file: a pipe that was closed
+        if error.filename is None:  # not about a file, e.g. a broken pipe
             raise
         raise StorageError(f"{quoted(str(error.filename))}: {error.strerror or error}") from error
-    except RuntimeError as error:  # of Path.expanduser
+    except RuntimeError as error:  # from Path.expanduser
         if "home directory" not in str(error):
             raise
         raise UsageError("a path begins with ~ and the name of nobody who has a home here") from error
 
 
 def visible(text: str) -> str:
-    r"""A name as one line of plain text: `\x1b`, `\n` or `\u202e` for what a terminal obeys, not shows."""
-    return _UNSEEN.sub(_written_out, text)
+    r"""Escape control characters: a name as one line of text, with `\x1b`, `\n` or `\u202e` written out."""
+    return _UNSEEN.sub(_escaped, text)
 
 
 def visible_lines(text: str) -> str:
-    """The same for a text of several lines."""
-    return _UNSEEN_WITHIN_LINES.sub(_written_out, text)
+    """The same for text of several lines."""
+    return _UNSEEN_WITHIN_LINES.sub(_escaped, text)
 
 
-def _written_out(match: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
 
 
-def refusal(message: str, *, hint: str = "") -> UsageError:
-    """An error for a line that is well-formed but cannot be carried out; exit code 1 as in `az`."""
+def command_error(message: str, *, hint: str = "") -> UsageError:
+    """An error for a valid line that cannot be executed; exit code 1 as in `az`."""
     error = UsageError(message, hint=hint)
     error.exit_code = 1
     return error
 
 
-def interrupted(message: str) -> BatchAIError:
-    """What an interrupt comes to: how things stand and how to go on; exit code 130."""
+def interrupt_error(message: str) -> BatchAIError:
+    """The error after an interrupt, exit code 130; the message says how to continue."""
     error = BatchAIError(message)
     error.exit_code = INTERRUPTED
     return error
 
 
-def is_of_a_full_disk(error: Exception) -> bool:
-    """Whether there was no room, as the system says it or, by its code, a store."""
+def is_disk_full(error: Exception) -> bool:
+    """Whether the disk is full, by errno or by error code."""
     return getattr(error, "errno", None) in _FULL or getattr(error, "code", "") == DISK_FULL

@@ -11,7 +11,7 @@ from typing import Any
 from batchai_magics.backends.base.registry import BACKENDS
 from batchai_magics.cell.options import OPTIONS
 from batchai_magics.commands.parsing.catalog import COMMANDS
-from batchai_magics.config import Settings, general, variable
+from batchai_magics.config import Settings, environment_variable, general_settings
 from batchai_magics.options.option import Option
 
 HERE = Path(__file__).parent
@@ -46,16 +46,16 @@ def commands() -> str:
 
 def settings() -> str:
     """Every setting: the general ones, then each backend's own."""
-    rows = [_setting(item, "") for item in general()]
-    for name in BACKENDS.ours:
-        rows += [_setting(item, name) for item in fields(BACKENDS.own_settings(name) or Settings)]
+    rows = [_setting(item, "") for item in general_settings()]
+    for name in BACKENDS.builtin:
+        rows += [_setting(item, name) for item in fields(BACKENDS.settings_type(name) or Settings)]
     return _table(("setting", "variable", "default", "is"), rows)
 
 
 def _setting(item: Field[Any], backend: str) -> tuple[str, ...]:
     default = "" if item.default in ("", MISSING) else f"`{item.default}`"
     full_name = f"{backend}.{item.name}" if backend else item.name
-    return f"`{full_name}`", f"`{variable(item.name, backend)}`", default, item.metadata["help"]
+    return f"`{full_name}`", f"`{environment_variable(item.name, backend)}`", default, item.metadata["help"]
 
 
 def _meaning(option: Option) -> str:

@@ -9,7 +9,7 @@ from batchai_magics.backends.base.registry import load_settings as load
 from batchai_magics.backends.base.registry import save_settings as save
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.config import Settings, general
+from batchai_magics.config import Settings, general_settings
 from batchai_magics.errors import UsageError
 
 
@@ -44,7 +44,7 @@ def test_the_environment_names_the_file(file):
     assert load({"BATCHAI_CONFIG": str(file)}).workspace == "mine"
 
 
-@pytest.mark.parametrize("item", general(), ids=lambda item: item.name)
+@pytest.mark.parametrize("item", general_settings(), ids=lambda item: item.name)
 def test_every_setting_has_its_variable(item, file):
     choices = {"backend": "local", "ui": "html"}
     value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
@@ -57,22 +57,25 @@ def test_every_setting_has_its_variable(item, file):
 def test_every_setting_of_the_local_backend_has_its_variables(item, prefix, file):
     value = "7" if isinstance(item.default, int | float) else "/some/thing"
     settings = load({f"{prefix}{item.name.upper()}": value}, path=file)
-    assert str(getattr(settings.own(LocalSettings), item.name)).removesuffix(".0") == value
+    assert str(getattr(settings.for_backend(LocalSettings), item.name)).removesuffix(".0") == value
 
 
 def test_a_backends_settings_stand_below_its_name(file):
     file.write_text("local:\n  core_quota: 5\n  disk_grace_s: 0.5\n")
-    own = load({}, path=file).own(LocalSettings)
+    own = load({}, path=file).for_backend(LocalSettings)
     assert (own.core_quota, own.disk_grace_s, own.idle_s) == (5, 0.5, 300)
 
 
 def test_what_stood_among_the_general_settings_is_still_read(file):
     file.write_text("core_quota: 5\nidle_s: 6\nlocal:\n  idle_s: 7\n")
-    assert load({}, path=file).own(LocalSettings).core_quota == 5
-    assert load({}, path=file).own(LocalSettings).idle_s == 7
-    assert load({"BATCHAI_IDLE_S": "8"}, path=file).own(LocalSettings).idle_s == 8
+    assert load({}, path=file).for_backend(LocalSettings).core_quota == 5
+    assert load({}, path=file).for_backend(LocalSettings).idle_s == 7
+    assert load({"BATCHAI_IDLE_S": "8"}, path=file).for_backend(LocalSettings).idle_s == 8
     assert (
-        load({"BATCHAI_IDLE_S": "8", "BATCHAI_LOCAL_IDLE_S": "9"}, path=file).own(LocalSettings).idle_s == 9
+        load({"BATCHAI_IDLE_S": "8", "BATCHAI_LOCAL_IDLE_S": "9"}, path=file)
+        .for_backend(LocalSettings)
+        .idle_s
+        == 9
     )
 
 
@@ -98,8 +101,8 @@ def test_an_empty_variable_is_not_given(file):
 
 def test_the_home_is_absolute_and_knows_the_tilde(file, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert load({"BATCHAI_HOME": "here"}, path=file).own(LocalSettings).home == tmp_path / "here"
-    assert load({"BATCHAI_HOME": "~/x"}, path=file).own(LocalSettings).home == Path.home() / "x"
+    assert load({"BATCHAI_HOME": "here"}, path=file).for_backend(LocalSettings).home == tmp_path / "here"
+    assert load({"BATCHAI_HOME": "~/x"}, path=file).for_backend(LocalSettings).home == Path.home() / "x"
 
 
 @pytest.mark.parametrize("count", ["two", "0", "-1", "1.5", "٣", "²"])

@@ -1,1 +1,1 @@
-"""Still pictures of jobs, clusters and lists of jobs: HTML cards and their plain-text twins."""
+"""Static HTML cards of jobs, clusters and job lists, with plain-text equivalents."""

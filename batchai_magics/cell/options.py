@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
-from batchai_magics.options.completion import Expected, expected_after
-from batchai_magics.options.help import option_lines
-from batchai_magics.options.option import Live, Option, Takes
-from batchai_magics.options.parsing import parse_options, with_dashed_values
+from batchai_magics.options.option import NameKind, Option, ValueKind
+from batchai_magics.options.option_completion import Expected, candidates_after
+from batchai_magics.options.option_help import option_lines
+from batchai_magics.options.option_parsing import join_dashed_values, parse_options
 
 MAGIC = "%%batchai_job"
 TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
 PRIORITIES = ("low", "normal", "high")
 
 OPTIONS: tuple[Option, ...] = (
-    Option(("--name",), "name of the job, in place of the first word", "NAME", completes=Live.JOB),
-    Option(("--cluster",), "cluster to run on: a name or a full id", "CLUSTER", completes=Live.CLUSTER),
+    Option(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB),
+    Option(("--cluster",), "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
     Option(("--nodes",), "number of nodes (1)", "N"),
     Option(("--processes",), "number of processes over all nodes (one for each node or GPU)", "N"),
     Option(("--toolkit",), "how the processes are started (horovod)", "KIND", choices=TOOLKITS),
@@ -33,37 +33,37 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--mount",), "share, container or file server to mount below $AZ_BATCHAI_JOB_MOUNT_ROOT",
            "[KIND:]NAME[=PATH]", is_repeatable=True),
     Option(("--storage-account-name",), "storage account of mounts that name none", "NAME",
-           completes=Live.ACCOUNT),
+           completes=NameKind.ACCOUNT),
     Option(("--storage-account-key",), "its key, best as {variable}: the notebook keeps what is on the line",
            "KEY"),
     Option(("--priority",), "place in the queue (normal)", "LEVEL", choices=PRIORITIES),
     Option(("--max-time",), "longest time to run: 30m, 2h, 1d or PT2H (7 days)", "TIME"),
-    Option(("--experiment",), "experiment that the job belongs to", "NAME", completes=Live.EXPERIMENT),
-    Option(("--workspace",), "workspace that the job belongs to", "NAME", completes=Live.WORKSPACE),
+    Option(("--experiment",), "experiment that the job belongs to", "NAME", completes=NameKind.EXPERIMENT),
+    Option(("--workspace",), "workspace that the job belongs to", "NAME", completes=NameKind.WORKSPACE),
     Option(("--upload",), "files, folders or patterns such as data/*.csv to put beside the script", "PATH",
-           takes=Takes.SOME, completes=Live.PATH),
+           value_kind=ValueKind.MANY, completes=NameKind.PATH),
     Option(("--use",), "variables of the notebook that the script finds as its own: a,b", "VAR",
            is_repeatable=True),
     Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
     Option(("--stop-if",), "end the job for what it prints: \"loss is nan\", \"images/sec < 50 for 5m\"",
            "CONDITION", is_repeatable=True),
     Option(("--slurm",), "options of sbatch, on a Slurm cluster: \"--account=lab --qos=long\"", "OPTIONS"),
-    Option(("--spec",), "the cell is a job.json, as JSON or YAML", takes=Takes.NOTHING),
-    Option(("--file",), "read this job.json; the cell stays empty", "FILE", completes=Live.PATH),
-    Option(("--template",), "fill {names} in the script too", takes=Takes.NOTHING),
-    Option(("--dry-run",), "show what would be submitted; nothing is written", takes=Takes.NOTHING),
-    Option(("--wait",), "wait for the end of the job", takes=Takes.NOTHING),
-    Option(("--new",), "run it again, as NAME-2, when NAME is there", takes=Takes.NOTHING),
+    Option(("--spec",), "the cell is a job.json, as JSON or YAML", value_kind=ValueKind.NOTHING),
+    Option(("--file",), "read this job.json; the cell stays empty", "FILE", completes=NameKind.PATH),
+    Option(("--template",), "fill {names} in the script too", value_kind=ValueKind.NOTHING),
+    Option(("--dry-run",), "show what would be submitted; nothing is written", value_kind=ValueKind.NOTHING),
+    Option(("--wait",), "wait for the end of the job", value_kind=ValueKind.NOTHING),
+    Option(("--new",), "run it again, as NAME-2, when NAME is there", value_kind=ValueKind.NOTHING),
     Option(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
-           takes=Takes.NOTHING),
-    Option(("--same",), "refuse an edited cell, which is NAME-2 otherwise", takes=Takes.NOTHING),
+           value_kind=ValueKind.NOTHING),
+    Option(("--same",), "refuse an edited cell, which is NAME-2 otherwise", value_kind=ValueKind.NOTHING),
     Option(("--var",), "Python name that the job is bound to (job)", "NAME"),
-    Option(("--help", "-h"), "show this text", takes=Takes.NOTHING),
+    Option(("--help", "-h"), "show this text", value_kind=ValueKind.NOTHING),
 )  # fmt: skip
 
 
 _HELP_HINT = f"`{MAGIC} --help` lists the options"
-_JOB = Option(("JOB-NAME",), "name of the job", completes=Live.JOB)  # the first word
+_JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the first word
 
 
 class HelpRequested(BatchAIError):
@@ -81,8 +81,8 @@ def read_options(words: Sequence[str]) -> dict[str, Any]:
     Repeatable options give lists, switches booleans, what is not given None. Raises UsageError naming the
     option, HelpRequested for `--help`.
     """
-    words = with_dashed_values(words, OPTIONS)
-    arguments, extra = parse_options((_JOB, *OPTIONS), words, refuse=_refusal)
+    words = join_dashed_values(words, OPTIONS)
+    arguments, extra = parse_options((_JOB, *OPTIONS), words, make_error=_refusal)
     if arguments.help:
         raise HelpRequested(help_text())
     if extra:
@@ -108,7 +108,7 @@ def help_text() -> str:
 
 def expected_in_cell(words: Sequence[str]) -> Expected:
     """What may follow these words of a job cell's first line."""
-    return expected_after(words, (_JOB, *OPTIONS))
+    return candidates_after(words, (_JOB, *OPTIONS))
 
 
 def _refusal(message: str) -> UsageError:

@@ -25,12 +25,12 @@ from batchai_magics.cell.uploads import read_uploads
 from batchai_magics.cell.variables import notes as variable_notes
 from batchai_magics.cell.variables import shipped
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
-from batchai_magics.errors import UsageError, naming_files
+from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.documents.load import Description, load_file, load_text, name_after
 from batchai_magics.models.ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in, workspace_id
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.storage import AccountKey
-from batchai_magics.options.parsing import expand, split
+from batchai_magics.options.option_parsing import expand, split_line
 
 _OWN_STORAGE = ("local", "slurm")  # backends that keep the shares that they mount
 _MOST_LISTED = 200  # files of an upload that a dry run names
@@ -102,14 +102,14 @@ def parse(
     """
     env = os.environ if env is None else env
     names = names or {}
-    asked = values_of(read_options(split(line, names)), env)
+    asked = values_of(read_options(split_line(line, names)), env)
     body = expand(body, names, place="in the cell") if asked.is_template else body
     folder = folder or Path.cwd()
     target = _target(asked, settings, folder, default_name)
     account = _account_key(asked, env, settings)
     asked = replace(asked, has_result=not asked.is_described and sets_result(body))
     asked = with_program(asked, target.job)
-    with naming_files():
+    with translate_file_errors():
         source = _source(asked, body, target, folder=folder, account=account)
     source = source.beside({**shipped(asked.uses, names), **_program_of(asked)})
     sent = bundle(target.experiment, target.job, source.files)

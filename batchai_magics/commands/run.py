@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.commands.output.operation import Operation
 from batchai_magics.commands.output.result import LiveResult, Noted, Result, check_query
 from batchai_magics.commands.output.stream import Parts, Said, Stream
-from batchai_magics.errors import BatchAIError, SpecError, naming_files
+from batchai_magics.errors import BatchAIError, SpecError, translate_file_errors
 
 if TYPE_CHECKING:
     from batchai_magics.commands.context import Context
@@ -39,7 +39,7 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | Pending:
     notes = invocation.notes(context.settings)
     check_query(arguments.query)
     try:
-        with naming_files():
+        with translate_file_errors():
             values = [handler(context, one) for one in _one_by_one(arguments)]
     except BatchAIError as error:
         error.hint = "\n".join(filter(None, (error.hint, *notes)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from batchai_magics.commands.parsing.completion import Lookup
-    from batchai_magics.options.completion import Expected
+    from batchai_magics.options.option_completion import Expected
 
 _ON_CELL_LINE = re.compile(r"%%?batchai_job\s+(?P<rest>.*)")
 _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<rest>.*)")
@@ -48,7 +48,7 @@ def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
     match = in_cell or _ON_LINE.fullmatch(line)
     if match is None:  # any other line: nothing is imported for it
         return None
-    from batchai_magics.options.completion import split_at_cursor
+    from batchai_magics.options.option_completion import split_at_cursor
 
     parts = split_at_cursor(match["rest"])
     if parts is None:
@@ -78,7 +78,7 @@ def _expected(magic: str, words: list[str]) -> Expected:
         return expected_in_line(words)
     from batchai_magics.commands.parsing.parse import AZ_WORDS
     from batchai_magics.commands.parsing.tree import PROGRAM
-    from batchai_magics.options.completion import Expected
+    from batchai_magics.options.option_completion import Expected
 
     if not words:
         return Expected(AZ_WORDS)

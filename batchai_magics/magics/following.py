@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.commands.handlers.waiting import waiting
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
 from batchai_magics.commands.output.terminal import TerminalText
-from batchai_magics.errors import BatchAIError, JobFailedError, interrupted, visible_lines
+from batchai_magics.errors import BatchAIError, JobFailedError, interrupt_error, visible_lines
 from batchai_magics.models.execution import ERR, OUT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def follow(stream: Stream) -> None:
     try:
         failed = _printed(stream.parts)
     except KeyboardInterrupt:
-        raise interrupted(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
+        raise interrupt_error(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
     if failed:
         raise JobFailedError(failed.text, exit_code=failed.exit_code)
 
@@ -93,5 +93,5 @@ def _detached(job: Job) -> BatchAIError:
         threading.Event().wait(_GRACE_S)
     except KeyboardInterrupt:
         job.cancel()
-        return interrupted(f"{job.name} was told to end. To see it: {back}")
-    return interrupted(f"Stopped waiting; {job.name} is left as it is. To come back: {back}")
+        return interrupt_error(f"{job.name} was told to end. To see it: {back}")
+    return interrupt_error(f"Stopped waiting; {job.name} is left as it is. To come back: {back}")

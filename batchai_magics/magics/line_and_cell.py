@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from batchai_magics.commands.parsing.completion import Lookup
     from batchai_magics.jobs.handle import Job
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.options.help import Text
+    from batchai_magics.options.option_help import DisplayText
 
 
 def explained(text: Callable[[], str]) -> Callable[[Magic], Magic]:
@@ -62,20 +62,20 @@ class BatchAIMagics(Magics):
     @explained(_job_help)
     @no_var_expand
     @line_cell_magic
-    def batchai_job(self, line: str, cell: str = "") -> Job | Text | None:
+    def batchai_job(self, line: str, cell: str = "") -> Job | DisplayText | None:
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import parse
         from batchai_magics.cell.options import HelpRequested
         from batchai_magics.magics.cell_name import name_of_cell
         from batchai_magics.magics.following import tell
-        from batchai_magics.options.help import Text
+        from batchai_magics.options.option_help import DisplayText
 
         settings = self.context.settings
         try:
             name = name_of_cell(self._shell)
             request = parse(line, cell, settings=settings, names=self._namespace, default_name=name)
         except HelpRequested as asked:
-            return Text(asked.message)
+            return DisplayText(asked.message)
         tell(request.notes)
         if request.is_dry_run:
             from batchai_magics.commands.output.preview import preview
@@ -105,10 +105,10 @@ class BatchAIMagics(Magics):
     def az(self, line: str) -> Any:
         """Runs a tutorial's line as it stands: `%az batchai job list`."""
         from batchai_magics.commands.parsing.parse import of_az
-        from batchai_magics.options.help import Text
+        from batchai_magics.options.option_help import DisplayText
 
         words = of_az(self._words(line))
-        return words if isinstance(words, Text) else self._run(words)
+        return words if isinstance(words, DisplayText) else self._run(words)
 
     @property
     def context(self) -> Context:
@@ -155,24 +155,26 @@ class BatchAIMagics(Magics):
         return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
 
     def _words(self, line: str) -> list[str]:
-        from batchai_magics.options.parsing import split
+        from batchai_magics.options.option_parsing import split_line
 
-        return split(line, self._namespace, literal=("--query",))
+        return split_line(line, self._namespace, literal=("--query",))
 
     def _run(self, words: list[str]) -> Any:
         from batchai_magics.commands.output.operation import carry_out
         from batchai_magics.commands.output.stream import Stream
         from batchai_magics.commands.parsing.parse import parse
         from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, preview, run, with_place
-        from batchai_magics.errors import refusal
+        from batchai_magics.errors import command_error
         from batchai_magics.magics.following import follow, tell
-        from batchai_magics.options.help import Text
+        from batchai_magics.options.option_help import DisplayText
 
         invocation = parse(words)
-        if isinstance(invocation, Text):
+        if isinstance(invocation, DisplayText):
             return invocation
         if invocation.is_to_confirm:
-            raise refusal("\n".join(filter(None, (preview(invocation, self.context), CONFIRMATION_MISSING))))
+            raise command_error(
+                "\n".join(filter(None, (preview(invocation, self.context), CONFIRMATION_MISSING)))
+            )
         result = run(invocation, self.context)
         if isinstance(result, Stream):
             return follow(result)

@@ -55,14 +55,14 @@ def show_cards() -> None:
 
 
 def _card(job: Job) -> str:
-    from batchai_magics.cards.gathering import html_of
+    from batchai_magics.cards.job_card_data import job_html
 
-    return html_of(job)
+    return job_html(job)
 
 
 def result_html(result: Result) -> str:
     """What a notebook shows of a command's result."""
-    from batchai_magics.cards.parts import plain_table
+    from batchai_magics.cards.card_parts import plain_table
 
     table = result.table
     if not table.rows:

@@ -1,1 +1,1 @@
-"""Options as rows: what the parser, the help text, completion and the README's tables are made from."""
+"""Option definitions, from which parser, help, completion and the README tables are generated."""

@@ -1,4 +1,4 @@
-"""An option, as one row of a table."""
+"""The definition of an option."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 
-class Takes(enum.Enum):
-    """What follows an option."""
+class ValueKind(enum.Enum):
+    """The kind of value an option takes."""
 
     TEXT = "text"  # one value
-    NUMBER = "number"  # one whole number
-    SOME = "some"  # one value or more
-    NOTHING = "nothing"  # it is a switch
+    NUMBER = "number"  # one integer
+    MANY = "some"  # one or more values
+    NOTHING = "nothing"  # none: a switch
 
 
-class Live(enum.Enum):
-    """What TAB offers as an option's value."""
+class NameKind(enum.Enum):
+    """The kind of completion candidates for an option's value."""
 
     NOTHING = "nothing"
     WORKSPACE = "workspaces"
@@ -31,12 +31,12 @@ class Live(enum.Enum):
     SHARE = "shares"
     CONTAINER = "containers"
     NODE = "nodes"  # a node of the cluster or of the job
-    OUTPUT = "output"  # a file that the job wrote
-    PATH = "path"  # a file of this machine
+    OUTPUT = "output"  # an output file of the job
+    PATH = "path"  # a local file
 
 
-class Later(Collection[str]):
-    """Choices that are looked up whenever they are needed, not when the table of options is made."""
+class LazyChoices(Collection[str]):
+    """Choices that are looked up on use rather than when the option is defined."""
 
     def __init__(self, look_up: Callable[[], Collection[str]]) -> None:
         self._look_up = look_up
@@ -51,28 +51,28 @@ class Later(Collection[str]):
         return len(self._look_up())
 
     def __bool__(self) -> bool:
-        return True  # without looking up
+        return True  # without a lookup
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option, or (without dashes) one positional word. `metavar` is what a help text calls its value."""
+    """One option, or (without dashes) one positional argument. `metavar` names its value in help texts."""
 
     flags: tuple[str, ...]
     help: str
     metavar: str = ""
-    takes: Takes = Takes.TEXT
+    value_kind: ValueKind = ValueKind.TEXT
     is_required: bool = False
     choices: Collection[str] = ()
-    completes: Live = Live.NOTHING
+    completes: NameKind = NameKind.NOTHING
     default: Any = None
-    least: int | None = None  # the smallest number that makes sense
-    section: str = "Arguments"  # the heading it stands under in the help text
-    is_repeatable: bool = False  # each time with one value
+    minimum: int | None = None  # smallest valid number
+    section: str = "Arguments"  # heading in the help text
+    is_repeatable: bool = False  # one value each time
 
     @property
     def name(self) -> str:
-        """Where its value is found: `--storage-account-name` is `storage_account_name`."""
+        """The attribute that holds its value: `--storage-account-name` gives `storage_account_name`."""
         return self.flags[0].lstrip("-").replace("-", "_").lower()
 
     @property

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from batchai_magics.backends.base.registry import load_settings
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.options.help import Text, option_sections, section
 from batchai_magics.options.option import Option
-from batchai_magics.options.parsing import parse_options
+from batchai_magics.options.option_help import DisplayText, option_sections, section
+from batchai_magics.options.option_parsing import parse_options
 from batchai_magics.server import running
 from batchai_magics.server.access.users import Users
 from batchai_magics.server.home import Home
@@ -48,7 +48,7 @@ def _run(program: str, row: Row, words: Sequence[str]) -> int:
     if set(_HELP).intersection(words):
         print(_help(program, row))
         return 0
-    arguments, extra = parse_options(row.options, words, refuse=lambda text: wrong(program, text))
+    arguments, extra = parse_options(row.options, words, make_error=lambda text: wrong(program, text))
     if extra:
         raise _unrecognized(program, row, extra[0])
     for option in row.options:
@@ -117,7 +117,7 @@ _BESIDE: Mapping[str, Row] = {
 }
 
 
-def _help(program: str, row: Row) -> Text:
+def _help(program: str, row: Row) -> DisplayText:
     beside = {word: other.summary for word, other in _BESIDE.items()} if program == PROGRAM else {}
     parts = [f"Command\n    {program} : {row.summary}\n", *option_sections(row.options)]
-    return Text("\n".join(filter(None, [*parts, section("Beside it:", beside)])).rstrip())
+    return DisplayText("\n".join(filter(None, [*parts, section("Beside it:", beside)])).rstrip())

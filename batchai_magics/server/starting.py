@@ -8,7 +8,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base.registry import BACKENDS, choose, load_settings
 from batchai_magics.errors import UsageError
-from batchai_magics.options.option import Later, Option, Takes
+from batchai_magics.options.option import LazyChoices, Option, ValueKind
 from batchai_magics.server.access.gate import LOOPBACK
 from batchai_magics.server.home import Home, read_token
 
@@ -18,7 +18,15 @@ _EVERYWHERE = ("0.0.0.0", "::")  # addresses that nobody can call a server by
 TOKEN_FILE = Option(("--token-file",), "File of the administrator's token; made when it is missing.", "FILE")
 OPTIONS = (
     Option(("--host",), "Address to listen at.", "ADDRESS", default="127.0.0.1", section=_NETWORK),
-    Option(("--port",), "Port to listen at.", "PORT", Takes.NUMBER, default=10000, least=0, section=_NETWORK),
+    Option(
+        ("--port",),
+        "Port to listen at.",
+        "PORT",
+        ValueKind.NUMBER,
+        default=10000,
+        minimum=0,
+        section=_NETWORK,
+    ),
     Option(
         ("--name",),
         "Another name that clients call this server by.",
@@ -35,9 +43,9 @@ OPTIONS = (
         choices=("self",),
         section=_NETWORK,
     ),
-    Option(("--backend",), "Where jobs run.", "NAME", choices=Later(lambda: list(BACKENDS))),
+    Option(("--backend",), "Where jobs run.", "NAME", choices=LazyChoices(lambda: list(BACKENDS))),
     TOKEN_FILE,
-    Option(("--files-only",), "Storage alone: an emulator of Azure Files.", takes=Takes.NOTHING),
+    Option(("--files-only",), "Storage alone: an emulator of Azure Files.", value_kind=ValueKind.NOTHING),
 )
 
 

@@ -141,12 +141,12 @@ def _open_inside(job: Job) -> str:
 def _show_text(job: Job) -> None:
     from dataclasses import replace
 
-    from batchai_magics.cards.gathering import card_of
-    from batchai_magics.cards.job import to_text
+    from batchai_magics.cards.job_card import to_text
+    from batchai_magics.cards.job_card_data import job_card
     from batchai_magics.widgets.core import display
 
     way_back = f"%batchai job show -n {job.name}"
-    card = replace(card_of(job), processes=_process_count(job), way_back=way_back)
+    card = replace(job_card(job), processes=_process_count(job), reopen_command=way_back)
     display.show({"text/plain": to_text(card)}, "")
 
 

@@ -27,7 +27,7 @@ IMPLEMENTED_IN = __name__
 OWN_SETTINGS = MoonSettings
 
 def open_backend(settings):
-    return settings.own(MoonSettings)
+    return settings.for_backend(MoonSettings)
 """
 POINTS = """
 [batchai_magics.backends]

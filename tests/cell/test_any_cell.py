@@ -13,7 +13,7 @@ from batchai_magics.cell import parse
 from batchai_magics.cell.options import OPTIONS, expected_in_cell
 from batchai_magics.cell.request import describe
 from batchai_magics.config import Settings
-from batchai_magics.options.completion import split_at_cursor
+from batchai_magics.options.option_completion import split_at_cursor
 from tests import odd
 from tests.models.samples import job_body
 

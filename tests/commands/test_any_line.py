@@ -23,7 +23,7 @@ from batchai_magics.commands.parsing.tree import Command
 from batchai_magics.commands.run import Pending, run
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.options.option import Option, Takes
+from batchai_magics.options.option import Option, ValueKind
 from tests import odd
 from tests.models.samples import cluster_body, job_body
 from tests.world import below, until
@@ -63,7 +63,7 @@ def given_as(option: Option) -> st.SearchStrategy[list[str]]:
     flags = st.just("") if option.is_positional else st.sampled_from(option.flags)
     likely = [*option.choices, *FILES, "default", "1", "x", "azfiles", ".", "1.5", "[0]"]
     value = st.one_of(odd.texts, st.sampled_from(likely))
-    if option.takes is Takes.NOTHING:
+    if option.value_kind is ValueKind.NOTHING:
         return flags.map(lambda flag: [flag])
     joined = st.builds(lambda flag, text: [f"{flag}={text}"] if flag else [text], flags, value)
     apart = st.builds(lambda flag, text: [word for word in (flag, text) if word or not flag], flags, value)

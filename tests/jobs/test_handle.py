@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.cards.gathering import html_of
+from batchai_magics.cards.job_card_data import job_html
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, StorageError
 from batchai_magics.jobs.logs import script_name, with_cell_lines
 from batchai_magics.jobs.submit import find, submit
@@ -122,7 +122,7 @@ def test_more_nodes_than_the_cluster_has_are_refused(world: World) -> None:
 
 def test_a_job_shows_itself_without_a_script_or_an_image(world: World) -> None:
     job = world.run("j", "print('<script>alert(1)</script>')")
-    card = html_of(job)
+    card = job_html(job)
     assert html.escape("<script>alert(1)</script>") in card
     assert "<script" not in card
     assert repr(job) == "<Job j: succeeded>"
@@ -135,7 +135,7 @@ def test_a_deleted_job_still_has_a_repr(world: World) -> None:
 
 
 def test_a_failure_card_shows_the_failing_ranks_last_words(world: World) -> None:
-    card = html_of(world.run("j --nodes 2 --processes 2", MPI_ERROR))
+    card = job_html(world.run("j --nodes 2 --processes 2", MPI_ERROR))
     assert "rank 1" in card
     assert "ValueError: boom" in card
 

@@ -12,8 +12,8 @@ import pytest
 
 from batchai_magics import cli
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.cards.gathering import card_of
-from batchai_magics.cards.job import to_html, to_text
+from batchai_magics.cards.job_card import to_html, to_text
+from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.job.answers import Answers
@@ -42,7 +42,7 @@ def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
     stars = "*" * len(SECRET)
     assert f"model: {stars}\n" in job.log()
     assert f"it failed with {stars}" in job.log(tail=1, file="stderr.txt")
-    card = card_of(job)
+    card = job_card(job)
     for text in (job.log(tail=9), to_html(card), to_text(card), repr(job.records()), repr(job.summary())):
         assert SECRET not in text
     assert f"it failed with {stars}" in to_text(card)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cli
-from batchai_magics.cards.gathering import card_of
-from batchai_magics.cards.job import to_text
+from batchai_magics.cards.job_card import to_text
+from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.commands.handlers.waiting import ending
 from batchai_magics.errors import JobFailedError, SpecError, UsageError
 from batchai_magics.models.job import JobSpec
@@ -41,7 +41,7 @@ def test_a_job_ends_when_its_condition_is_met_and_says_why(world: World) -> None
     assert shown.word == "stopped"
     assert error.code == "JobStopConditionMet"
     assert error.message == 'stop-if "loss is nan": loss was nan at step 4'
-    assert error.message in to_text(card_of(job))
+    assert error.message in to_text(job_card(job))
     assert error.message in job.log(file="execution.log")
     assert ending(shown).exit_code == 143
     with pytest.raises(JobFailedError, match="it was stopped: stop-if"):
@@ -76,7 +76,7 @@ def test_a_number_that_never_comes_is_told_of_at_the_end(world: World, tmp_path:
     text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'
     assert job.state is ExecutionState.SUCCEEDED
     assert text in job.log(file="execution.log")
-    assert text in to_text(card_of(job))
+    assert text in to_text(job_card(job))
 
 
 def test_a_bad_condition_is_refused_and_nothing_written(world: World) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from batchai_magics.cards import gathering
-from batchai_magics.cards.gathering import card_of
+from batchai_magics.cards import job_card_data
+from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs import handle
 from batchai_magics.jobs.handle import Job
@@ -116,17 +116,17 @@ def test_a_missing_file_is_named_with_those_that_are(backend, job, tmp_path):
 def test_the_card_of_a_failed_job_has_the_last_words_of_the_rank_that_failed_first(backend, job):
     for rank in (0, 2):
         backend.write(f"words of {rank}\n", "stderr.txt", rank=rank)
-    assert card_of(job).failure_lines == ()
+    assert job_card(job).failure_lines == ()
     backend.finish(ExecutionState.FAILED, **FAILURE)
-    assert card_of(job).failure_lines == ("words of 2",)
+    assert job_card(job).failure_lines == ("words of 2",)
 
 
 @pytest.mark.slow
 def test_the_card_has_so_many_last_lines_and_the_numbers(backend, job):
     backend.write("".join(f"{number}\n" for number in range(50)) + step_line(3))
-    card = card_of(job)
+    card = job_card(job)
     assert card.lines[-2:] == ("49", step_line(3).rstrip())
-    assert (len(card.lines), card.numbers["steps"]) == (gathering.LAST_LINES, "3")
+    assert (len(card.lines), card.metrics["steps"]) == (job_card_data.LAST_LINES, "3")
 
 
 def test_following_uses_the_patterns_of_the_handle(backend, job):

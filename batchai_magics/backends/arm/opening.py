@@ -19,5 +19,5 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.backends.arm.backend import ArmBackend
     from batchai_magics.backends.arm.endpoint import Endpoint
 
-    endpoint = Endpoint.of(settings.own(ArmSettings))
+    endpoint = Endpoint.of(settings.for_backend(ArmSettings))
     return ArmBackend(endpoint, settings)

@@ -80,7 +80,7 @@ def refuse_beyond(capabilities: Capabilities, spec: Spec | Patch) -> None:
 
 def _check_patterns(spec: JobSpec) -> None:
     """Raises a SpecError for expressions that no log can be searched for."""
-    from batchai_magics.options.expressions import compile_number
+    from batchai_magics.options.regular_expressions import compile_number
 
     problems = []
     for name, pattern in (spec.batchai_patterns or {}).items():

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from batchai_magics.config import Settings, load, save, variable
+from batchai_magics.config import Settings, environment_variable, load, save
 from batchai_magics.errors import CapabilityError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class Registry:
         return True  # without looking through other packages
 
     @property
-    def ours(self) -> Collection[str]:
+    def builtin(self) -> Collection[str]:
         """Those of this package."""
         return _OURS
 
-    def own_settings(self, name: str) -> type[Any] | None:
+    def settings_type(self, name: str) -> type[Any] | None:
         """The type of a backend's own settings."""
         return self.opening(name).OWN_SETTINGS
 
@@ -103,7 +103,7 @@ def load_settings(env: Mapping[str, str] | None = None, *, path: Path | None = N
 
 def choose(settings: Settings, backend: str) -> Settings:
     """The settings with another backend, and with that one's own as this process has them."""
-    loaded = load_settings({**os.environ, variable("backend"): backend})
+    loaded = load_settings({**os.environ, environment_variable("backend"): backend})
     return replace(settings, backend=loaded.backend, sections={**loaded.sections, **settings.sections})
 
 

@@ -20,7 +20,7 @@ from batchai_magics.backends.folders import checked_copy
 from batchai_magics.backends.folders.checked_copy import ChangedError, DamagedError, copied
 from batchai_magics.backends.folders.entries import checked_name, inside
 from batchai_magics.backends.service import private_files, refusals
-from batchai_magics.errors import StorageError, is_of_a_full_disk
+from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.models.execution import FileKind
 
 GROUP_FILES, GROUP_BYTES = 500, 64 << 20  # that are made safe on the disk together
@@ -151,7 +151,7 @@ def _naming_source(copy: Copy) -> Iterator[None]:
             yield
     except StorageError as error:
         cause = error.__cause__
-        if isinstance(cause, OSError) and is_of_a_full_disk(cause):
+        if isinstance(cause, OSError) and is_disk_full(cause):
             raise cause from None
         raise
 

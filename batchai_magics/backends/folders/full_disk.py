@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.errors import DISK_FULL, StorageError, is_of_a_full_disk
+from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
 
 
 @contextlib.contextmanager
@@ -15,7 +15,7 @@ def left_for_later() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not is_of_a_full_disk(error):
+        if not is_disk_full(error):
             raise
 
 
@@ -28,7 +28,7 @@ def refused(home: Path, *, setting: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if not is_of_a_full_disk(error):
+        if not is_disk_full(error):
             raise
         hint = f"Free some room there, or set {setting} to a folder that has some; then try again."
         text = f"{home} is full ({error.strerror}): nothing was made or submitted"

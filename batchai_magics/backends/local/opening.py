@@ -23,4 +23,4 @@ def open_backend(settings: Settings) -> Backend:
         raise CapabilityError("the local backend does not run on Windows", code="NotSupported", hint=hint)
     from batchai_magics.backends.local.backend import LocalBackend
 
-    return LocalBackend(settings.own(LocalSettings))
+    return LocalBackend(settings.for_backend(LocalSettings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from batchai_magics.errors import DISK_FULL, is_of_a_full_disk
+from batchai_magics.errors import DISK_FULL, is_disk_full
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _of_trouble(trouble: Trouble, plan: Plan, silent: Sequence[int], *, is_well:
 
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be kept to the end."""
-    if is_of_a_full_disk(problem):
+    if is_disk_full(problem):
         return Outcome(code, (_error(DISK_FULL, "The disk that holds the job's output is full"),))
     text = f"The job's output could not be written: {problem.strerror}"
     return Outcome(code, (_error("OutputLost", text),))
@@ -112,14 +112,14 @@ def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
 
 def not_run(error: Exception) -> Outcome:
     """The outcome of a job that its supervisor could not run, whatever it was."""
-    if is_of_a_full_disk(error):
+    if is_disk_full(error):
         return failed_with(DISK_FULL, "The disk is full: the job could not be run to its end")
     return failed_with("SupervisorFailed", f"The job could not be run: {error!r}")
 
 
 def not_started(error: Exception) -> Outcome:
     """The outcome of a job that has its nodes and no supervisor, whatever the reason was."""
-    if is_of_a_full_disk(error):
+    if is_disk_full(error):
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)
     return failed_with("JobLaunchFailed", str(error))

@@ -16,7 +16,7 @@ from batchai_magics.errors import (
     ServiceError,
     SpecError,
     StorageError,
-    is_of_a_full_disk,
+    is_disk_full,
 )
 from batchai_magics.models.execution import STDOUTERR, WORKDIR
 from batchai_magics.models.ids import Kind, ResourceId
@@ -101,7 +101,7 @@ def no_folder_of_share(share: str, path: str) -> NotFoundError:
 def share_not_written(share: str, error: OSError) -> ServiceError:
     """The system let nothing be written on a share."""
     text = f"share {share!r} cannot be written"
-    if is_of_a_full_disk(error):
+    if is_disk_full(error):
         hint = "Free some space there and upload again; what was on it is as it was."
         return StorageError(f"{text}: its disk is full", code=DISK_FULL, hint=hint)
     if error.errno in _MISNAMED:

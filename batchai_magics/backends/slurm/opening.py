@@ -18,7 +18,7 @@ OWN_SETTINGS = SlurmSettings
 
 def open_backend(settings: Settings) -> Backend:
     """The Slurm backend in its home."""
-    own = settings.own(SlurmSettings)
+    own = settings.for_backend(SlurmSettings)
     if sys.platform != "linux" and not own.ssh:
         hint = "Use it on a login node of the cluster, or name one: --ssh HOST."
         raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
@@ -33,7 +33,7 @@ def check_choice(settings: Settings) -> str:
     from batchai_magics.backends.folders import private
     from batchai_magics.backends.slurm import home_check
 
-    own = settings.own(SlurmSettings)
+    own = settings.for_backend(SlurmSettings)
     own.check()
     machine = own.machine
     try:

@@ -32,7 +32,7 @@ _FILES = (
     "metrics/runs/stop_evaluation.py",
     "metrics/runs/tidy_table.py",
     "models/stop_conditions.py",
-    "options/expressions.py",
+    "options/regular_expressions.py",
 )
 _FOLDERS = (
     *("backends/node", "backends/node/runner", "backends/slurm/node"),

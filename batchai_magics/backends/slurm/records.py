@@ -20,7 +20,7 @@ from typing import Any
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.machines.machine import Machine
 from batchai_magics.backends.service import private_files, refusals
-from batchai_magics.errors import SpecError, StorageError, is_of_a_full_disk
+from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.ids import Kind, ResourceId
 
 OWNER = "owner"  # in `more`: the user who created the resource
@@ -86,7 +86,7 @@ class Records:
         try:
             is_new = private_files.write_new(file, json.dumps(asdict(record)), needs=outer)
         except OSError as error:
-            if is_of_a_full_disk(error):
+            if is_disk_full(error):
                 raise
             if isinstance(error, FileNotFoundError) and outer:
                 self.get(id.parent)

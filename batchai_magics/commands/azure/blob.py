@@ -14,13 +14,13 @@ from batchai_magics.commands.azure.file import checked_file, dropping, going_dow
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.columns import Blob
 from batchai_magics.commands.output.operation import Operation
-from batchai_magics.options.parsing import relative
+from batchai_magics.options.option_parsing import relative_path
 
 
 def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
     bucket = container(context, arguments, arguments.container_name)
-    there = relative(arguments.name or Path(arguments.file).name, "--name", place="container")
+    there = relative_path(arguments.name or Path(arguments.file).name, "--name", place="container")
     return _as_blobs(going_up(bucket, [selection.one_up(arguments.file, there)], arguments))
 
 
@@ -46,7 +46,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
     """Downloads the blobs of a container."""
     place = Address.of(arguments.source)
     bucket = container(context, arguments, place.name, account=place.account)
-    below = relative(place.path, "--source", place="container")
+    below = relative_path(place.path, "--source", place="container")
     copies = selection.all_down(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
@@ -85,7 +85,7 @@ def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str
 
 def _blob(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
     bucket = container(context, arguments, arguments.container_name)
-    return bucket, relative(arguments.name, "--name", place="container")
+    return bucket, relative_path(arguments.name, "--name", place="container")
 
 
 def _blob_of(file: ShareFile) -> Blob:

@@ -13,7 +13,7 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.operation import BYTES, Operation
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.errors import UsageError
-from batchai_magics.options.parsing import relative
+from batchai_magics.options.option_parsing import relative_path
 
 
 def upload(context: Context, arguments: Namespace) -> Operation:
@@ -41,7 +41,7 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
 def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a file."""
     bucket = share(context, arguments, arguments.share_name)
-    file = checked_file(bucket, relative(arguments.path, "--path", place="share"))
+    file = checked_file(bucket, relative_path(arguments.path, "--path", place="share"))
     return going_down(bucket, [selection.one_down(file, arguments.dest)], arguments, is_one=True)
 
 
@@ -49,7 +49,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
     """Downloads the files of a share, or of a folder of it."""
     place = Address.of(arguments.source)
     bucket = share(context, arguments, place.name, account=place.account)
-    below = relative(place.below(arguments.source_path), "--source-path", place="share")
+    below = relative_path(place.below(arguments.source_path), "--source-path", place="share")
     copies = selection.all_down(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.there for copy in copies]
@@ -59,25 +59,27 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
 def list_all(context: Context, arguments: Namespace) -> Sequence[ShareFile]:
     """One level of a folder."""
     bucket = share(context, arguments, arguments.share_name)
-    return bucket.storage.list(bucket.name, relative(arguments.path or "", "--path", place="share"))
+    return bucket.storage.list(bucket.name, relative_path(arguments.path or "", "--path", place="share"))
 
 
 def show(context: Context, arguments: Namespace) -> ShareFile:
     """The file."""
     bucket = share(context, arguments, arguments.share_name)
-    return checked_file(bucket, relative(arguments.path, "--path", place="share"))
+    return checked_file(bucket, relative_path(arguments.path, "--path", place="share"))
 
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Whether the file is there."""
     bucket = share(context, arguments, arguments.share_name)
-    return bucket.has(relative(arguments.path, "--path", place="share"), is_directory=False)
+    return bucket.has(relative_path(arguments.path, "--path", place="share"), is_directory=False)
 
 
 def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Deletes the file."""
     bucket = share(context, arguments, arguments.share_name)
-    return bucket.delete_item(checked_file(bucket, relative(arguments.path, "--path", place="share")).path)
+    return bucket.delete_item(
+        checked_file(bucket, relative_path(arguments.path, "--path", place="share")).path
+    )
 
 
 def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:

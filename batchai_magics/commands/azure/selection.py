@@ -12,7 +12,7 @@ from batchai_magics.commands.azure.bucket import Bucket
 from batchai_magics.commands.azure.transfer import Folder
 from batchai_magics.errors import UsageError
 from batchai_magics.models.file_names import text_of
-from batchai_magics.options.parsing import relative
+from batchai_magics.options.option_parsing import relative_path
 
 
 def one_up(source: str, there: str) -> Copy:
@@ -34,7 +34,7 @@ def all_up(source: str, below: str, pattern: str | None, *, place: str = "share"
     root = Path(source).expanduser()
     if not root.is_dir():
         raise UsageError(f"--source: there is no folder {root.absolute()}")
-    base = relative(below, "--destination-path", place=place)
+    base = relative_path(below, "--destination-path", place=place)
     return [
         Copy(Path(entry.path), f"{base}/{text_of(name)}".lstrip("/"), entry.stat().st_size)
         for name, entry in sorted(_all_below(root, ""))
@@ -93,7 +93,7 @@ def named(path: str | None, source: str, is_folder: Callable[[str], bool], *, op
     name = Path(source).name
     if not path:
         return name
-    clean = relative(path, option, place="share")
+    clean = relative_path(path, option, place="share")
     if not clean or path.endswith("/") or is_folder(clean):
         return f"{clean}/{name}".lstrip("/")
     return clean

@@ -8,7 +8,7 @@ from typing import Any
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.azure.bucket import Bucket, names, share
 from batchai_magics.commands.context import Context
-from batchai_magics.options.parsing import relative
+from batchai_magics.options.option_parsing import relative_path
 
 _KEEP = ".keep"
 
@@ -63,4 +63,4 @@ def delete_folder(context: Context, arguments: Namespace) -> dict[str, bool]:
 
 def _folder(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
     bucket = share(context, arguments, arguments.share_name)
-    return bucket, relative(arguments.name or "", "--name", place="share")
+    return bucket, relative_path(arguments.name or "", "--name", place="share")

@@ -11,7 +11,7 @@ from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import credentials, machines, mounts, resources, workspace
 from batchai_magics.commands.handlers.mounts import auto_storage
 from batchai_magics.commands.output.result import Noted
-from batchai_magics.errors import refusal
+from batchai_magics.errors import command_error
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.documents.load import NOTHING, Description, load_file
 from batchai_magics.models.ids import Kind, ResourceId
@@ -63,7 +63,7 @@ def auto_scale(context: Context, arguments: Namespace) -> Resource:
     """Lets a cluster grow and shrink with its queue."""
     least, most = arguments.min, arguments.max
     if most < least:
-        raise refusal(_LESS)
+        raise command_error(_LESS)
     counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": 0}
     patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"autoScale": counts}}})
     return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
@@ -98,9 +98,9 @@ def _body(
     }
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
-        raise refusal("Please provide VM size", hint="Add -s, such as -s Standard_NC6.")
+        raise command_error("Please provide VM size", hint="Add -s, such as -s Standard_NC6.")
     if not body.get("scaleSettings"):
-        raise refusal(
+        raise command_error(
             "Please provide scale setting for the cluster via command line or configuration file",
             hint="Add -t with the number of nodes.",
         )
@@ -118,7 +118,7 @@ def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, An
     if not arguments.setup_task:
         return body
     if not arguments.setup_task_output:
-        raise refusal("--setup-task requires providing of --setup-task-output")
+        raise command_error("--setup-task requires providing of --setup-task-output")
     task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
     return {**body, "nodeSetup": {**(body.get("nodeSetup") or {}), "setupTask": task}}
 
@@ -139,14 +139,16 @@ def _scale(arguments: Namespace) -> dict[str, Any] | None:
     if bounds == (None, None):
         return None if target is None else {"manual": {"targetNodeCount": target}}
     if None in bounds:
-        raise refusal("You need to either provide both min and max node counts or not provide any of them")
+        raise command_error(
+            "You need to either provide both min and max node counts or not provide any of them"
+        )
     return _between(*bounds, target)
 
 
 def _between(least: int, most: int, target: int | None) -> dict[str, Any]:
     """Auto-scale between two counts; a fixed one where they are the same."""
     if most < least:
-        raise refusal(_LESS)
+        raise command_error(_LESS)
     if least == most and target in (None, least):
         return {"manual": {"targetNodeCount": least}}
     counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": target or 0}

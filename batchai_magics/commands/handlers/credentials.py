@@ -10,7 +10,7 @@ from typing import Any
 from batchai_magics.backends.base import ACCOUNTS, Backend
 from batchai_magics.commands.context import Context
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import NotFoundError, refusal
+from batchai_magics.errors import NotFoundError, command_error
 from batchai_magics.models.storage import AccountKey
 
 
@@ -41,9 +41,9 @@ def key_of(backend: Backend, name: str) -> str:
         keys = ACCOUNTS.of(backend).keys(name)
     except NotFoundError:
         hint = f"Create it with `batchai storage account create -n {name}`, or give its key."
-        raise refusal(f'Cannot find "{name}" storage account.', hint=hint) from None
+        raise command_error(f'Cannot find "{name}" storage account.', hint=hint) from None
     if not any(keys):
-        raise refusal(f'Cannot find a key for "{name}" storage account.')
+        raise command_error(f'Cannot find a key for "{name}" storage account.')
     return next(key for key in keys if key)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import machines, resources, workspace
 from batchai_magics.commands.output.result import Noted
-from batchai_magics.errors import refusal
+from batchai_magics.errors import command_error
 from batchai_magics.models.documents.load import NOTHING, Description, load_file
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.ids import Kind
@@ -60,7 +60,7 @@ def _body(context: Context, arguments: Namespace, of_file: Mapping[str, Any]) ->
     chosen = {"vmSize": arguments.vm_size, "subnet": machines.subnet_reference(arguments.subnet)}
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
-        raise refusal("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
+        raise command_error("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
     ssh = dict(body.get("sshConfiguration") or {})
     account = machines.account_settings(arguments, ssh.get("userAccountSettings") or {}, context.backend)
     ssh["userAccountSettings"] = account
@@ -74,7 +74,7 @@ def _disks(arguments: Namespace, of_file: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             disks[field] = value
         if not disks.get(field):
-            raise refusal(missing)
+            raise command_error(missing)
     if arguments.caching_type:
         disks["cachingType"] = arguments.caching_type
     return disks

@@ -16,7 +16,7 @@ from batchai_magics.commands.output.columns import SetupFile
 from batchai_magics.commands.output.operation import BYTES, Operation
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
-from batchai_magics.errors import NotFoundError, refusal, visible
+from batchai_magics.errors import NotFoundError, command_error, visible
 from batchai_magics.follow import LogBytes, LogFault, Reached, Unreached, events
 from batchai_magics.jobs.files import entries_below
 from batchai_magics.jobs.handle import Job
@@ -24,7 +24,7 @@ from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.execution import FileKind, OutputFile
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import Cluster, JobResource
-from batchai_magics.options.parsing import relative
+from batchai_magics.options.option_parsing import relative_path
 
 _UNSTORED = (
     "List files is supported only for clusters with startup task configure to store its output on "
@@ -35,14 +35,14 @@ _UNSTORED = (
 def list_of_job(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
     """One level of a job's output directory."""
     id = context.target(arguments, Kind.JOB)
-    path = relative(arguments.path, "--path")
+    path = relative_path(arguments.path, "--path")
     return context.backend.files(id, arguments.output_directory_id, path, expiry_min=arguments.expiry)
 
 
 def stream(context: Context, arguments: Namespace) -> Stream:
     """The bytes of a job's file as they are written, until the job has ended."""
     id = resources.show(context, arguments, Kind.JOB).id
-    path = relative(f"{arguments.path}/{arguments.file_name}", "--file-name")
+    path = relative_path(f"{arguments.path}/{arguments.file_name}", "--file-name")
     file = FileRef(id, path, arguments.output_directory_id)
     back = way_back(id, "job file stream -j") + f" -f {arguments.file_name}"
     return watching(_streaming(context.backend, file), back)
@@ -51,7 +51,7 @@ def stream(context: Context, arguments: Namespace) -> Stream:
 def download(context: Context, arguments: Namespace) -> Operation:
     """Copies files of a job to this machine: the one that is named, or all in a folder at any depth."""
     job = Job(context.backend, context.target(arguments, Kind.JOB))
-    path = relative(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
+    path = relative_path(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
     ref = FileRef(job.id, path, arguments.output_directory_id)
     found = _named(context.backend, ref) if arguments.file_name else _all_in(context.backend, ref)
     copied = [file for file in found if file.is_file]
@@ -157,7 +157,7 @@ def _found_line(file: OutputFile) -> str:
 def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[SetupFile]:
     """One level of what the cluster's setup task wrote."""
     id = context.cluster(arguments)
-    path = relative(arguments.path, "--path")
+    path = relative_path(arguments.path, "--path")
     cluster = context.backend.show(id)
     assert isinstance(cluster, Cluster)
     check(cluster.spec)
@@ -169,6 +169,6 @@ def check(spec: ClusterSpec) -> None:
     """Refuses a cluster whose setup task left nothing that could be listed."""
     task = spec.node_setup.setup_task if spec.node_setup else None
     if task is None:
-        raise refusal(_UNSTORED, hint="Create the cluster with --setup-task and --setup-task-output.")
+        raise command_error(_UNSTORED, hint="Create the cluster with --setup-task and --setup-task-output.")
     if not task.std_out_err_path_suffix:
-        raise refusal("List files is not supported for this cluster")
+        raise command_error("List files is not supported for this cluster")

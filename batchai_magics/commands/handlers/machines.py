@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.errors import refusal
+from batchai_magics.errors import command_error
 from batchai_magics.models.documents.document import read_file
 
 _KEY = Path("~/.ssh/id_rsa")
@@ -35,11 +35,11 @@ def account_settings(arguments: Namespace, of_file: Mapping[str, Any], backend: 
     """
     name = _first(arguments.user_name, of_file.get("adminUserName"), getpass.getuser)
     if not name:
-        raise refusal("Please provide admin user name.", hint="Add -u.")
+        raise command_error("Please provide admin user name.", hint="Add -u.")
     password = arguments.password or of_file.get("adminUserPassword")
     key = _public_key(arguments, of_file.get("adminUserSshPublicKey"), is_needed=not password)
     if backend.capabilities.logins and not (password or key):
-        raise refusal(
+        raise command_error(
             "Please provide admin user password or ssh key.", hint="Add -p, -k or --generate-ssh-keys."
         )
     chosen = {"adminUserName": name, "adminUserPassword": password, "adminUserSshPublicKey": key}
@@ -73,7 +73,9 @@ def _checked(key_or_file: str) -> str:
     path = Path(key_or_file).expanduser()
     key = read_file(path) if path.is_file() else key_or_file
     if not key.lstrip().startswith(("ssh-", "ecdsa-")):
-        raise refusal("Incorrect ssh public key value.", hint="Give the key or the name of its .pub file.")
+        raise command_error(
+            "Incorrect ssh public key value.", hint="Give the key or the name of its .pub file."
+        )
     return key.strip()
 
 
@@ -106,15 +108,15 @@ def _private_key(path: Path) -> Any:
         return load(data, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         hint = f"Make its public key with `ssh-keygen -y -f {path} > {path}.pub`, or use -k or -p."
-        raise refusal(f"The private key {path} cannot be read: {error}", hint=hint) from None
+        raise command_error(f"The private key {path} cannot be read: {error}", hint=hint) from None
 
 
 def image_reference(image: str | None, custom_image: str | None) -> dict[str, Any] | None:
     """The `imageReference` that the options describe; None when they describe none."""
     if custom_image and not image:
-        raise refusal("You need to specify --image argument with information about the custom image")
+        raise command_error("You need to specify --image argument with information about the custom image")
     if custom_image and not is_resource_id(custom_image):
-        raise refusal("Ill-formed custom image resource id")
+        raise command_error("Ill-formed custom image resource id")
     if not image:
         return None
     reference = _of_parts(image) if ":" in image else _of_alias(image)
@@ -124,7 +126,7 @@ def image_reference(image: str | None, custom_image: str | None) -> dict[str, An
 def subnet_reference(subnet: str | None) -> dict[str, Any] | None:
     """The `subnet` that the option names."""
     if subnet and not is_resource_id(subnet):
-        raise refusal("Ill-formed subnet resource id")
+        raise command_error("Ill-formed subnet resource id")
     return {"id": subnet} if subnet else None
 
 
@@ -136,11 +138,13 @@ def is_resource_id(text: str) -> bool:
 def _of_parts(image: str) -> dict[str, Any]:
     values = image.split(":")
     if len(values) != len(_PARTS):
-        raise refusal('--image must have format "publisher:offer:sku:version" or "publisher:offer:sku:"')
+        raise command_error(
+            '--image must have format "publisher:offer:sku:version" or "publisher:offer:sku:"'
+        )
     parts = dict(zip(_PARTS, values, strict=True))
     for part in _PARTS[:-1]:
         if not parts[part]:
-            raise refusal(f"Image {part} must be provided in --image argument")
+            raise command_error(f"Image {part} must be provided in --image argument")
     return {part: value for part, value in parts.items() if value}
 
 
@@ -148,5 +152,5 @@ def _of_alias(image: str) -> dict[str, Any]:
     known_image = next((parts for alias, parts in ALIASES.items() if alias.lower() == image.lower()), None)
     if known_image is None:
         known = ", ".join(ALIASES)
-        raise refusal(f'Unsupported image alias "{image}", supported aliases are {known}')
+        raise command_error(f'Unsupported image alias "{image}", supported aliases are {known}')
     return dict(zip(_PARTS, known_image, strict=False))

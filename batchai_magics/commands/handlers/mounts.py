@@ -10,7 +10,7 @@ from typing import Any
 
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE, Backend
 from batchai_magics.commands.context import Context
-from batchai_magics.errors import NotFoundError, refusal
+from batchai_magics.errors import NotFoundError, command_error
 from batchai_magics.models import storage
 from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.ids import Kind, ResourceId
@@ -49,7 +49,7 @@ def subnet_of_servers(context: Context, nfs: str | None, subnet: Any, *, owner: 
     assert isinstance(server, FileServer)
     theirs = server.spec.subnet.to_wire() if server.spec.subnet else None
     if theirs and subnet and theirs["id"].lower() != str(subnet.get("id")).lower():
-        raise refusal("Cluster and mounted NFS must be in the same subnet.")
+        raise command_error("Cluster and mounted NFS must be in the same subnet.")
     return subnet or theirs
 
 
@@ -71,7 +71,7 @@ def _file_server(arguments: Namespace, owner: ResourceId) -> dict[str, Any] | No
     if not arguments.nfs:
         return None
     if not arguments.nfs_mount_path:
-        raise refusal("File server relative mount path cannot be empty.")
+        raise command_error("File server relative mount path cannot be empty.")
     server = file_server(_server_id(arguments.nfs, owner), arguments.nfs_mount_path)
     return {**server, "mountOptions": "rw"}
 
@@ -84,9 +84,9 @@ def _server_id(nfs: str, owner: ResourceId) -> ResourceId:
 
 def _check(account: AccountKey, path: str, what: str) -> None:
     if not path:
-        raise refusal(f"{what} relative mount path cannot be empty.")
+        raise command_error(f"{what} relative mount path cannot be empty.")
     if not account.name:
-        raise refusal(_MISSING, hint="Or give --storage-account-name.")
+        raise command_error(_MISSING, hint="Or give --storage-account-name.")
 
 
 @dataclass(frozen=True)

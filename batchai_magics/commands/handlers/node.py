@@ -10,7 +10,7 @@ from batchai_magics.backends.base import NODE_COMMANDS, PREEMPTION, CommandBytes
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import tunnel
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream
-from batchai_magics.errors import refusal
+from batchai_magics.errors import command_error
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import Node
 
@@ -43,7 +43,7 @@ def preempt(context: Context, arguments: Namespace) -> None:
 def _execute(context: Context, arguments: Namespace, id: ResourceId) -> Stream:
     forwards = tunnel.forwards(arguments.address or ())
     if not arguments.exec and not forwards:
-        raise refusal("Please provide a command with --exec, or ports with --address.")
+        raise command_error("Please provide a command with --exec, or ports with --address.")
     node = _chosen(context.backend.nodes(id), arguments.node_id)
     what = "The command was ended." if arguments.exec else "The ports are no longer forwarded."
     return Stream(_running(context, arguments.exec, id, node, forwards), f"Stopped. {what}")
@@ -53,12 +53,14 @@ def _chosen(nodes: Sequence[Node], wanted: str | None) -> Node:
     """The node of that id, or the first one."""
     if not wanted:
         if not nodes:
-            raise refusal("No nodes available in the cluster")
+            raise command_error("No nodes available in the cluster")
         return nodes[0]
     named = next((node for node in nodes if node.id == wanted), None)
     if named is None:
         known = ", ".join(node.id for node in nodes)
-        raise refusal(f"Cannot find a node with id={wanted}", hint=f"There are: {known}." if known else "")
+        raise command_error(
+            f"Cannot find a node with id={wanted}", hint=f"There are: {known}." if known else ""
+        )
     return named
 
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.errors import NotFoundError, did_you_mean, refusal
+from batchai_magics.errors import NotFoundError, command_error, did_you_mean
 from batchai_magics.models.ids import Kind, ResourceId
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def refuse_second(context: Context, id: ResourceId) -> None:
     """Refuses to make a cluster or file server whose name is taken."""
     if exists(context, id):
         shown = f"batchai {id.kind.noun.replace(' ', '-')}"
-        raise refusal(
+        raise command_error(
             f'"{id.name}" already exists in "{id.group}" resource group under {id.workspace} resource group.',
             hint=f"See it with `{shown} show -n {id.name}`, or give another name.",
         )

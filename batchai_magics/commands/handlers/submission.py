@@ -11,7 +11,7 @@ from typing import Any
 from batchai_magics.cell import CellRequest
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.handlers import credentials, experiment, mounts, resources
-from batchai_magics.errors import refusal
+from batchai_magics.errors import command_error
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.documents.load import load_file
 from batchai_magics.models.ids import ResourceId, cluster_id, cluster_named_in
@@ -34,7 +34,7 @@ def read(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> 
     """What the file and the line ask for; refused if the job is there or its cluster is not."""
     read = described(context, arguments, id, file)
     if resources.exists(context, id):
-        raise refusal(
+        raise command_error(
             "A job with given name, experiment, workspace and resource group already exists.",
             hint=f"Give it another name with -n, or see it with `batchai job show -n {id.name}`.",
         )
@@ -83,5 +83,5 @@ def _cluster(context: Context, arguments: Namespace, body: dict[str, Any]) -> st
     named = cluster_named_in(body)
     chosen = arguments.cluster if arguments.cluster is not None else named or context.settings.cluster
     if not chosen and not named:
-        raise refusal("Please provide cluster information via command line or configuration file.")
+        raise command_error("Please provide cluster information via command line or configuration file.")
     return chosen or named or ""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.errors import UsageError, refusal
+from batchai_magics.errors import UsageError, command_error
 
 _LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 1 << 16
@@ -84,7 +84,7 @@ def _listening(forward: Forward) -> _Server:
         message = (
             f"Connection to remote host failed. Please check provided credentials. Error: {error.strerror}"
         )
-        raise refusal(message, hint=f"Port {forward.port} of this machine may be in use.") from None
+        raise command_error(message, hint=f"Port {forward.port} of this machine may be in use.") from None
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:

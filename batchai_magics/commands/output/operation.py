@@ -7,7 +7,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.errors import interrupted
+from batchai_magics.errors import interrupt_error
 
 BYTES = "B"
 _DELAY_S = 0.5  # what is done sooner needs no bar
@@ -34,7 +34,7 @@ def carry_out(operation: Operation, *, is_shown: bool) -> Any:
         return _carried_out(operation, is_shown=is_shown and not operation.is_quiet)
     except KeyboardInterrupt:
         operation.steps.close()
-        raise interrupted(f"Stopped. {operation.way_back}") from None
+        raise interrupt_error(f"Stopped. {operation.way_back}") from None
 
 
 def _carried_out(operation: Operation, *, is_shown: bool) -> Any:

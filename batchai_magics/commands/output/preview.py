@@ -12,10 +12,10 @@ from batchai_magics.launch.description import Description
 from batchai_magics.launch.nodes import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
-from batchai_magics.options.help import Text
+from batchai_magics.options.option_help import DisplayText
 
 
-def preview(request: CellRequest, settings: Settings) -> Text:
+def preview(request: CellRequest, settings: Settings) -> DisplayText:
     """The description, what would be uploaded, what would start on which node, and what stands against it."""
     is_default = request.cluster == settings.cluster
     gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
@@ -29,7 +29,7 @@ def preview(request: CellRequest, settings: Settings) -> Text:
     if is_default and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
-    return Text("\n".join([*lines, "Nothing was written or submitted."]))
+    return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
 
 
 def _said(request: CellRequest) -> dict[str, str]:

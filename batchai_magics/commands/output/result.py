@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from batchai_magics.commands.output.table import Table, Tabular, of_data
 from batchai_magics.errors import UsageError
-from batchai_magics.options.help import Text
+from batchai_magics.options.option_help import DisplayText
 
 if TYPE_CHECKING:
     import pandas
@@ -93,11 +93,11 @@ class Result:
         else:
             yield self.to_text(output)
 
-    def to_text(self, output: str) -> Text:
+    def to_text(self, output: str) -> DisplayText:
         """The result in one of the formats of `-o`, without a newline at the end."""
         from batchai_magics.commands.output.render import RENDERERS
 
-        return Text(RENDERERS[output](self))
+        return DisplayText(RENDERERS[output](self))
 
     def to_frame(self) -> pandas.DataFrame:
         """The table as a DataFrame."""

@@ -6,32 +6,34 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from batchai_magics.commands.parsing.tree import OUTPUTS, Command
-from batchai_magics.options.option import Live, Option, Takes
+from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUP = Option(
     ("--resource-group", "-g"),
     "Name of the resource group; by default that of `configure --defaults group=NAME`.",
-    completes=Live.GROUP,
+    completes=NameKind.GROUP,
 )
 LOCATION = Option(("--location", "-l"), "Location, such as eastus.")
 WORKSPACE = Option(
-    ("--workspace", "-w"), "Name of the workspace; by default the configured one.", completes=Live.WORKSPACE
+    ("--workspace", "-w"),
+    "Name of the workspace; by default the configured one.",
+    completes=NameKind.WORKSPACE,
 )
 EXPERIMENT = Option(
     ("--experiment", "-e"),
     "Name of the experiment; by default the configured one.",
-    completes=Live.EXPERIMENT,
+    completes=NameKind.EXPERIMENT,
 )
-CLUSTER = Option(("--cluster", "-c"), "Name or ARM id of the cluster.", completes=Live.CLUSTER)
-JOB = Option(("--job", "-j"), "Name of the job.", is_required=True, completes=Live.JOB)
+CLUSTER = Option(("--cluster", "-c"), "Name or ARM id of the cluster.", completes=NameKind.CLUSTER)
+JOB = Option(("--job", "-j"), "Name of the job.", is_required=True, completes=NameKind.JOB)
 IDS = Option(
     ("--ids",),
     "One or more resource ids, in place of the names.",
-    takes=Takes.SOME,
+    value_kind=ValueKind.MANY,
     section="Resource Id Arguments",
 )
-NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", takes=Takes.NOTHING)
-YES = Option(("--yes", "-y"), "Do not ask for confirmation.", takes=Takes.NOTHING)
+NO_WAIT = Option(("--no-wait",), "Do not wait for the operation to finish.", value_kind=ValueKind.NOTHING)
+YES = Option(("--yes", "-y"), "Do not ask for confirmation.", value_kind=ValueKind.NOTHING)
 DIRECTORY = Option(
     ("--output-directory-id", "-d"),
     "Id of the job's output directory; logs are in stdouterr, working directories in workdir.",
@@ -41,11 +43,11 @@ PATH = Option(("--path", "-p"), "Relative path in the directory.", default=".")
 EXPIRY = Option(
     ("--expiry",),
     "Minutes that download links stay valid; those of this machine (file://) stay as long as the file.",
-    takes=Takes.NUMBER,
+    value_kind=ValueKind.NUMBER,
     default=60,
-    least=1,
+    minimum=1,
 )
-INTERVAL = Option(("--interval",), "Accepted; changes show at once.", takes=Takes.NUMBER, default=15)
+INTERVAL = Option(("--interval",), "Accepted; changes show at once.", value_kind=ValueKind.NUMBER, default=15)
 
 _STORAGE = "Azure Storage Mount Arguments"
 _SERVER = "File Server Mount Arguments"
@@ -54,7 +56,7 @@ MOUNTS = (
         ("--storage-account-name",),
         "Storage account of the share or container.",
         section=_STORAGE,
-        completes=Live.ACCOUNT,
+        completes=NameKind.ACCOUNT,
     ),
     Option(("--storage-account-key",), "Key of that storage account.", section=_STORAGE),
     Option(("--afs-name",), "Name of a file share to mount.", section=_STORAGE),
@@ -69,7 +71,7 @@ MOUNTS = (
         ("--nfs",),
         "Name or ARM id of a file server to mount.",
         section=_SERVER,
-        completes=Live.FILE_SERVER,
+        completes=NameKind.FILE_SERVER,
     ),
     Option(("--nfs-mount-path",), "Where to mount it.", default="nfs", section=_SERVER),
 )
@@ -78,12 +80,15 @@ _ADMIN = "Admin Account Arguments"
 ADMIN = (
     Option(("--user-name", "-u"), "Administrator's user name; yours by default.", section=_ADMIN),
     Option(
-        ("--ssh-key", "-k"), "SSH public key, or a file that holds it.", section=_ADMIN, completes=Live.PATH
+        ("--ssh-key", "-k"),
+        "SSH public key, or a file that holds it.",
+        section=_ADMIN,
+        completes=NameKind.PATH,
     ),
     Option(
         ("--generate-ssh-keys",),
         "Make ~/.ssh/id_rsa and id_rsa.pub if they are missing.",
-        takes=Takes.NOTHING,
+        value_kind=ValueKind.NOTHING,
         section=_ADMIN,
     ),
     Option(("--password", "-p"), "Administrator's password.", section=_ADMIN),
@@ -92,21 +97,21 @@ SUBNET = Option(("--subnet",), "ARM id of a subnet; accepted.", section="Virtual
 
 NODE_EXEC = (
     Option(("--exec",), "Command to run on the node."),
-    Option(("--node-id", "-n"), "Id of the node; any node by default.", completes=Live.NODE),
+    Option(("--node-id", "-n"), "Id of the node; any node by default.", completes=NameKind.NODE),
     Option(
         ("--address", "-L"),
         "Ports to forward, as PORT:HOST:PORT of the node.",
-        takes=Takes.SOME,
+        value_kind=ValueKind.MANY,
     ),
     Option(("--password", "-p"), "Accepted; nobody logs in to a node of this machine."),
-    Option(("--ssh-private-key", "-k"), "Accepted, as the password is.", completes=Live.PATH),
+    Option(("--ssh-private-key", "-k"), "Accepted, as the password is.", completes=NameKind.PATH),
 )
 
 ACCESS = (
     Option(
         ("--account-name",),
         "Storage account; AZURE_STORAGE_ACCOUNT, or the one of this machine, by default.",
-        completes=Live.ACCOUNT,
+        completes=NameKind.ACCOUNT,
     ),
     Option(("--account-key",), "Key of that account; accepted."),
     Option(("--sas-token",), "Accepted."),
@@ -116,9 +121,9 @@ ACCESS = (
 GLOBAL = "Global Arguments"
 SUBSCRIPTION = Option(("--subscription",), "Id of the subscription.", section=GLOBAL)
 QUERY = Option(("--query",), "JMESPath query on the result.", section=GLOBAL)
-DEBUG = Option(("--debug",), "Show tracebacks.", takes=Takes.NOTHING, section=GLOBAL)
-VERBOSE = Option(("--verbose",), "Accepted.", takes=Takes.NOTHING, section=GLOBAL)
-HELP = Option(("--help", "-h"), "Show this help.", takes=Takes.NOTHING, section=GLOBAL)
+DEBUG = Option(("--debug",), "Show tracebacks.", value_kind=ValueKind.NOTHING, section=GLOBAL)
+VERBOSE = Option(("--verbose",), "Accepted.", value_kind=ValueKind.NOTHING, section=GLOBAL)
+HELP = Option(("--help", "-h"), "Show this help.", value_kind=ValueKind.NOTHING, section=GLOBAL)
 
 
 def output(formats: tuple[str, ...] = OUTPUTS) -> Option:
@@ -126,24 +131,24 @@ def output(formats: tuple[str, ...] = OUTPUTS) -> Option:
     return Option(("--output", "-o"), "Output format.", choices=formats, section=GLOBAL)
 
 
-def named(noun: str, live: Live, *, is_required: bool = True) -> Option:
+def named(noun: str, live: NameKind, *, is_required: bool = True) -> Option:
     """The `--name/-n` option of a command about one `noun`."""
     return Option(("--name", "-n"), f"Name of the {noun}.", is_required=is_required, completes=live)
 
 
 def share(*flags: str) -> Option:
     """An option that names a file share."""
-    return Option(flags, "Name of the file share.", is_required=True, completes=Live.SHARE)
+    return Option(flags, "Name of the file share.", is_required=True, completes=NameKind.SHARE)
 
 
 def container(*flags: str) -> Option:
     """An option that names a blob container."""
-    return Option(flags, "Name of the container.", is_required=True, completes=Live.CONTAINER)
+    return Option(flags, "Name of the container.", is_required=True, completes=NameKind.CONTAINER)
 
 
 def here(flags: tuple[str, ...], help: str, *, is_required: bool = True) -> Option:
     """An option that names a file or folder of this machine."""
-    return Option(flags, help, is_required=is_required, completes=Live.PATH)
+    return Option(flags, help, is_required=is_required, completes=NameKind.PATH)
 
 
 def text(flags: tuple[str, ...], help: str, *, is_required: bool = False) -> Option:

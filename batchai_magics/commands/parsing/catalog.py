@@ -7,7 +7,7 @@ from collections.abc import Collection
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.rows import azure, cluster, files, job, storage, workspace
 from batchai_magics.commands.parsing.tree import OUTPUTS, Command
-from batchai_magics.options.option import Later, Live, Option, Takes
+from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
 
 GROUPS = {
     "": "Distributed training jobs, in the words of Azure Batch AI.",
@@ -19,20 +19,22 @@ GROUPS = {
     **storage.GROUPS,
 }
 
-_LOGS = Option(("FILE",), "Log files.", takes=Takes.SOME, is_required=True, completes=Live.PATH)
-_TIDY = Option(("--tidy",), "One row a number, with unit, time and place in the file.", takes=Takes.NOTHING)
+_LOGS = Option(("FILE",), "Log files.", value_kind=ValueKind.MANY, is_required=True, completes=NameKind.PATH)
+_TIDY = Option(
+    ("--tidy",), "One row a number, with unit, time and place in the file.", value_kind=ValueKind.NOTHING
+)
 _METRIC = Option(
     ("--metric",), "A number of your own to read, as NAME=REGEX; may be given again.", is_repeatable=True
 )
-_PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=Live.PATH)
+_PICTURE = Option(("--out", "-o"), "Picture to write: .svg, .pdf or .png.", completes=NameKind.PATH)
 _RUNS = Option(
     ("RUN",),
     "Jobs by name; log files by a path with a dot or a slash.",
-    takes=Takes.SOME,
+    value_kind=ValueKind.MANY,
     is_required=True,
-    completes=Live.JOB,
+    completes=NameKind.JOB,
 )
-_PLOT = Option(("--plot",), "Also write the chart: .svg, .pdf or .png.", completes=Live.PATH)
+_PLOT = Option(("--plot",), "Also write the chart: .svg, .pdf or .png.", completes=NameKind.PATH)
 _OVER = Option(
     ("--over",),
     "What the chart's x axis is.",
@@ -48,7 +50,7 @@ def _backends() -> Collection[str]:
     return BACKENDS
 
 
-_BACKEND = Option(("--backend",), "Where jobs run.", choices=Later(_backends))
+_BACKEND = Option(("--backend",), "Where jobs run.", choices=LazyChoices(_backends))
 _ENDPOINT = Option(("--endpoint",), "Address of the server, for a backend that has one.", "URL")
 _SSH = Option(("--ssh",), "Login node, as ssh is given it, for a backend that has one.", "HOST")
 

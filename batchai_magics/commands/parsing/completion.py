@@ -15,8 +15,8 @@ from batchai_magics.commands.parsing.dialect import modern, old_flags, old_words
 from batchai_magics.commands.parsing.tree import below, leading
 from batchai_magics.errors import visible
 from batchai_magics.models.ids import Kind
-from batchai_magics.options.completion import Expected, expected_after
-from batchai_magics.options.option import Live
+from batchai_magics.options.option import NameKind
+from batchai_magics.options.option_completion import Expected, candidates_after
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Storage
@@ -40,26 +40,30 @@ def expected_in_line(words: Sequence[str]) -> Expected:
     path = leading(words, COMMANDS)
     command = next((c for c in COMMANDS if c.parts == path), None)
     if command:
-        expected = expected_after(words[len(path) :], options_of(command))
+        expected = candidates_after(words[len(path) :], options_of(command))
         left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
-        return replace(expected, old=tuple(left))
-    return Expected(below(path, COMMANDS), old=old_words(path)) if len(path) == len(words) else Expected()
+        return replace(expected, legacy_words=tuple(left))
+    return (
+        Expected(below(path, COMMANDS), legacy_words=old_words(path))
+        if len(path) == len(words)
+        else Expected()
+    )
 
 
 def candidates(expected: Expected, fragment: str, live_names: Sequence[str]) -> list[str]:
     """What TAB offers: all that fits and begins with what is written."""
-    old = expected.old if fragment.strip("-") else ()
-    words = [*expected.words, *live_names, *(paths(fragment) if expected.live is Live.PATH else ()), *old]
+    old = expected.legacy_words if fragment.strip("-") else ()
+    words = [*expected.words, *live_names, *(paths(fragment) if expected.live is NameKind.PATH else ()), *old]
     fit = (word for word in dict.fromkeys(words) if word.startswith(fragment))
     return [word for word in fit if visible(word) == word]  # nobody could type what steers a terminal
 
 
-def names(context: Context, live: Live, arguments: Namespace) -> Sequence[str]:
+def names(context: Context, live: NameKind, arguments: Namespace) -> Sequence[str]:
     """The names of this kind, in what the line says so far; asks the backend."""
     if live in _ASKED:
         return _ASKED[live](context, arguments)
     workspace = context.workspace(arguments)
-    parent = context.experiment(arguments) if live is Live.JOB else workspace
+    parent = context.experiment(arguments) if live is NameKind.JOB else workspace
     return [resource.id.name for resource in context.backend.list(parent, Kind(live.value))]
 
 
@@ -79,13 +83,13 @@ def _stored(context: Context, arguments: Namespace, storage: Storage) -> list[st
     return names_of(context, arguments, storage)
 
 
-_ASKED: dict[Live, Callable[[Context, Namespace], Sequence[str]]] = {
-    Live.OUTPUT: _outputs,
-    Live.NODE: _nodes,
-    Live.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],
-    Live.ACCOUNT: lambda context, arguments: [account.name for account in context.accounts.list()],
-    Live.SHARE: lambda context, arguments: _stored(context, arguments, context.storage),
-    Live.CONTAINER: lambda context, arguments: _stored(context, arguments, context.containers),
+_ASKED: dict[NameKind, Callable[[Context, Namespace], Sequence[str]]] = {
+    NameKind.OUTPUT: _outputs,
+    NameKind.NODE: _nodes,
+    NameKind.GROUP: lambda context, arguments: [group.name for group in context.groups.list()],
+    NameKind.ACCOUNT: lambda context, arguments: [account.name for account in context.accounts.list()],
+    NameKind.SHARE: lambda context, arguments: _stored(context, arguments, context.storage),
+    NameKind.CONTAINER: lambda context, arguments: _stored(context, arguments, context.containers),
 }
 
 
@@ -109,9 +113,9 @@ class Lookup:
 
     def names(self, expected: Expected) -> Sequence[str]:
         """The names if they come in time, else those of the last time; the next TAB has the rest."""
-        if expected.live in (Live.NOTHING, Live.PATH):
+        if expected.live in (NameKind.NOTHING, NameKind.PATH):
             return ()
-        key = f"{expected.live} {expected.given}"
+        key = f"{expected.live} {expected.arguments}"
         asking = threading.Thread(
             target=self._ask, args=(key, expected), name="batchai-completion", daemon=True
         )
@@ -121,6 +125,6 @@ class Lookup:
 
     def _ask(self, key: str, expected: Expected) -> None:
         try:
-            self._known[key] = list(names(self._session.context, expected.live, expected.given))
+            self._known[key] = list(names(self._session.context, expected.live, expected.arguments))
         except Exception:  # noqa: BLE001  whatever is wrong, TAB offers nothing; running the line tells
             self._known[key] = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from batchai_magics.commands.parsing.arguments import options_of
 from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
 from batchai_magics.commands.parsing.tree import PROGRAM, Command, below
-from batchai_magics.options.help import Text, option_sections, section
+from batchai_magics.options.option_help import DisplayText, option_sections, section
 
 EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "cluster create": {
@@ -47,7 +47,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def group_help(path: Sequence[str]) -> Text:
+def group_help(path: Sequence[str]) -> DisplayText:
     """What is in a group of commands."""
     groups, commands = {}, {}
     for word in below(path, COMMANDS):
@@ -58,13 +58,13 @@ def group_help(path: Sequence[str]) -> Text:
             commands[word] = next(command.summary for command in COMMANDS if command.words == words)
     head = f"Group\n    {' '.join((PROGRAM, *path))} : {GROUPS[' '.join(path)]}\n"
     parts = [section("Subgroups:", groups), section("Commands:", commands)]
-    return Text("\n".join([head, *filter(None, parts)]).rstrip())
+    return DisplayText("\n".join([head, *filter(None, parts)]).rstrip())
 
 
-def command_help(command: Command) -> Text:
+def command_help(command: Command) -> DisplayText:
     """What a command does and takes."""
     head = f"Command\n    {PROGRAM} {command.words} : {command.summary}\n"
-    return Text("\n".join([head, *option_sections(options_of(command)), _examples(command)]).rstrip())
+    return DisplayText("\n".join([head, *option_sections(options_of(command)), _examples(command)]).rstrip())
 
 
 def _examples(command: Command) -> str:

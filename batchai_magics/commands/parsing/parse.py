@@ -14,9 +14,9 @@ from batchai_magics.commands.parsing.rows import azure, files, storage
 from batchai_magics.commands.parsing.tree import PROGRAM, Command, below, leading
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
-from batchai_magics.options.help import Text
 from batchai_magics.options.option import Option
-from batchai_magics.options.parsing import parse_options
+from batchai_magics.options.option_help import DisplayText
+from batchai_magics.options.option_parsing import parse_options
 
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
@@ -48,7 +48,7 @@ class Invocation:
         return (f"Words of 2017: {', '.join(self.changed)}; {where}.",)
 
 
-def parse(words: Sequence[str]) -> Invocation | Text:
+def parse(words: Sequence[str]) -> Invocation | DisplayText:
     """What the words ask for; `-h` and a group without a command give help.
 
     A line that was pasted with its program is taken too: `az batchai job list`, `batchai job list`.
@@ -66,12 +66,12 @@ def parse(words: Sequence[str]) -> Invocation | Text:
     return Invocation(command, arguments_of(command, rest), reading.changed)
 
 
-def _pasted(program: str, *words: str) -> Invocation | Text:
+def _pasted(program: str, *words: str) -> Invocation | DisplayText:
     rest = of_az(words) if program == _AZ else words
-    return rest if isinstance(rest, Text) else parse(rest)
+    return rest if isinstance(rest, DisplayText) else parse(rest)
 
 
-def _help_of_group(path: Sequence[str], rest: Sequence[str]) -> Text:
+def _help_of_group(path: Sequence[str], rest: Sequence[str]) -> DisplayText:
     """The help of a group that is named alone; raises UsageError for a word that is none of its commands."""
     if rest and not _HELP.intersection(rest):
         raise _unknown_word(path, rest[0])
@@ -82,7 +82,7 @@ def arguments_of(command: Command, words: Sequence[str]) -> Namespace:
     """The values of a command's options."""
     program, options = f"{PROGRAM} {command.words}", o.options_of(command)
     arguments, extra = parse_options(
-        options, words, refuse=lambda message: _wrong(program, message), has_prefixes=True
+        options, words, make_error=lambda message: _wrong(program, message), allow_abbreviations=True
     )
     if extra:
         raise _unknown_option(program, extra[0], options)
@@ -119,7 +119,7 @@ def _unknown_option(program: str, word: str, options: Sequence[Option]) -> Usage
     return _wrong(program, f"unrecognized arguments: {word}", guess)
 
 
-def of_az(words: Sequence[str]) -> list[str] | Text:
+def of_az(words: Sequence[str]) -> list[str] | DisplayText:
     """The words for the one command tree, or the list of what `%az` takes."""
     if not words or words[0] in ("-h", "--help"):
         return _az_help()
@@ -132,9 +132,9 @@ def of_az(words: Sequence[str]) -> list[str] | Text:
     raise UsageError(f"az: '{first}' is not in the 'az' command group.", hint=known)
 
 
-def _az_help() -> Text:
+def _az_help() -> DisplayText:
     width = max(map(len, AZ_WORDS))
     summaries = {command.words: command.summary for command in COMMANDS}
     meanings = {PROGRAM: GROUPS[""], **summaries, **{name: text for name, text in GROUPS.items() if name}}
     rows = "\n".join(f"    {word.ljust(width)} : {meanings[word]}" for word in AZ_WORDS)
-    return Text(f"Group\n    az : What tutorials use of Azure's command line.\n\nSubgroups:\n{rows}")
+    return DisplayText(f"Group\n    az : What tutorials use of Azure's command line.\n\nSubgroups:\n{rows}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 from batchai_magics.metrics.record import PatternRecord
-from batchai_magics.options.expressions import Expression, Match, compile_number, lines_found
+from batchai_magics.options.regular_expressions import Expression, Match, compile_number, matching_lines
 
 
 class UserPatterns:
@@ -23,7 +23,7 @@ class UserPatterns:
     def matching_lines(self, data: bytes) -> set[int]:
         """The start positions of lines that match a pattern."""
         return {
-            place for pattern in self._compiled.values() for place in lines_found(pattern.expression, data)
+            place for pattern in self._compiled.values() for place in matching_lines(pattern.expression, data)
         }
 
     def records(

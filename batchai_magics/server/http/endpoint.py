@@ -12,7 +12,7 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
-from batchai_magics.errors import BatchAIError, is_of_a_full_disk
+from batchai_magics.errors import BatchAIError, is_disk_full
 from batchai_magics.server.call import Answer, Call, Handler, Route
 from batchai_magics.server.errors import DEFECT, body_of, refusal, server_full, status_of
 from batchai_magics.server.http.bodies import Bodies, Sender, Upload
@@ -91,7 +91,7 @@ def refused(error: BatchAIError) -> Answer:
 
 def foreseen_or_defect(call: Call, error: Exception) -> BatchAIError:
     """What to tell of an error that is none of ours; the log has what nobody has foreseen, under a number."""
-    if isinstance(error, OSError) and is_of_a_full_disk(error):
+    if isinstance(error, OSError) and is_disk_full(error):
         return server_full()
     number = uuid.uuid4().hex[:12]
     LOG.error("defect %s at %s %s\n%s", number, call.method, call.path, traceback.format_exc())

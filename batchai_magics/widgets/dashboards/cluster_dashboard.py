@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from batchai_magics.backends.base import Backend, Watcher
-from batchai_magics.cards.cluster import ClusterCard, scale_of, target_of, to_html, to_text
+from batchai_magics.cards.cluster_card import ClusterCard, describe_scale, target_node_count, to_html, to_text
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.cluster import ClusterPatch, ScaleSettings
 from batchai_magics.models.ids import ResourceId
@@ -109,9 +109,9 @@ class ClusterFeed(DashboardFeed[ClusterSnapshot]):
             "vm_size": spec.vm_size,
             "is_low_priority": spec.vm_priority.value == "lowpriority",
             "current": current,
-            "target": target_of(spec.scale_settings, current),
+            "target": target_node_count(spec.scale_settings, current),
             "scale": _scale(spec.scale_settings),
-            "scale_words": scale_of(spec.scale_settings),
+            "scale_words": describe_scale(spec.scale_settings),
             "counts": {state.value: cluster.node_states.of(state) for state in NodeState},
             "errors": [{"code": e.code, "message": e.message} for e in cluster.errors],
             "problem": self.problem,

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.cards.jobs import JobsCard, cluster_of, to_html, to_text
+from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.progress import counts
 from batchai_magics.metrics.progress.progress_reader import Progress
@@ -156,7 +156,7 @@ class JobsFeed(DashboardFeed[JobsSnapshot | RatesUpdate]):
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
         now = datetime.now(timezone.utc)
-        card = JobsCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back, self.progress)
+        card = JobListCard(self.id.name, self.jobs, now, dict(self.rates), self.way_back, self.progress)
         return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from batchai_magics.cards.job import clean
+from batchai_magics.cards.job_card import clean_lines
 from batchai_magics.follow import QueueSeen
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.resources import JobResource
@@ -69,7 +69,7 @@ def activity(
 def _last_line(tails: Mapping[str, Tail], name: str) -> str:
     """The last line of the logs of that name, as a terminal shows it."""
     lines = [line for file, tail in sorted(tails.items()) if file.startswith(name) for line in tail.lines(1)]
-    return next((line for line in reversed(clean(tuple(lines))) if line.strip()), "").strip()
+    return next((line for line in reversed(clean_lines(tuple(lines))) if line.strip()), "").strip()
 
 
 def _names(names: Sequence[str]) -> str:

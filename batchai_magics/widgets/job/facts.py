@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batchai_magics.cards.job import first_failure
+from batchai_magics.cards.job_card import first_failure
 from batchai_magics.jobs.files import directories_of
 from batchai_magics.jobs.logs import script_name
 from batchai_magics.metrics.progress.progress_reader import Progress

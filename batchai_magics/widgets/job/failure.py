@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.cards.job import clean, first_failure
+from batchai_magics.cards.job_card import clean_lines, first_failure
 from batchai_magics.models.execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.widgets.job.rank_lines import RankPage, lines_of, tail_page
@@ -48,14 +48,14 @@ def _words(rank: RankExit, read: Read, *, is_first: bool) -> dict[str, Any]:
         "meaning": rank.meaning,
         "file": file,
         "offset": page.starts[-len(lines)] if lines else 0,
-        "lines": clean(tuple(text for text in lines)),
+        "lines": clean_lines(tuple(text for text in lines)),
     }
 
 
 def _before(rank: int, read: Read) -> list[str]:
     """What a rank wrote last on stdout."""
     page = lines_of(lambda at, limit: read(LOGS[1], at, limit), rank, -1, is_backward=True)
-    return clean(tuple(_lines(page)[-BEFORE_LINES:]))
+    return clean_lines(tuple(_lines(page)[-BEFORE_LINES:]))
 
 
 def _last_words(rank: int, read: Read, *, is_alone: bool) -> tuple[str, RankPage]:
@@ -77,7 +77,7 @@ def _preparation(read: Read, files: Iterable[OutputFile]) -> dict[str, Any]:
             return {
                 "file": log,
                 "offset": page.starts[-len(lines)],
-                "lines": clean(tuple(lines)),
+                "lines": clean_lines(tuple(lines)),
                 "others": [],
             }
     return {}

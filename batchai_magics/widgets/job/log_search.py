@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from batchai_magics.backends.base import Bookmark, Chunk
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
-from batchai_magics.options.expressions import Expression, compile_expression, lines_found
+from batchai_magics.options.regular_expressions import Expression, compile_expression, matching_lines
 from batchai_magics.widgets.job.rank_lines import Read, is_of, spans_of
 
 PIECE_BYTES = 1 << 20
@@ -101,7 +101,7 @@ class Search:
         # that matches nothing, too, has to be asked line by line: that is no match here.
         if b"\x1b" in data or b"\r" in data or pattern.search(b""):
             return _lines_where(lambda line: any(match[0] for match in pattern.finditer(line)), data)
-        return list(lines_found(pattern, data))
+        return list(matching_lines(pattern, data))
 
 
 def _lines_where(is_in: Callable[[bytes], bool], data: bytes) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from batchai_magics.cards.gathering import numbers_of
-from batchai_magics.cards.job import Card, first_failure, to_html, to_text
+from batchai_magics.cards.job_card import JobCard, first_failure, to_html, to_text
+from batchai_magics.cards.job_card_data import metrics_of
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
 from batchai_magics.models.execution import ERR
@@ -16,22 +16,22 @@ LAST_LINES = 12
 FAILURE_LINES = 12
 
 
-def card_of(feed: JobFeed, way_back: str) -> Card | None:
+def card_of(feed: JobFeed, way_back: str) -> JobCard | None:
     """The card of what the feed knows; None while it knows nothing."""
     if feed.job is None:
         return None
     log = MAIN_LOG if feed.job.has_failed or _has_any(feed, MAIN_LOG) else ERR
     tail = feed.tails.get(log)
-    return Card(
+    return JobCard(
         job=feed.job,
         now=datetime.now(timezone.utc),
         processes=max(len(feed.job.ranks), feed.processes),
         counts=feed.counts,
-        numbers=numbers_of(feed.records),
+        metrics=metrics_of(feed.records),
         progress=feed.progress,
         lines=tail.lines(LAST_LINES) if tail else (),
         failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
-        way_back=way_back,
+        reopen_command=way_back,
         activity=feed.activity,
     )
 
@@ -51,7 +51,7 @@ def chart_bundle(feed: JobFeed) -> Bundle:
     if not is_drawable(feed.records):
         return EMPTY
     name = feed.job.id.name if feed.job else "the job"
-    numbers = ", ".join(f"{label} {text}" for label, text in numbers_of(feed.records).items())
+    numbers = ", ".join(f"{label} {text}" for label, text in metrics_of(feed.records).items())
     return figure(plot(feed.records), f"Charts of {name}: {numbers}")
 
 

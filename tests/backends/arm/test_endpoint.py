@@ -69,7 +69,7 @@ def test_a_missing_authority_is_named() -> None:
 def test_the_lines_that_a_server_prints_choose_it(tmp_path) -> None:
     env = {"BATCHAI_BACKEND": "arm", "BATCHAI_ENDPOINT": "http://127.0.0.1:1", "BATCHAI_TOKEN": "hush"}
     settings = load_settings(env, path=tmp_path / "none")
-    own = settings.own(ArmSettings)
+    own = settings.for_backend(ArmSettings)
     assert (own.endpoint, own.token) == ("http://127.0.0.1:1", "hush")
     backend = open_backend(settings)
     assert "hush" not in repr(settings) + repr(own) + repr(vars(backend))

@@ -53,7 +53,7 @@ class Site:
         return Settings(backend="arm", sections={"arm": own})
 
     def client(self) -> ArmBackend:
-        backend = ArmBackend(Endpoint.of(self.settings.own(ArmSettings)), self.settings)
+        backend = ArmBackend(Endpoint.of(self.settings.for_backend(ArmSettings)), self.settings)
         self.left.callback(backend.close)
         return backend
 

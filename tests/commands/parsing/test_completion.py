@@ -4,8 +4,8 @@ import pytest
 
 from batchai_magics.cell.options import expected_in_cell
 from batchai_magics.commands.parsing.completion import Lookup, candidates, expected_in_line, names, paths
-from batchai_magics.options.completion import split_at_cursor
-from batchai_magics.options.option import Live
+from batchai_magics.options.option import NameKind
+from batchai_magics.options.option_completion import split_at_cursor
 from tests.patience import PATIENCE_S
 from tests.world import until
 
@@ -73,7 +73,7 @@ def test_an_option_that_has_its_value_takes_no_more():
     offered = line("job list -o table ")[0]
     assert "tsv" not in offered
     assert "--query" in offered
-    assert line("cluster show -n small ")[1] is Live.NOTHING
+    assert line("cluster show -n small ")[1] is NameKind.NOTHING
 
 
 def test_after_an_option_that_takes_several_both_fit():
@@ -84,9 +84,9 @@ def test_after_an_option_that_takes_several_both_fit():
 
 def test_what_the_line_says_is_known_for_the_names():
     expected = expected_in_line(["job", "show", "-w", "lab", "--debug", "-e", "tries", "-n"])
-    assert (expected.given.workspace, expected.given.experiment) == ("lab", "tries")
-    assert expected.given.name is None
-    assert expected.given.debug is None
+    assert (expected.arguments.workspace, expected.arguments.experiment) == ("lab", "tries")
+    assert expected.arguments.name is None
+    assert expected.arguments.debug is None
 
 
 def test_a_word_with_quotes_is_left_alone():
@@ -98,17 +98,17 @@ def test_a_word_with_quotes_is_left_alone():
 @pytest.mark.parametrize(
     ("text", "live"),
     [
-        ("job show -n ", Live.JOB),
-        ("job show -n x -w ", Live.WORKSPACE),
-        ("cluster delete --name ", Live.CLUSTER),
-        ("cluster create -n ", Live.NOTHING),
-        ("job file stream -j x -f ", Live.OUTPUT),
-        ("job list-files -n ", Live.JOB),
-        ("job stream-file --job-name x --name ", Live.OUTPUT),
-        ("job create --cluster-name ", Live.CLUSTER),
-        ("cluster list-nodes -n ", Live.CLUSTER),
-        ("metrics read ", Live.PATH),
-        ("metrics read a.log ", Live.PATH),
+        ("job show -n ", NameKind.JOB),
+        ("job show -n x -w ", NameKind.WORKSPACE),
+        ("cluster delete --name ", NameKind.CLUSTER),
+        ("cluster create -n ", NameKind.NOTHING),
+        ("job file stream -j x -f ", NameKind.OUTPUT),
+        ("job list-files -n ", NameKind.JOB),
+        ("job stream-file --job-name x --name ", NameKind.OUTPUT),
+        ("job create --cluster-name ", NameKind.CLUSTER),
+        ("cluster list-nodes -n ", NameKind.CLUSTER),
+        ("metrics read ", NameKind.PATH),
+        ("metrics read a.log ", NameKind.PATH),
     ],
 )
 def test_names_are_offered_where_they_fit(text, live):
@@ -119,8 +119,8 @@ def test_a_job_cell_offers_its_options():
     assert cell("x --no")[0] == ["--nodes"]
     assert cell("x --toolkit ho")[0] == ["horovod"]
     assert cell("x --priority ")[0] == ["low", "normal", "high"]
-    assert cell("x --cluster ")[1] is Live.CLUSTER
-    assert cell("")[1] is Live.JOB
+    assert cell("x --cluster ")[1] is NameKind.CLUSTER
+    assert cell("")[1] is NameKind.JOB
 
 
 def test_nothing_is_offered_inside_quotes():
@@ -170,14 +170,14 @@ def test_a_slow_answer_comes_with_the_next_tab(context, do):
 @pytest.mark.parametrize(
     ("text", "live"),
     [
-        ("file-server show -n ", Live.FILE_SERVER),
-        ("cluster node exec -c one --node-id ", Live.NODE),
-        ("group show -n ", Live.GROUP),
-        ("storage account show -n ", Live.ACCOUNT),
-        ("storage file list -s ", Live.SHARE),
-        ("storage blob list -c ", Live.CONTAINER),
-        ("storage file upload --source ", Live.PATH),
-        ("job create -f one.json ", Live.PATH),
+        ("file-server show -n ", NameKind.FILE_SERVER),
+        ("cluster node exec -c one --node-id ", NameKind.NODE),
+        ("group show -n ", NameKind.GROUP),
+        ("storage account show -n ", NameKind.ACCOUNT),
+        ("storage file list -s ", NameKind.SHARE),
+        ("storage blob list -c ", NameKind.CONTAINER),
+        ("storage file upload --source ", NameKind.PATH),
+        ("job create -f one.json ", NameKind.PATH),
     ],
 )
 def test_names_beside_jobs_and_clusters_are_offered(text, live):
@@ -201,11 +201,11 @@ def test_names_of_all_kinds_come_from_the_backend(context, do, text, offered):
     do("storage container create -n blobs --account-name acc")
     do("file-server create -n srv -s Standard_D2 --disk-count 1 --disk-size 1 --storage-sku Standard_LRS")
     expected = expected_in_line(text.split())
-    assert offered in names(context, expected.live, expected.given)
+    assert offered in names(context, expected.live, expected.arguments)
 
 
 def test_nodes_are_those_of_the_cluster_named(context, do):
     do("cluster create -n small -s Standard_D2 -t 1")
     expected = expected_in_line(["cluster", "node", "exec", "-c", "small", "-n"])
     node = do("cluster node list -c small").value[0].id
-    assert names(context, expected.live, expected.given) == [node]
+    assert names(context, expected.live, expected.arguments) == [node]

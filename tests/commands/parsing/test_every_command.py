@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.commands.parsing.arguments import options_of
 from batchai_magics.commands.parsing.catalog import COMMANDS
 from batchai_magics.commands.parsing.parse import parse
-from batchai_magics.options.option import Takes
+from batchai_magics.options.option import ValueKind
 
 _WS = "--resource-group -g --workspace -w"
 _EXP = f"{_WS} --experiment -e"
@@ -74,11 +74,11 @@ def test_a_command_knows_every_option(words):
 
 def sample(option, flag):
     """An option as it is written, and the value that it then has."""
-    if option.takes is Takes.NOTHING:
+    if option.value_kind is ValueKind.NOTHING:
         return [flag], True
-    if option.takes is Takes.NUMBER:
+    if option.value_kind is ValueKind.NUMBER:
         return [flag, "7"], 7
-    if option.takes is Takes.SOME:
+    if option.value_kind is ValueKind.MANY:
         return [flag, "one", "two"], ["one", "two"]
     value = option.choices[-1] if option.choices else "some value"
     return [flag, value], [value] if option.is_repeatable else value

@@ -7,7 +7,7 @@ from batchai_magics.commands.parsing.catalog import COMMANDS, GROUPS
 from batchai_magics.commands.parsing.help import EXAMPLES
 from batchai_magics.commands.parsing.parse import parse
 from batchai_magics.errors import UsageError
-from batchai_magics.options.help import Text
+from batchai_magics.options.option_help import DisplayText
 
 
 def parsed(line):
@@ -30,7 +30,7 @@ def test_every_command_has_a_handler_and_help(command):
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
 def test_no_command_gives_a_flag_two_meanings(command):
-    assert isinstance(parse([*command.parts, "-h"]), Text)
+    assert isinstance(parse([*command.parts, "-h"]), DisplayText)
     names = [f"<{option.name}>" for option in command.options if option.is_required]
     flags = [flag for option in command.options for flag in option.flags]
     assert len(flags) == len(set(flags)), names
@@ -128,7 +128,7 @@ def test_a_command_missing_before_an_option_is_said():
 @pytest.mark.parametrize("line", ["", "-h", "--help", "job", "job -h", "job file"])
 def test_a_group_gives_its_commands(line):
     text = parse(line.split())
-    assert isinstance(text, Text)
+    assert isinstance(text, DisplayText)
     assert "Commands:" in text
     assert repr(text) == str(text)
 

@@ -27,7 +27,7 @@ def test_a_job_is_run_again_under_the_next_name_and_its_view_is_made(world: Worl
         return "the model"
 
     answers = Answers(job, open_job)
-    assert answers.takes(QUESTION)
+    assert answers.value_kind(QUESTION)
     content = answers.to(QUESTION).content
     assert content == {"kind": "reply", "id": "q1", "text": "resnet-2 was submitted", "model": "the model"}
     (made,) = opened

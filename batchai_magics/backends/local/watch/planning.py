@@ -127,7 +127,7 @@ def _site(run: JobRow, job: JobLayout, segment: str, asked: Description) -> JobS
         telemetry=str(job.telemetry),
         threads={name: os.environ[name] for name in THREADS if os.environ.get(name)},
         device_order=os.environ.get(ORDER) or BY_BUS,
-        disk_grace_s=load_settings().own(LocalSettings).disk_grace_s,
+        disk_grace_s=load_settings().for_backend(LocalSettings).disk_grace_s,
         module_path=""
         if run.engine
         else ":".join(filter(None, [os.environ.get("PYTHONPATH"), str(job.python)])),

@@ -13,7 +13,7 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import assignment, process
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.service import private_files
-from batchai_magics.errors import StorageError, is_of_a_full_disk
+from batchai_magics.errors import StorageError, is_disk_full
 
 FINISH_S = 60.0  # how long the store is asked to take the outcome; the job's folder has it by then
 AGAIN_S = 0.2
@@ -112,7 +112,7 @@ class Verdicts:
             try:
                 return RunEnd(outcome, ended).write(self._job.end)
             except OSError as error:
-                if not is_of_a_full_disk(error) or not self._store.reserve.give():
+                if not is_disk_full(error) or not self._store.reserve.give():
                     return  # the store is asked all the same
 
     def _is_recorded(self, outcome: Outcome, ended: float, *, is_heir: bool) -> bool:

@@ -23,7 +23,7 @@ from batchai_magics.backends.slurm.node.written_once import (
     write_once,
     written_at,
 )
-from batchai_magics.errors import is_of_a_full_disk
+from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan
 
 Note = Literal["submission", "begun", "left", "stop", "over"]
@@ -216,7 +216,7 @@ class RunFiles:
                 end.write(part)
         except OSError as error:
             part.with_suffix(".part").unlink(missing_ok=True)
-            if not is_of_a_full_disk(error):
+            if not is_disk_full(error):
                 raise
             try:
                 self.room.rename(part)  # it is nobody else's from now on

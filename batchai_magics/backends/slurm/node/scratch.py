@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.service import private_files
-from batchai_magics.errors import is_of_a_full_disk
+from batchai_magics.errors import is_disk_full
 
 _PIECE = 1 << 22
 _AGAIN_S = 0.1
@@ -157,7 +157,7 @@ def _problem(source: Path, target: Path, found: Found, space: Space) -> str:
     except TimeoutError:
         return TOO_LATE
     except OSError as error:
-        return NO_ROOM if is_of_a_full_disk(error) else str(error.strerror)
+        return NO_ROOM if is_disk_full(error) else str(error.strerror)
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.options.option import Live, Option, Takes
+from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
     "group": "Resource groups, which hold workspaces and storage accounts.",
@@ -18,25 +18,25 @@ _NAME = Option(
     ("--name", "-n", "--resource-group", "-g"),
     "Name of the resource group.",
     is_required=True,
-    completes=Live.GROUP,
+    completes=NameKind.GROUP,
 )
-_TAGS = Option(("--tags",), "Tags, as NAME=VALUE.", takes=Takes.SOME)
+_TAGS = Option(("--tags",), "Tags, as NAME=VALUE.", value_kind=ValueKind.MANY)
 _NAMESPACE = Option(("--namespace", "-n"), "Namespace, such as Microsoft.BatchAI.", is_required=True)
-_WAIT = Option(("--wait",), "Accepted.", takes=Takes.NOTHING)
+_WAIT = Option(("--wait",), "Accepted.", value_kind=ValueKind.NOTHING)
 _CHOSEN = Option(("--name", "--subscription", "-s", "-n"), "Name or id of the subscription.")
 _DEFAULTS = Option(
     ("--defaults", "-d"),
     "Defaults, as NAME=VALUE: group, location, workspace, experiment, cluster.",
-    takes=Takes.SOME,
+    value_kind=ValueKind.MANY,
 )
-_LISTED = Option(("--list-defaults", "-l"), "Show the defaults.", takes=Takes.NOTHING)
+_LISTED = Option(("--list-defaults", "-l"), "Show the defaults.", value_kind=ValueKind.NOTHING)
 _LOGIN = (
     Option(("--username", "-u"), "Accepted."),
     Option(("--password", "-p"), "Accepted, and forgotten."),
     Option(("--tenant", "-t"), "Accepted."),
-    Option(("--service-principal",), "Accepted.", takes=Takes.NOTHING),
-    Option(("--identity",), "Accepted.", takes=Takes.NOTHING),
-    Option(("--use-device-code",), "Accepted.", takes=Takes.NOTHING),
+    Option(("--service-principal",), "Accepted.", value_kind=ValueKind.NOTHING),
+    Option(("--identity",), "Accepted.", value_kind=ValueKind.NOTHING),
+    Option(("--use-device-code",), "Accepted.", value_kind=ValueKind.NOTHING),
 )
 _ASSIGNMENT = (
     Option(("--role",), "Name or id of the role."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.arguments import usual
 from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.options.option import Live, Option, Takes
+from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
     "cluster": "Clusters: the nodes that jobs run on.",
@@ -17,22 +17,28 @@ GROUPS = {
 _NODES = "Nodes Arguments"
 _SETUP = "Setup Task Arguments"
 _DISKS = "Storage Disks Arguments"
-_CLUSTER = (o.GROUP, o.WORKSPACE, o.named("cluster", Live.CLUSTER))
-_SERVER = (o.GROUP, o.WORKSPACE, o.named("file server", Live.FILE_SERVER))
-_SHOWN = (o.GROUP, o.WORKSPACE, o.named("cluster; by default the session's", Live.CLUSTER, is_required=False))
+_CLUSTER = (o.GROUP, o.WORKSPACE, o.named("cluster", NameKind.CLUSTER))
+_SERVER = (o.GROUP, o.WORKSPACE, o.named("file server", NameKind.FILE_SERVER))
+_SHOWN = (
+    o.GROUP,
+    o.WORKSPACE,
+    o.named("cluster; by default the session's", NameKind.CLUSTER, is_required=False),
+)
 _OF_CLUSTER = (
     o.GROUP,
     o.WORKSPACE,
-    Option(("--cluster", "-c"), "Name of the cluster.", is_required=True, completes=Live.CLUSTER),
+    Option(("--cluster", "-c"), "Name of the cluster.", is_required=True, completes=NameKind.CLUSTER),
 )
-_TARGET = Option(("--target", "-t"), "Number of nodes.", takes=Takes.NUMBER, section=_NODES)
-_MIN = Option(("--min",), "Least number of nodes (auto-scale).", takes=Takes.NUMBER, section=_NODES)
-_MAX = Option(("--max",), "Greatest number of nodes (auto-scale).", takes=Takes.NUMBER, section=_NODES)
+_TARGET = Option(("--target", "-t"), "Number of nodes.", value_kind=ValueKind.NUMBER, section=_NODES)
+_MIN = Option(("--min",), "Least number of nodes (auto-scale).", value_kind=ValueKind.NUMBER, section=_NODES)
+_MAX = Option(
+    ("--max",), "Greatest number of nodes (auto-scale).", value_kind=ValueKind.NUMBER, section=_NODES
+)
 _CREATE = (
     o.GROUP,
     o.WORKSPACE,
-    o.named("cluster", Live.NOTHING),
-    Option(("--config-file", "-f"), "The cluster as JSON or YAML (cluster.json).", completes=Live.PATH),
+    o.named("cluster", NameKind.NOTHING),
+    Option(("--config-file", "-f"), "The cluster as JSON or YAML (cluster.json).", completes=NameKind.PATH),
     *o.ADMIN,
     Option(
         ("--image", "-i"),
@@ -53,7 +59,7 @@ _CREATE = (
     Option(
         ("--use-auto-storage",),
         "Mount a share at autoafs and a container at autobfs, in an account made for them.",
-        takes=Takes.NOTHING,
+        value_kind=ValueKind.NOTHING,
         section="Auto Storage Arguments",
     ),
     *o.MOUNTS,
@@ -64,13 +70,13 @@ _CREATE = (
 _CREATE_SERVER = (
     o.GROUP,
     o.WORKSPACE,
-    o.named("file server", Live.NOTHING),
-    Option(("--config-file", "-f"), "The file server as JSON or YAML.", completes=Live.PATH),
+    o.named("file server", NameKind.NOTHING),
+    Option(("--config-file", "-f"), "The file server as JSON or YAML.", completes=NameKind.PATH),
     Option(("--vm-size", "-s"), "VM size, such as Standard_D2."),
     o.NO_WAIT,
     *o.ADMIN,
-    Option(("--disk-count",), "Number of data disks.", takes=Takes.NUMBER, section=_DISKS),
-    Option(("--disk-size",), "Size of each disk in Gb.", takes=Takes.NUMBER, section=_DISKS),
+    Option(("--disk-count",), "Number of data disks.", value_kind=ValueKind.NUMBER, section=_DISKS),
+    Option(("--disk-size",), "Size of each disk in Gb.", value_kind=ValueKind.NUMBER, section=_DISKS),
     Option(
         ("--caching-type",),
         "How the disks are cached.",
@@ -85,7 +91,7 @@ _CREATE_SERVER = (
     ),
     o.SUBNET,
 )
-_NODE = Option(("--node-id", "-n"), "Id of the node.", is_required=True, completes=Live.NODE)
+_NODE = Option(("--node-id", "-n"), "Id of the node.", is_required=True, completes=NameKind.NODE)
 
 COMMANDS = (
     Command("cluster create", "Create a cluster.", "handlers.cluster:create", _CREATE),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.arguments import container, here, share, text
 from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.options.option import Option, Takes
+from batchai_magics.options.option import Option, ValueKind
 
 _PATTERN = Option(("--pattern",), "Only files whose path fits, such as *.json.")
-_DRY = Option(("--dryrun",), "Show what would be done; nothing is written.", takes=Takes.NOTHING)
-_QUIET = Option(("--no-progress",), "Show no progress bar.", takes=Takes.NOTHING)
-_OVERWRITE = Option(("--overwrite",), "Accepted; what is there is replaced.", takes=Takes.NOTHING)
+_DRY = Option(("--dryrun",), "Show what would be done; nothing is written.", value_kind=ValueKind.NOTHING)
+_QUIET = Option(("--no-progress",), "Show no progress bar.", value_kind=ValueKind.NOTHING)
+_OVERWRITE = Option(("--overwrite",), "Accepted; what is there is replaced.", value_kind=ValueKind.NOTHING)
 _OF_SHARE = share("--share-name", "-s")
 _OF_CONTAINER = container("--container-name", "-c")
 _FILE = text(("--path", "-p"), "Path of the file on the share.", is_required=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.options.option import Live, Option, Takes
+from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
     "job": "Jobs.",
@@ -14,12 +14,12 @@ GROUPS = {
 
 _STATES = ("queued", "running", "terminating", "succeeded", "failed")
 _SOME = (o.GROUP, o.WORKSPACE, o.EXPERIMENT)
-_JOB = (*_SOME, o.named("job", Live.JOB))
-_PERHAPS = (*_SOME, o.named("job", Live.JOB, is_required=False))
+_JOB = (*_SOME, o.named("job", NameKind.JOB))
+_PERHAPS = (*_SOME, o.named("job", NameKind.JOB, is_required=False))
 _OF_JOB = (*_SOME, o.JOB)
 _FILES = (*_OF_JOB, o.DIRECTORY, o.PATH)
 _ENDING = (o.IDS, o.NO_WAIT, o.YES)
-_TOP = Option(("--top",), "Only the newest jobs, at most so many.", "COUNT", Takes.NUMBER, least=1)
+_TOP = Option(("--top",), "Only the newest jobs, at most so many.", "COUNT", ValueKind.NUMBER, minimum=1)
 _STATE = Option(
     ("--state",), "All jobs of the experiment in this state, in place of a name.", choices=_STATES
 )
@@ -32,9 +32,9 @@ _CREATE = (
     Option(
         ("--config-file", "-f"),
         "The job as JSON or YAML (job.json). Several files, or a pattern as jobs/*.json, make a job each.",
-        takes=Takes.SOME,
+        value_kind=ValueKind.MANY,
         is_required=True,
-        completes=Live.PATH,
+        completes=NameKind.PATH,
     ),
     o.CLUSTER,
     *o.MOUNTS,
@@ -45,14 +45,16 @@ _CREATE = (
         is_repeatable=True,
     ),
     Option(("--slurm",), 'Options of sbatch, on a Slurm cluster: "--account=lab --qos=long".', "OPTIONS"),
-    Option(("--dry-run",), "Show what would be submitted; nothing is written.", takes=Takes.NOTHING),
+    Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
 )
-_SECRET = Option(("--secret",), "Secret of the job, its value taken from this process.", takes=Takes.SOME)
-_STREAMED = Option(("--file-name", "-f"), "Name of the file.", is_required=True, completes=Live.OUTPUT)
+_SECRET = Option(
+    ("--secret",), "Secret of the job, its value taken from this process.", value_kind=ValueKind.MANY
+)
+_STREAMED = Option(("--file-name", "-f"), "Name of the file.", is_required=True, completes=NameKind.OUTPUT)
 _DOWNLOADED = Option(
-    ("--file-name", "-f"), "Name of the file; all files below --path by default.", completes=Live.OUTPUT
+    ("--file-name", "-f"), "Name of the file; all files below --path by default.", completes=NameKind.OUTPUT
 )
-_DEST = Option(("--dest",), "Folder to write to.", default=".", completes=Live.PATH)
+_DEST = Option(("--dest",), "Folder to write to.", default=".", completes=NameKind.PATH)
 
 COMMANDS = (
     Command(

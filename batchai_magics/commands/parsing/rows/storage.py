@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.arguments import container, share, text
 from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.options.option import Live, Option, Takes
+from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
     "storage": "Storage: accounts, file shares, blob containers.",
@@ -18,8 +18,10 @@ GROUPS = {
     "storage blob": "Blobs of a container.",
 }
 
-_ACCOUNT = Option(("--name", "-n"), "Name of the account.", is_required=True, completes=Live.ACCOUNT)
-_KEYED = Option(("--account-name", "-n"), "Name of the account.", is_required=True, completes=Live.ACCOUNT)
+_ACCOUNT = Option(("--name", "-n"), "Name of the account.", is_required=True, completes=NameKind.ACCOUNT)
+_KEYED = Option(
+    ("--account-name", "-n"), "Name of the account.", is_required=True, completes=NameKind.ACCOUNT
+)
 _CREATE_ACCOUNT = (
     o.GROUP,
     Option(("--name", "-n"), "Name of the account.", is_required=True),
@@ -28,7 +30,7 @@ _CREATE_ACCOUNT = (
     text(("--kind",), "Accepted."),
     text(("--access-tier",), "Accepted."),
     text(("--https-only",), "Accepted."),
-    Option(("--tags",), "Accepted.", takes=Takes.SOME),
+    Option(("--tags",), "Accepted.", value_kind=ValueKind.MANY),
 )
 _OF_SHARE = share("--share-name", "-s")
 _FOLDER = text(("--name", "-n"), "Path of the folder.", is_required=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchai_magics.commands.parsing import arguments as o
 from batchai_magics.commands.parsing.arguments import usual
 from batchai_magics.commands.parsing.tree import Command
-from batchai_magics.options.option import Live, Option
+from batchai_magics.options.option import NameKind, Option
 
 GROUPS = {
     "workspace": "Workspaces, which hold clusters and experiments.",
@@ -18,10 +18,10 @@ _WORKSPACE = (
         ("--name", "-n", "--workspace"),
         "Name of the workspace.",
         is_required=True,
-        completes=Live.WORKSPACE,
+        completes=NameKind.WORKSPACE,
     ),
 )
-_EXPERIMENT = (o.GROUP, o.WORKSPACE, o.named("experiment", Live.EXPERIMENT))
+_EXPERIMENT = (o.GROUP, o.WORKSPACE, o.named("experiment", NameKind.EXPERIMENT))
 
 COMMANDS = (
     Command(
@@ -36,6 +36,6 @@ EXPERIMENT_COMMANDS = (
         "experiment wait",
         "Wait until all jobs of an experiment have ended.",
         "handlers.experiment:wait",
-        (o.GROUP, o.WORKSPACE, o.named("experiment", Live.EXPERIMENT, is_required=False)),
+        (o.GROUP, o.WORKSPACE, o.named("experiment", NameKind.EXPERIMENT, is_required=False)),
     ),
 )

@@ -1,4 +1,4 @@
-"""A list of jobs as a still picture: an HTML card and its plain-text twin. Pure: values in, text out."""
+"""The static card of a list of jobs, as HTML and plain text. Pure: values in, text out."""
 
 from __future__ import annotations
 
@@ -6,48 +6,49 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from batchai_magics.cards import parts
-from batchai_magics.cards.sheet import Sheet, sheet_html, sheet_text
+from batchai_magics.cards import card_parts
+from batchai_magics.cards.table_card import TableCard, table_card_html, table_card_text
 from batchai_magics.jobs.progress import progress_words
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.resources import JobResource
 
-MOST_JOBS = 50
+MAX_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "images/sec", "")
 SHORT_TITLES = ("job", "state", "ran for", "images/sec")
-PROGRESS = "progress"  # a column that is there when some job tells how far it is
+PROGRESS = "progress"  # column present if any job reports progress
 
 
 @dataclass(frozen=True)
-class JobsCard:
-    """What a card shows: an experiment's jobs, newest first; by name their images/sec, and how far they are.
+class JobListCard:
+    """The contents of the card: the jobs of an experiment, newest first.
 
-    `now` is when the card is made: a job that runs has been running until then.
+    `rates` are images/sec and `progress` the progress by job name. `now` is when the card is made, the end of
+    the elapsed time of running jobs.
     """
 
     experiment: str
     jobs: Sequence[JobResource]
     now: datetime
     rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    way_back: str = ""
+    reopen_command: str = ""
     progress: Mapping[str, Progress] = field(default_factory=dict)
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """The titles of the columns."""
+        """The column titles."""
         return (*TITLES, PROGRESS) if self.progress else TITLES
 
     @property
     def counts(self) -> str:
-        """How many jobs are in which state: `1 running, 2 succeeded`."""
+        """The number of jobs by state: `1 running, 2 succeeded`."""
         words = [job.word for job in self.jobs]
-        present = [f"{words.count(word)} {word}" for word in parts.JOB_COLOURS if word in words]
+        present = [f"{words.count(word)} {word}" for word in card_parts.JOB_COLOURS if word in words]
         return ", ".join(present) or "no jobs yet"
 
     @property
     def rows(self) -> Iterator[tuple[JobResource, tuple[str, ...]]]:
-        """The jobs, each with its cells but for the state; at most `MOST_JOBS`."""
-        for job in self.jobs[:MOST_JOBS]:
+        """The jobs with all cells except the state; at most `MAX_JOBS`."""
+        for job in self.jobs[:MAX_JOBS]:
             rates = self.rates.get(job.id.name, ())
             yield (
                 job,
@@ -56,25 +57,25 @@ class JobsCard:
                     str(job.spec.node_count),
                     job.spec.toolkit.value,
                     cluster_of(job),
-                    self._lasted(job),
+                    self._duration(job),
                     exit_code_of(job),
                     f"{rates[-1]:,.1f}" if rates else "",
-                    parts.bars(rates),
+                    card_parts.sparkline(rates),
                     *([self._progress_of(job)] if self.progress else []),
                 ),
             )
 
     @property
-    def left_out(self) -> str:
-        """What the card does not show, in words; empty if it shows all."""
-        rest = len(self.jobs) - MOST_JOBS
-        return f"and {parts.counted(rest, 'older job')}" if rest > 0 else ""
+    def omitted(self) -> str:
+        """A note on jobs that are not listed; empty if all are."""
+        rest = len(self.jobs) - MAX_JOBS
+        return f"and {card_parts.pluralize(rest, 'older job')}" if rest > 0 else ""
 
     @property
     def short_rows(self) -> Iterator[tuple[JobResource, tuple[str, ...]]]:
-        """The same in few columns, for a page that may be narrow: progress is told below the state."""
+        """The same in few columns for narrow pages, with progress below the state."""
         for job, (name, nodes, toolkit, cluster, lasted, code, rate, *rest) in self.rows:
-            place = f"{parts.counted(int(nodes), 'node')} · {toolkit} · {cluster}"
+            place = f"{card_parts.pluralize(int(nodes), 'node')} · {toolkit} · {cluster}"
             ended = f"exit code {code}" if code not in ("", "0") else ""
             below = ", ".join(filter(None, (*rest[1:], ended)))
             yield job, (f"{name}\n{place}", f"{job.word}\n{below}", lasted, f"{rate}\n{rest[0]}")
@@ -83,10 +84,12 @@ class JobsCard:
         progress = self.progress.get(job.id.name)
         return progress_words(job, progress, self.now.timestamp()) if progress else ""
 
-    def _lasted(self, job: JobResource) -> str:
+    def _duration(self, job: JobResource) -> str:
         if job.execution is None:
             return ""
-        return parts.duration(((job.execution.ended or self.now) - job.execution.started).total_seconds())
+        return card_parts.duration(
+            ((job.execution.ended or self.now) - job.execution.started).total_seconds()
+        )
 
 
 def cluster_of(job: JobResource) -> str:
@@ -95,29 +98,29 @@ def cluster_of(job: JobResource) -> str:
 
 
 def exit_code_of(job: JobResource) -> str:
-    """The exit code in words; empty while there is none."""
+    """The exit code as text; empty if there is none."""
     return "" if job.execution is None or job.execution.exit_code is None else str(job.execution.exit_code)
 
 
-def to_html(card: JobsCard) -> str:
+def to_html(card: JobListCard) -> str:
     """The card as one self-contained HTML element."""
     width = len(SHORT_TITLES) if any(card.rates.values()) else len(SHORT_TITLES) - 1
     rows = [row[:width] for _, row in card.short_rows]
-    return sheet_html(replace(_sheet(card), titles=SHORT_TITLES[:width], rows=rows))
+    return table_card_html(replace(_sheet(card), titles=SHORT_TITLES[:width], rows=rows))
 
 
-def to_text(card: JobsCard) -> str:
+def to_text(card: JobListCard) -> str:
     """The card as plain text."""
-    return sheet_text(_sheet(card))
+    return table_card_text(_sheet(card))
 
 
-def _sheet(card: JobsCard) -> Sheet:
-    return Sheet(
+def _sheet(card: JobListCard) -> TableCard:
+    return TableCard(
         name=card.experiment,
         title=card.counts,
         titles=card.titles,
         rows=[(name, job.word, *rest) for job, (name, *rest) in card.rows],
-        colours=parts.JOB_COLOURS,
-        left_out=card.left_out,
-        way_back=card.way_back,
+        colours=card_parts.JOB_COLOURS,
+        omitted=card.omitted,
+        reopen_command=card.reopen_command,
     )

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics import read_metrics
-from batchai_magics.options.expressions import compile_expression, lines_found
+from batchai_magics.options.regular_expressions import compile_expression, matching_lines
 
 ATOMS = st.sampled_from(
     ["a", "b", "[ab]", "[^a]", ".", r"\w", r"\b", r"\B", "^", "$", r"\d", "", "B", r"\A", r"\."]
@@ -43,7 +43,7 @@ def test_the_lines_found_in_a_text_are_those_in_which_it_is_found(source, texts)
     expression = compiled(source)
     data = b"".join(line + b"\n" for line in texts)
     starts = [sum(len(line) + 1 for line in texts[:place]) for place in range(len(texts))]
-    assert list(lines_found(expression, data)) == [
+    assert list(matching_lines(expression, data)) == [
         start for start, line in zip(starts, texts, strict=True) if expression.search(line)
     ]
 
@@ -88,7 +88,7 @@ def test_broken_text_is_passed_over_byte_by_byte():
 
 @pytest.mark.parametrize("source", [r"\A\d\Z", r"\A\d\z", r"^\d$"])
 def test_the_ends_of_the_text_are_those_of_the_line(source):
-    assert list(lines_found(compiled(source), b"1\n22\n3\n4 ")) == [0, 5]
+    assert list(matching_lines(compiled(source), b"1\n22\n3\n4 ")) == [0, 5]
 
 
 def test_an_escaped_backslash_before_a_letter_is_a_backslash():

@@ -1,17 +1,17 @@
-"""Help texts: aligned rows of names and what they mean."""
+"""Help texts: aligned rows of names and descriptions."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from batchai_magics.options.option import Option, Takes
+from batchai_magics.options.option import Option, ValueKind
 
 _WIDTH = 100
 
 
-class Text(str):
-    """Text that is shown as it stands: in a notebook a string would show with quotes and escapes."""
+class DisplayText(str):
+    """Text that a notebook displays verbatim instead of as a quoted string."""
 
     __slots__ = ()
 
@@ -20,7 +20,7 @@ class Text(str):
 
 
 def section(title: str, rows: Mapping[str, str]) -> str:
-    """Rows under a heading, as `az` lays them out; nothing when there are none."""
+    """Rows under a heading in the layout of `az`; empty without rows."""
     if not rows:
         return ""
     width = max(map(len, rows))
@@ -40,15 +40,15 @@ def option_sections(options: Sequence[Option]) -> list[str]:
 
 
 def option_lines(options: Sequence[Option]) -> list[str]:
-    """The options with their values' names, one a line: `  --nodes N   number of nodes (1)`."""
+    """One line per option with the name of its value: `  --nodes N   number of nodes (1)`."""
     rows = {usage(option): option.help for option in options}
     width = max(map(len, rows))
     return [f"  {name:<{width}}  {meaning}" for name, meaning in rows.items()]
 
 
 def usage(option: Option) -> str:
-    """An option as it is written: `--upload FILE …`."""
-    many = " …" if option.takes is Takes.SOME or option.is_repeatable else ""
+    """The syntax of an option: `--upload FILE …`."""
+    many = " …" if option.value_kind is ValueKind.MANY or option.is_repeatable else ""
     return f"{option.flags[0]} {option.metavar}{many}".rstrip()
 
 
@@ -61,6 +61,6 @@ def _meaning(option: Option) -> str:
     parts = [option.help]
     if option.choices:
         parts.append(f"Allowed values: {', '.join(option.choices)}.")
-    if option.default is not None and option.takes is not Takes.NOTHING:
+    if option.default is not None and option.value_kind is not ValueKind.NOTHING:
         parts.append(f"Default: {option.default}")
     return " ".join(parts)

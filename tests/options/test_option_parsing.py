@@ -3,16 +3,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.errors import UsageError
-from batchai_magics.options.parsing import expand, split
+from batchai_magics.options.option_parsing import expand, split_line
 
 
 def test_quotes_hold_words_together():
-    assert split("""a --args "--x 'y z'" b\\ c ''""", {}) == ["a", "--args", "--x 'y z'", "b c", ""]
+    assert split_line("""a --args "--x 'y z'" b\\ c ''""", {}) == ["a", "--args", "--x 'y z'", "b c", ""]
 
 
 @given(st.text())
 def test_a_value_never_becomes_more_than_one_word(value):
-    assert split("a {v} b", {"v": value}) == ["a", value, "b"]
+    assert split_line("a {v} b", {"v": value}) == ["a", value, "b"]
 
 
 @pytest.mark.parametrize(("value", "text"), [("x", "x"), (3, "3"), (0.5, "0.5"), (True, "True")])
@@ -47,11 +47,11 @@ def test_an_unknown_name_is_named_with_a_guess():
 
 def test_an_open_quote_is_refused():
     with pytest.raises(UsageError, match="cannot be split into words"):
-        split('a "b', {})
+        split_line('a "b', {})
 
 
 @pytest.mark.parametrize("query", ["--query '[].{Name:name}'", "--query='[].{Name:name}'"])
 def test_the_braces_of_a_query_are_kept(query):
-    words = split(f"job list {query} {{v}}", {"v": "x"}, literal=("--query",))
+    words = split_line(f"job list {query} {{v}}", {"v": "x"}, literal=("--query",))
     assert words[-2].endswith("[].{Name:name}")
     assert words[-1] == "x"

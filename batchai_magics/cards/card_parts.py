@@ -1,4 +1,4 @@
-"""What the still pictures of clusters and of lists of jobs are made of: small pieces of HTML and text."""
+"""HTML and text components of the static cards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAME = (
 MUTED = "color:var(--jp-ui-font-color2,#767676)"
 GREY, BLUE, AMBER, PURPLE, GREEN, RED = "#546e7a", "#1565c0", "#8d6200", "#6a4fb3", "#2e7d32", "#c62828"
 BROWN = "#795548"
-JOB_COLOURS = {  # by the words for where jobs stand
+JOB_COLOURS = {  # by state name
     ExecutionState.QUEUED.value: GREY,
     ExecutionState.RUNNING.value: BLUE,
     ExecutionState.TERMINATING.value: AMBER,
@@ -34,7 +34,7 @@ _TABLE = "border:none;border-collapse:collapse;margin:8px 0 0;font-size:13px"
 _CELL = "text-align:left;vertical-align:top;padding:2px 10px 2px 0;background:none;border:none"
 _NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
 _SHORT, _LONG = "white-space:nowrap", "overflow-wrap:anywhere;min-width:7em"
-_MOST_SHORT = 16  # letters of a cell that stand in one line
+_MOST_SHORT = 16  # letters of a cell that never wrap
 _FACT = "text-align:left;vertical-align:top;padding:1px 16px 1px 0;background:none;border:none"
 _LABEL = f"{_FACT};{MUTED};font-weight:normal"
 _TAG = re.compile(r"<[^>]*>")
@@ -43,42 +43,42 @@ _BARS_SHOWN = 8
 
 
 def frame(*parts: str) -> str:
-    """The pieces of HTML as one element with a border."""
+    """HTML parts in a bordered frame."""
     return f'<div style="{FRAME}">{"".join(parts)}</div>'
 
 
 def badge(word: str, colour: str) -> str:
-    """A state as a coloured word."""
+    """A state as a coloured badge."""
     return f'<span style="{_BADGE.format(colour=colour)}">{escaped(word)}</span>'
 
 
 def muted(text: str) -> str:
-    """What matters less."""
+    """Text in a muted colour."""
     return f'<span style="{MUTED}">{escaped(text)}</span>'
 
 
 def title(text: str) -> str:
-    """A name."""
+    """A heading."""
     return f'<strong style="font-size:15px">{escaped(text)}</strong>'
 
 
-def alarm(text: str) -> str:
-    """A problem, on a line of its own."""
+def problem(text: str) -> str:
+    """A problem, on its own line."""
     return f'<div style="{_ALARM}">{escaped(text)}</div>'
 
 
 def warning(text: str) -> str:
-    """What is worth a look and no failure, on a line of its own."""
+    """A warning, on its own line."""
     return f'<div style="{_WARNING}">{escaped(text)}</div>'
 
 
-def way_back(command: str) -> str:
-    """How to get the live view again."""
+def reopen_hint(command: str) -> str:
+    """The command that reopens the live view."""
     return f'<div style="{MUTED};margin-top:8px">Again: <code>{escaped(command)}</code></div>'
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; the cells are HTML already."""
+    """A table whose cells are HTML."""
     head = "".join(
         f'<th style="{_CELL};{_SHORT};{MUTED};font-weight:normal">{escaped(text)}</th>' for text in titles
     )
@@ -87,12 +87,12 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _width(cell: str) -> str:
-    """How a cell is broken into lines."""
+    """The CSS that controls wrapping of a cell."""
     return _LONG if len(html.unescape(_TAG.sub("", cell))) > _MOST_SHORT else _SHORT
 
 
-def facts_table(facts: Mapping[str, str]) -> str:
-    """A table of labels and what there is to say of each."""
+def details_table(facts: Mapping[str, str]) -> str:
+    """A table of labelled details."""
     body = "".join(
         _row((f'<th style="{_LABEL}">{escaped(label)}</th>', f'<td style="{_FACT}">{escaped(text)}</td>'))
         for label, text in facts.items()
@@ -101,7 +101,7 @@ def facts_table(facts: Mapping[str, str]) -> str:
 
 
 def plain_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts in the notebook's own style."""
+    """A table of text in the notebook's own style."""
     head = "".join(f"<th>{escaped(title)}</th>" for title in titles)
     body = "".join(f"<tr>{''.join(f'<td>{escaped(text)}</td>' for text in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -112,7 +112,7 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def node_name(name: str) -> str:
-    """A node's name without what all have in common: `tvm-1690037429_2-20261121t033128z-p` is `node 2`."""
+    """A node name without the common parts: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`."""
     return _NODE.sub(r"node \1", name)
 
 
@@ -124,8 +124,8 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"  {line}".rstrip() for line in cells)
 
 
-def bars(values: Sequence[float]) -> str:
-    """Numbers as a line of bars: `▁▃▆█`; the height counts from zero."""
+def sparkline(values: Sequence[float]) -> str:
+    """Numbers as a sparkline: `▁▃▆█`; heights start at zero."""
     if not values or max(values) <= 0:
         return ""
     count, top = min(len(values), _BARS_SHOWN), max(values)
@@ -141,11 +141,11 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """A count with its noun: `1 node`, `2 nodes`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def escaped(text: str) -> str:
-    """Text that is safe in HTML."""
+    """Text escaped for HTML."""
     return html.escape(text, quote=True)

@@ -1,7 +1,7 @@
-"""Regular expressions that people type, searched in time that grows with the text alone.
+"""User-supplied regular expressions, matched in linear time.
 
-The engine is RE2, https://github.com/google/re2/wiki/Syntax. Python's own may take forever: `(a+)+$` does on
-a line of fifty letters.
+The engine is RE2, https://github.com/google/re2/wiki/Syntax. Python's own backtracks: `(a+)+$` may take
+forever on a line of fifty letters.
 """
 
 from __future__ import annotations
@@ -21,46 +21,52 @@ _LINE_ENDS = {"A": "^", "z": "$", "Z": "$"}
 
 
 class Match(Protocol):
-    """Where an expression was found; groups as in Python's `re.Match[bytes]`."""
+    """A match of an expression; groups as in Python's `re.Match[bytes]`."""
 
     def __getitem__(self, group: int | str, /) -> bytes | None:
-        """What a group found, None where it took no part."""
+        """The text of a group; None if it did not participate."""
 
     def start(self) -> int:
-        """Where the whole of it begins."""
+        """The start of the whole match."""
 
     def end(self) -> int:
-        """Where it ends."""
+        """The end of the whole match."""
 
 
 class Expression(Protocol):
-    """A compiled expression on bytes, with the part of `re.Pattern[bytes]` that is used here."""
+    """A compiled expression on bytes: the part of `re.Pattern[bytes]` that is used here."""
 
     @property
     def groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
 
     @property
     def groupindex(self) -> Mapping[bytes, int]:
-        """The numbers of the groups that have a name."""
+        """Group numbers by name."""
 
     def search(self, text: bytes, start: int = 0, /) -> Match | None:
-        """The first place from `start` on."""
+        """The first match from `start` on."""
 
     def finditer(self, text: bytes, /) -> Iterator[Match]:
-        """All places, from left to right."""
+        """All matches, from left to right."""
 
 
 def compile_expression(source: str, *, option: str, ignores_case: bool = False) -> Expression:
-    """The expression, of which no match goes over a line's end; `^` and `$` are the ends of a line.
+    """Compile an expression that matches within a line; `^` and `$` match at line ends.
 
-    UsageError, which names the `option`, for one that RE2 does not take.
+    Args:
+        source: The expression, in RE2 syntax.
+        option: The option it was given for, named in errors.
+        ignores_case: Match case-insensitively.
+
+    Raises:
+        UsageError: RE2 rejects the expression.
     """
     import re2
 
     options = re2.Options()
     options.case_sensitive = not ignores_case
-    options.encoding = options.Encoding.LATIN1  # a byte is a character: logs hold broken UTF-8
+    options.encoding = options.Encoding.LATIN1  # one character per byte: logs contain invalid UTF-8
     options.log_errors = False
     options.never_nl = True
     by_line = _ESCAPED.sub(lambda pair: _LINE_ENDS.get(pair[1], pair[0]), source)
@@ -73,7 +79,7 @@ def compile_expression(source: str, *, option: str, ignores_case: bool = False) 
 
 
 def compile_number(source: str, *, option: str) -> Expression:
-    """An expression whose groups tell a number; UsageError for one that has none."""
+    """Compile an expression with a group for a number; UsageError if it has no group."""
     expression = compile_expression(source, option=option)
     if not expression.groups:
         raise UsageError(
@@ -89,8 +95,8 @@ def _reason(error: Exception) -> str:
     return str(error.args[0].decode("utf-8", "replace")).replace("(?m)", "")
 
 
-def lines_found(expression: Expression | re.Pattern[bytes], data: bytes) -> Iterator[int]:
-    """Where the lines begin in which the expression is found; none of its matches goes over a line's end."""
+def matching_lines(expression: Expression | re.Pattern[bytes], data: bytes) -> Iterator[int]:
+    """The start positions of the lines that contain a match."""
     place = 0
     while place < len(data) and (match := expression.search(data, place)):
         start = data.rfind(b"\n", 0, match.start()) + 1

@@ -1,4 +1,4 @@
-"""What a job's card shows, gathered from the job's handle."""
+"""Collects the contents of a job's card from its handle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.cards.job import Card, first_failure, to_html
+from batchai_magics.cards.job_card import JobCard, first_failure, to_html
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.logs import last_lines
 from batchai_magics.jobs.progress import progress_of
@@ -18,21 +18,21 @@ FAILURE_LINES = 12
 MOST_RATES = 8
 
 
-def html_of(job: Job) -> str:
+def job_html(job: Job) -> str:
     """The job as an HTML card."""
-    return to_html(card_of(job))
+    return to_html(job_card(job))
 
 
-def card_of(job: Job) -> Card:
-    """The job as a still picture: state, numbers, the first failure, the last lines."""
+def job_card(job: Job) -> JobCard:
+    """The card of a job: state, metrics, first failure, last log lines."""
     shown = job.show()
     first = first_failure(shown)
     error_log = FileRef(job.id, ERR)
-    return Card(
+    return JobCard(
         job=shown,
         now=datetime.now(timezone.utc),
         processes=len(shown.ranks),
-        numbers=numbers_of(job.records()),
+        metrics=metrics_of(job.records()),
         progress=progress_of(job.backend, shown),
         lines=last_lines(job.backend, FileRef(job.id, OUT), LAST_LINES),
         failure_lines=last_lines(job.backend, error_log, FAILURE_LINES, rank=first.rank if first else None)
@@ -41,8 +41,8 @@ def card_of(job: Job) -> Card:
     )
 
 
-def numbers_of(records: Collection[Record]) -> dict[str, str]:
-    """The numbers of a log by label; empty while there are none."""
+def metrics_of(records: Collection[Record]) -> dict[str, str]:
+    """The metrics of a log by label; empty if there are none."""
     if not records:
         return {}
     summary = summarize(records)

@@ -1,6 +1,6 @@
-"""A job as a still picture: an HTML card and its plain-text twin. Pure: values in, text out.
+"""The static card of a job, as HTML and plain text. Pure: values in, text out.
 
-The card has no script and no image, everything in it is escaped, and it reads well where styles are dropped.
+The card contains no script or image, escapes all text, and stays readable without styles.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from batchai_magics.cards import parts
+from batchai_magics.cards import card_parts
 from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.logs import script_name, with_cell_lines
 from batchai_magics.jobs.progress import counts, progress_words
@@ -32,28 +32,28 @@ _LOG = (
 
 
 @dataclass(frozen=True)
-class Card:
-    """What a card shows: the job, its cluster's nodes, its numbers, its last lines, the way back to it.
+class JobCard:
+    """The contents of the card.
 
-    `failure_lines` are the last lines of what failed first; `activity` is what the job does while it has
-    printed nothing, in a sentence. `now` is when the card is made: a job that runs has been running until
-    then.
+    `failure_lines` are the last lines of the process that failed first; `activity` says what a job without
+    output is doing. `now` is when the card is made, the end of the elapsed time of a running job.
+    `reopen_command` reopens the live view.
     """
 
     job: JobResource
     now: datetime
     processes: int = 0
     counts: NodeStateCounts | None = None
-    numbers: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
     lines: tuple[str, ...] = ()
     failure_lines: tuple[str, ...] = ()
-    way_back: str = ""
+    reopen_command: str = ""
     progress: Progress | None = None
     activity: str = ""
 
     @property
     def title(self) -> str:
-        """Where the job runs, and on how much: `default · 2 nodes × 2 processes`."""
+        """Where the job runs, and its size: `default · 2 nodes × 2 processes`."""
         spec = self.job.spec
         nodes = f"{spec.node_count} node{'s' * (spec.node_count != 1)}"
         cluster = spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
@@ -69,20 +69,20 @@ class Card:
 
     @property
     def elapsed(self) -> str:
-        """How long the job has run (or waited, if it did not start): `1:02:03`."""
+        """How long the job has run, or waited if it did not start: `1:02:03`."""
         execution = self.job.execution
         start = execution.started if execution else self.job.provisioning.created
         end = execution.ended if execution and execution.ended else self.now
-        return parts.duration((end - start).total_seconds())
+        return card_parts.duration((end - start).total_seconds())
 
     @property
     def failure(self) -> list[str]:
-        """The last lines of what failed first; places in the cell's script also by the cell's line."""
-        return with_cell_lines(clean(self.failure_lines), script_name(self.job))
+        """The last lines of the first failure, with locations in the cell's script also as cell lines."""
+        return with_cell_lines(clean_lines(self.failure_lines), script_name(self.job))
 
     @property
-    def facts(self) -> dict[str, str]:
-        """What there is to say beside state and name, by its label."""
+    def details(self) -> dict[str, str]:
+        """The labelled details besides state and name."""
         execution = self.job.execution
         facts = {"elapsed": self.elapsed}
         if self.progress and counts(self.job):
@@ -91,21 +91,21 @@ class Card:
             facts["exit code"] = str(execution.exit_code)
         if self.counts is not None and not self.job.state.is_final:
             facts["nodes"] = _nodes(self.counts)
-        return {**facts, **_attempts(self.job), **self._now_doing, **self.numbers}
+        return {**facts, **_attempts(self.job), **self._activity_detail, **self.metrics}
 
     @property
-    def _now_doing(self) -> dict[str, str]:
+    def _activity_detail(self) -> dict[str, str]:
         if self.job.waiting:
             return {"waits": self.job.waiting}
         return {"now": self.activity} if self.activity else {}
 
     @property
     def problems(self) -> list[str]:
-        """Why the job failed: which process was the first, else the service's reasons."""
+        """Why the job failed: its first failed process, else the errors of the service."""
         execution, first = self.job.execution, first_failure(self.job)
         if first:
             meaning = f": {first.meaning}" if first.meaning else ""
-            node = parts.node_name(first.node)
+            node = card_parts.node_name(first.node)
             text = f"rank {first.rank} on {node} failed first, with exit code {first.exit_code}"
             return [f"{text}{meaning}"]
         if execution is None or self.job.is_cancelled:
@@ -132,43 +132,43 @@ def _nodes(counts: NodeStateCounts) -> str:
 
 
 def first_failure(job: JobResource) -> RankExit | None:
-    """The process that failed first; None where none did, and where the job was ended from outside."""
+    """The process that failed first; None if none did or the job was terminated from outside."""
     if job.execution is None or job.execution.exit_code is None:
         return None
     return next((rank for rank in job.ranks if rank.exit_code), None)
 
 
-def to_html(card: Card) -> str:
+def to_html(card: JobCard) -> str:
     """The card as one self-contained HTML element."""
-    badge = parts.badge(card.job.word, parts.JOB_COLOURS[card.job.word])
-    return parts.frame(
-        f"<div>{badge} &nbsp;{parts.title(card.job.id.name)} &nbsp;{parts.muted(card.title)}</div>",
-        parts.facts_table(card.facts),
-        *map(parts.alarm, card.problems),
-        *(parts.warning(f"Warning: {warning}") for warning in card.warnings),
+    badge = card_parts.badge(card.job.word, card_parts.JOB_COLOURS[card.job.word])
+    return card_parts.frame(
+        f"<div>{badge} &nbsp;{card_parts.title(card.job.id.name)} &nbsp;{card_parts.muted(card.title)}</div>",
+        card_parts.details_table(card.details),
+        *map(card_parts.problem, card.problems),
+        *(card_parts.warning(f"Warning: {warning}") for warning in card.warnings),
         _html_log("first failure", card.failure),
-        _html_log("last lines", clean(card.lines)),
-        parts.way_back(card.way_back) if card.way_back else "",
+        _html_log("last lines", clean_lines(card.lines)),
+        card_parts.reopen_hint(card.reopen_command) if card.reopen_command else "",
     )
 
 
-def to_text(card: Card) -> str:
+def to_text(card: JobCard) -> str:
     """The card as plain text."""
     lines = [f"[{card.job.word}] {card.job.id.name}   {card.title}"]
-    width = max(len(label) for label in card.facts)
-    lines += [f"  {label:<{width}}  {value}" for label, value in card.facts.items()]
+    width = max(len(label) for label in card.details)
+    lines += [f"  {label:<{width}}  {value}" for label, value in card.details.items()]
     lines += [f"  ! {problem}" for problem in card.problems]
     lines += [f"  warning: {warning}" for warning in card.warnings]
-    for label, tail in (("first failure", card.failure), ("last lines", clean(card.lines))):
+    for label, tail in (("first failure", card.failure), ("last lines", clean_lines(card.lines))):
         if tail:
             lines += [f"-- {label} --", *tail]
-    if card.way_back:
-        lines.append(f"Again: {card.way_back}")
+    if card.reopen_command:
+        lines.append(f"Again: {card.reopen_command}")
     return visible_lines("\n".join(lines))
 
 
-def clean(lines: tuple[str, ...]) -> list[str]:
-    """The last lines as a terminal leaves them, none too long."""
+def clean_lines(lines: tuple[str, ...]) -> list[str]:
+    """The last lines as a terminal would show them, with limited length."""
     shown = (strip_controls(line.rstrip("\r\n").rsplit("\r", 1)[-1]) for line in lines[-MAX_LINES:])
     return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in shown]
 
@@ -176,5 +176,5 @@ def clean(lines: tuple[str, ...]) -> list[str]:
 def _html_log(label: str, lines: list[str]) -> str:
     if not lines:
         return ""
-    text = "\n".join(parts.escaped(line) for line in lines)
-    return f'<div style="{parts.MUTED};margin-top:8px">{label}</div><pre style="{_LOG}">{text}</pre>'
+    text = "\n".join(card_parts.escaped(line) for line in lines)
+    return f'<div style="{card_parts.MUTED};margin-top:8px">{label}</div><pre style="{_LOG}">{text}</pre>'

@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from batchai_magics.cards import cluster as cluster_card
-from batchai_magics.cards import jobs as jobs_card
-from batchai_magics.cards import parts as card_parts
+from batchai_magics.cards import card_parts, cluster_card
+from batchai_magics.cards import job_list_card as jobs_card
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.execution import ExecutionInfo
 from batchai_magics.models.states import ExecutionState, NodeState
@@ -26,7 +25,7 @@ def cluster(place, **changes):
 
 
 def jobs(place, **rates):
-    return jobs_card.JobsCard("default", list(place.jobs.values()), START, rates, "%again")
+    return jobs_card.JobListCard("default", list(place.jobs.values()), START, rates, "%again")
 
 
 def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
@@ -64,7 +63,7 @@ def test_auto_scale_is_named_with_its_bounds(place):
 def test_many_nodes_are_counted_not_listed(place):
     place.states = [NodeState.IDLE] * 500
     card = cluster(place)
-    assert card.left_out == "and 436 more nodes"
+    assert card.omitted == "and 436 more nodes"
     assert len(cluster_card.to_html(card)) < 60_000
 
 
@@ -93,10 +92,10 @@ def test_auto_scale_wants_what_there_is_within_its_bounds(place):
 
 
 def test_as_many_nodes_as_fit_are_all_listed(place):
-    place.states = [NodeState.IDLE] * cluster_card.MOST_NODES
+    place.states = [NodeState.IDLE] * cluster_card.MAX_NODES
     card = cluster(place)
-    assert card.left_out == ""
-    assert len(list(card.rows)) == cluster_card.MOST_NODES
+    assert card.omitted == ""
+    assert len(list(card.rows)) == cluster_card.MAX_NODES
 
 
 def test_what_a_cluster_says_is_escaped(place):
@@ -141,18 +140,18 @@ def test_a_job_that_ended_ran_until_its_end(place):
 
 
 def test_as_many_jobs_as_fit_are_all_listed(place):
-    for number in range(jobs_card.MOST_JOBS):
+    for number in range(jobs_card.MAX_JOBS):
         place.run(f"job-{number}", ExecutionState.QUEUED)
     card = jobs(place)
-    assert card.left_out == ""
-    assert len(list(card.rows)) == jobs_card.MOST_JOBS
+    assert card.omitted == ""
+    assert len(list(card.rows)) == jobs_card.MAX_JOBS
 
 
 def test_many_jobs_are_counted_not_listed(place):
     for number in range(1000):
         place.run(f"job-{number}", ExecutionState.QUEUED)
     card = jobs(place)
-    assert card.left_out == "and 950 older jobs"
+    assert card.omitted == "and 950 older jobs"
     assert len(jobs_card.to_html(card)) < 100_000
 
 
@@ -160,7 +159,7 @@ def test_many_jobs_are_counted_not_listed(place):
     ("values", "shown"), [([], ""), ([0.0], ""), ([1, 2, 4], "▃▅█"), (range(1, 100), "▁▂▃▄▅▆▇█")]
 )
 def test_bars_count_from_zero_and_cover_all_values(values, shown):
-    assert card_parts.bars(list(values)) == shown
+    assert card_parts.sparkline(list(values)) == shown
 
 
 def test_a_page_gets_a_list_of_jobs_in_few_columns_with_what_matters_less_below(place):

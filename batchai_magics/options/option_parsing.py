@@ -1,4 +1,4 @@
-"""A line is split into words as a shell does, and the words become the values of its options."""
+"""Splits a line into words like a shell and parses the words into option values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, NoReturn
 
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, quoted
-from batchai_magics.options.option import Option, Takes
+from batchai_magics.options.option import Option, ValueKind
 
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}|[{}]")
 
-_UNWRITABLE = re.compile(r"[\0\ud800-\udfff]")
+_UNENCODABLE = re.compile(r"[\0\ud800-\udfff]")
 
 
-def split(line: str, names: Mapping[str, object], *, literal: Collection[str] = ()) -> list[str]:
-    """The words of the line. A value that is put in never becomes more than one word.
+def split_line(line: str, names: Mapping[str, object], *, literal: Collection[str] = ()) -> list[str]:
+    """Split a line into words and replace `{name}` in each.
 
-    The values of the options in `literal` keep their braces, as those of a JMESPath query have to.
+    Args:
+        line: The line, in shell syntax.
+        names: The values that `{name}` refers to. A value never becomes more than one word.
+        literal: Options whose values keep their braces, as JMESPath queries need them.
+
+    Raises:
+        UsageError: A quote is not closed, or a name does not exist.
     """
     try:
         words = shlex.split(line)
@@ -35,7 +41,7 @@ def split(line: str, names: Mapping[str, object], *, literal: Collection[str] = 
 
 
 def expand(text: str, names: Mapping[str, object], *, place: str = "on the line") -> str:
-    """The text with `{name}` replaced, `{{` and `}}` as braces; UsageError for a name that is not there."""
+    """Replace `{name}` in a text; `{{` and `}}` are braces. UsageError for an unknown name."""
     return _BRACES.sub(lambda match: _replacement(match, names, place), text)
 
 
@@ -43,28 +49,36 @@ def parse_options(
     options: Sequence[Option],
     words: Sequence[str],
     *,
-    refuse: Callable[[str], BatchAIError],
-    has_prefixes: bool = False,
+    make_error: Callable[[str], BatchAIError],
+    allow_abbreviations: bool = False,
 ) -> tuple[argparse.Namespace, list[str]]:
-    """The values by the options' names, and the words that are no option's.
+    """Parse words into option values.
 
-    Options that take several values, or may be repeated, give lists, switches booleans, what is not given its
-    default. With `has_prefixes`, the beginning of an option's name will do that no other has. Raises what
-    `refuse` makes of a complaint: `argument --nodes: expected one argument`.
+    Args:
+        options: The options that may occur.
+        words: The words of the line.
+        make_error: Turns a message such as `argument --nodes: expected one argument` into the error to raise.
+        allow_abbreviations: Accept unambiguous prefixes of option names.
+
+    Returns:
+        The values by option name, and the words that belong to no option. Options with several values or
+        repeatable ones give lists, switches booleans, missing ones their default.
     """
     for word in words:
-        if _UNWRITABLE.search(word):
-            raise refuse(f"{quoted(word)} holds a character that no file and no name can have")
-    parser = _Parser(refuse, has_prefixes=has_prefixes)
+        if _UNENCODABLE.search(word):
+            raise make_error(f"{quoted(word)} holds a character that no file and no name can have")
+    parser = _Parser(make_error, has_prefixes=allow_abbreviations)
     for option in options:
         _add(parser, option)
     return parser.parse_known_args(list(words))
 
 
-def with_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[str]:
-    """`--args --verbose` as `--args=--verbose`: a value may begin with a dash, unless it names an option."""
+def join_dashed_values(words: Sequence[str], options: Sequence[Option]) -> list[str]:
+    """Join `--args --verbose` to `--args=--verbose`: a value may start with a dash unless it is an option."""
     flags = _long_flags(options)
-    one_value = _long_flags(option for option in options if option.takes in (Takes.TEXT, Takes.NUMBER))
+    one_value = _long_flags(
+        option for option in options if option.value_kind in (ValueKind.TEXT, ValueKind.NUMBER)
+    )
     joined: list[str] = []
     for word in words:
         if joined and joined[-1] in one_value and word.split("=")[0] not in flags:
@@ -79,14 +93,14 @@ def _long_flags(options: Iterable[Option]) -> set[str]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse that raises an error of ours in place of ending the process."""
+    """argparse that raises an error instead of exiting."""
 
     def __init__(self, refuse: Callable[[str], BatchAIError], *, has_prefixes: bool) -> None:
         super().__init__(add_help=False, allow_abbrev=has_prefixes)
         self._refuse = refuse
 
     def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
-        """The values of an action. Argparse takes `--` for none, and gives an empty list for a text."""
+        """Argparse takes `--` as a missing value and gives an empty list for text, so it is rejected here."""
         if action.option_strings and "--" in arg_strings:
             self.error(f"argument {'/'.join(action.option_strings)}: '--' is no value")
         return super()._get_values(action, arg_strings)
@@ -96,15 +110,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _add(parser: _Parser, option: Option) -> None:
-    if option.takes is Takes.NOTHING:
+    if option.value_kind is ValueKind.NOTHING:
         parser.add_argument(*option.flags, dest=option.name, action="store_true")
         return
     settings: dict[str, Any] = {"default": option.default, "type": _reader(option)}
     if option.is_positional:
-        nargs = "*" if option.takes is Takes.SOME else "?"
+        nargs = "*" if option.value_kind is ValueKind.MANY else "?"
         parser.add_argument(option.name, nargs=nargs, metavar=option.flags[0], **settings)
         return
-    if option.takes is Takes.SOME:
+    if option.value_kind is ValueKind.MANY:
         settings |= {"nargs": "+", "action": "extend"}
     if option.is_repeatable:
         settings |= {"action": "append"}
@@ -112,14 +126,14 @@ def _add(parser: _Parser, option: Option) -> None:
 
 
 def _reader(option: Option) -> Callable[[str], Any]:
-    if option.takes is Takes.NUMBER:
-        return partial(_whole_number, least=option.least)
+    if option.value_kind is ValueKind.NUMBER:
+        return partial(_integer, least=option.minimum)
     if option.choices:
         return partial(_one_of, choices=option.choices)
     return str
 
 
-def _whole_number(text: str, *, least: int | None) -> int:
+def _integer(text: str, *, least: int | None) -> int:
     try:
         number = int(text)
     except ValueError:
@@ -130,7 +144,7 @@ def _whole_number(text: str, *, least: int | None) -> int:
 
 
 def _one_of(text: str, *, choices: Collection[str]) -> str:
-    """The choice that is meant, written in whatever case."""
+    """The matching choice; case-insensitive."""
     choice = next((choice for choice in choices if choice.lower() == text.lower()), None)
     if choice is None:
         guess = did_you_mean(text, choices)
@@ -140,8 +154,8 @@ def _one_of(text: str, *, choices: Collection[str]) -> str:
     return choice
 
 
-def relative(path: str, option: str, *, place: str = "output directory") -> str:
-    """The path without needless parts, empty for the place itself; refused if it leads out of it."""
+def relative_path(path: str, option: str, *, place: str = "output directory") -> str:
+    """Normalize a path relative to `place`, empty for the place itself; UsageError if it leads outside."""
     pure = PurePosixPath(path.replace("\\", "/"))
     is_out = pure.is_absolute() or ".." in pure.parts or PureWindowsPath(path).drive or "\0" in path
     if is_out:

@@ -1,0 +1,307 @@
+"""All settings with their defaults and environment variables; one configuration file, read once.
+
+The file is `config.yaml` in the platform's configuration folder, or the one named by `BATCHAI_CONFIG`.
+Environment variables take precedence. Settings of one backend are in a section named after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from batchai_magics.errors import UsageError, did_you_mean
+
+APP = "batchai"
+PREFIX = "BATCHAI_"
+_LARGEST = 1 << 20  # bytes of the configuration file
+DEFAULT_ACCOUNT = "local"  # the built-in storage account, which needs no key
+
+Value = TypeVar("Value")
+BackendSettings = TypeVar("BackendSettings")
+
+
+def setting(default: Value, help: str, *, is_secret: bool = False) -> Value:
+    """Declare a setting with its default and description."""
+    made: Value = field(default=default, repr=not is_secret, metadata={"help": help})
+    return made
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The general settings, each read from `BATCHAI_<NAME>` or from the file under its name."""
+
+    backend: str = setting("local", "where jobs run")
+    subscription: str = setting("00000000-0000-0000-0000-000000000000", "the subscription in every id")
+    resource_group: str = setting("batchai", "the resource group in every id")
+    workspace: str = setting("default", "the workspace used when none is named")
+    experiment: str = setting("default", "the experiment used when none is named")
+    cluster: str = setting("default", "the cluster used when none is named")
+    cluster_nodes: int = setting(2, "nodes of the default cluster, when it has to be made")
+    cluster_vm_size: str = setting("Standard_D2", "VM size of the default cluster")
+    location: str = setting("local", "location of a workspace that has to be made")
+    share: str = setting("batchaishare", "the share that holds scripts and logs")
+    share_mount: str = setting("autoafs", "where that share is mounted, below the mount root")
+    storage_account: str = setting("", "storage account of mounts, where a line or a file names none")
+    storage_key: str = setting("", "its key", is_secret=True)
+    ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")
+    sections: Mapping[str, Any] = field(default_factory=dict)  # the settings of each backend, by its name
+
+    def for_backend(self, kind: type[BackendSettings]) -> BackendSettings:
+        """The settings of the backend with this settings type, or their defaults."""
+        given = next((section for section in self.sections.values() if isinstance(section, kind)), None)
+        return kind() if given is None else given
+
+
+class Backends(Collection[str], Protocol):
+    """What the configuration needs to know about backends: their names and settings types."""
+
+    @property
+    def builtin(self) -> Collection[str]:
+        """Backends whose settings are always loaded, because that is free."""
+
+    def settings_type(self, name: str) -> type[Any] | None:
+        """The frozen dataclass of a backend's settings, all with defaults; None if it has none.
+
+        Settings named in its `ALSO_GENERAL` may also be given as general settings.
+        """
+
+
+CHOICES = {"ui": ("auto", "widget", "html", "text")}  # setting → allowed values
+
+
+def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, backends: Backends) -> Settings:
+    """Load the settings of this process: defaults, then the file, then the environment.
+
+    Raises:
+        UsageError: A setting is unknown or invalid; names the setting and its file or variable.
+    """
+    given = os.environ if env is None else env
+    file = path or _file(given)
+    written = _read(file, backends)
+    choices = {**CHOICES, "backend": backends}
+    values: dict[str, Any] = {}
+    for item in general_settings():
+        values.update(
+            resolve_setting(
+                item, [value_in_file(file, written, item.name), value_in_env(given, item.name)], choices
+            )
+        )
+    settings = Settings(**values)
+    names = {settings.backend, *(name for name, value in written.items() if isinstance(value, dict))}
+    sections = {
+        name: _backend_settings(kind, name, _Sources(file, written, given))
+        for name in (*names, *backends.builtin)
+        if (kind := backends.settings_type(name))
+    }
+    return replace(settings, sections=sections)
+
+
+def general_settings() -> tuple[Field[Any], ...]:
+    """The dataclass fields of the general settings; `metadata["help"]` describes them."""
+    return tuple(item for item in fields(Settings) if item.name != "sections")
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Where settings are read from: a parsed file and the environment."""
+
+    file: Path
+    written: Mapping[str, Any]
+    env: Mapping[str, str]
+
+
+def _backend_settings(kind: type[Any], backend: str, origin: _Sources) -> Any:
+    """The settings of a backend: from its section and variables, some also from general ones."""
+    section = origin.written.get(backend) or {}
+    also_general = getattr(kind, "ALSO_GENERAL", ())
+    values: dict[str, Any] = {}
+    for item in fields(kind):
+        from_file = [value_in_file(origin.file, section, item.name, backend)]
+        from_env = [value_in_env(origin.env, item.name, backend)]
+        if item.name in also_general:
+            from_file.insert(0, value_in_file(origin.file, origin.written, item.name))
+            from_env.insert(0, value_in_env(origin.env, item.name))
+        values.update(resolve_setting(item, [*from_file, *from_env], {}))
+    return kind(**values)
+
+
+def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, backends: Backends) -> Path:
+    """Save settings to the file that `load` reads, keeping its other contents.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        UsageError: The existing file cannot be read; nothing is written then.
+    """
+    file = _file(os.environ if env is None else env)
+    _read(file, backends)
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    kept = [line for line in lines if line.partition(":")[0].strip() not in values]
+    added = [f"{name}: {json.dumps(value)}" for name, value in values.items()]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f".{file.name}.part")
+    part.touch(mode=0o600)
+    part.write_text("\n".join([*kept, *added]) + "\n", encoding="utf-8")
+    return part.replace(file)
+
+
+def _file(env: Mapping[str, str]) -> Path:
+    named = env.get(PREFIX + "CONFIG")
+    return Path(named).expanduser() if named else config_path()
+
+
+def config_path() -> Path:
+    """The default location of the configuration file."""
+    import platformdirs
+
+    return Path(platformdirs.user_config_dir(APP, appauthor=False)) / "config.yaml"
+
+
+def _read(file: Path, backends: Backends) -> dict[str, Any]:
+    """The contents of the file: general settings, and a mapping for each backend with a section."""
+    data = _yaml(file) if file.exists() else {}
+    if not isinstance(data, dict):
+        hint = f"write lines such as `workspace: mine`; {_known_settings()}"
+        raise UsageError(f"{file} holds no settings", hint=hint)
+    for name, value in data.items():
+        if name in _names(general_settings()):
+            continue
+        if isinstance(value, dict) and name in backends:
+            _check_names(value, backends.settings_type(name), f"{file}: {name}")
+        else:
+            _check_general(name, backends, file)
+    return data
+
+
+def _check_general(name: object, backends: Backends, file: Path) -> None:
+    """Raise UsageError unless `name` is a backend setting that may be given as a general one."""
+    also_general = list(_also_general(backends))
+    if name not in also_general:
+        hint = (
+            did_you_mean(str(name), [*_names(general_settings()), *also_general, *backends])
+            or _known_settings()
+        )
+        raise UsageError(f"{file}: unknown setting {name!r}", hint=hint)
+
+
+def _known_settings() -> str:
+    return f"known settings: {', '.join(_names(general_settings()))}"
+
+
+def _also_general(backends: Backends) -> Iterator[str]:
+    for name in backends:
+        yield from getattr(backends.settings_type(name), "ALSO_GENERAL", ())
+
+
+def _check_names(section: Mapping[str, Any], kind: type[Any] | None, what: str) -> None:
+    known = _names(fields(kind)) if kind else []
+    for name in section:
+        if name not in known:
+            hint = did_you_mean(str(name), known) or f"known settings: {', '.join(known) or 'none'}"
+            raise UsageError(f"{what}: unknown setting {name!r}", hint=hint)
+
+
+def _names(items: Collection[Field[Any]]) -> list[str]:
+    return [item.name for item in items]
+
+
+def _yaml(file: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(_text(file)) or {}
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError) as error:
+        raise UsageError(f"{file} is no valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"{file} is no valid YAML: it is nested too deeply, or in itself") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
+def _text(file: Path) -> str:
+    """The text of a file; does not block on pipes and limits the size, for devices."""
+    descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with os.fdopen(descriptor, "rb") as stream:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            raise UsageError(f"{file} is a named pipe", hint="Settings are read from a file.")
+        data = stream.read(_LARGEST + 1) or b""
+    if len(data) > _LARGEST:
+        raise UsageError(f"{file} is larger than {_LARGEST >> 20} MiB: it holds no settings")
+    return data.decode("utf-8")
+
+
+@dataclass(frozen=True)
+class SettingValue:
+    """An unconverted value and its origin, for error messages."""
+
+    value: Any
+    origin: str
+
+
+def value_in_file(file: Path, written: Mapping[str, Any], name: str, backend: str = "") -> SettingValue:
+    """The value of a setting in the file."""
+    full_name = f"{backend}.{name}" if backend else name
+    return SettingValue(written.get(name), f"setting {full_name} in {file}")
+
+
+def value_in_env(env: Mapping[str, str], name: str, backend: str = "") -> SettingValue:
+    """The value of a setting in the environment; an empty variable counts as unset."""
+    full_name = f"{backend}.{name}" if backend else name
+    named = environment_variable(name, backend)
+    return SettingValue(env.get(named) or None, f"setting {full_name} ({named})")
+
+
+def environment_variable(name: str, backend: str = "") -> str:
+    """The environment variable of a general or backend setting."""
+    return PREFIX + (f"{backend}_{name}" if backend else name).upper().replace("-", "_")
+
+
+def resolve_setting(
+    item: Field[Any], given: Collection[SettingValue], choices: Mapping[str, Collection[str]]
+) -> dict[str, Any]:
+    """The setting by name with the last of its values; empty if there is none. All values are validated."""
+    there = [each for each in given if each.value is not None]
+    typed = [_typed(item, each.value, each.origin, choices.get(item.name)) for each in there]
+    return {item.name: typed[-1]} if typed else {}
+
+
+def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | None) -> Any:
+    """Convert a value to the setting's type; UsageError that starts with `what`."""
+    if isinstance(value, (dict, list, bool)):
+        raise UsageError(f"{what}: expected one value, got {value!r}")
+    text = str(value).strip()
+    if choices is not None:
+        return _choice(text, choices, what)
+    if isinstance(item.default, int):
+        return _count(text, what)
+    if isinstance(item.default, float):
+        return _number(text, what)
+    return Path(text).expanduser().absolute() if item.default is MISSING else text
+
+
+def _count(text: str, what: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise UsageError(f"{what}: {text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def _number(text: str, what: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise UsageError(f"{what}: {text!r} is no number of at least 0")
+
+
+def _choice(text: str, choices: Collection[str], what: str) -> str:
+    if text.lower() not in choices:
+        hint = did_you_mean(text, choices) or f"one of {', '.join(choices)}"
+        raise UsageError(f"{what}: there is no {text!r}", hint=hint)
+    return text.lower()
