@@ -6,6 +6,7 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError
+from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place
 from tests.world import until
 
@@ -57,6 +58,17 @@ def test_processes_of_the_custom_toolkit_are_spread_over_the_nodes_and_know_thei
     assert len(set(nodes)) == 2
     log = place.backend.read(FileRef(job.id, "stdout.txt")).data
     assert sorted(log.splitlines()) == [b"at %d" % index for index in range(4)]
+
+
+@pytest.mark.parametrize(("command", "codes"), [("echo same", ["MpiNotUsed"]), ("echo $$", [])])
+def test_ranks_that_join_no_mpi_are_warned_of_where_they_print_the_same(
+    place: Place, command: str, codes: list[str]
+) -> None:
+    settings = {"commandLine": f"bash -c '{command}'", "processCount": 2}
+    job = place.run(customToolkitSettings=None, customMpiSettings=settings)
+    assert (job.state, job.execution.exit_code) == (ExecutionState.SUCCEEDED, 0)
+    assert [error.code for error in job.execution.errors] == codes
+    assert all(error.is_warning for error in job.execution.errors)
 
 
 @pytest.mark.needs("stop_conditions")
