@@ -128,9 +128,10 @@ class Records:
 
     def owners(self, key: str) -> dict[str, str]:
         """The known owners of what is of that key or inside it, by key."""
-        holders = [record.resource_id for record in self.workspaces()]
-        with contextlib.suppress(SpecError):  # of a resource group, which is no resource
+        try:
             holders = [ResourceId.parse(key)]
+        except SpecError:  # of a resource group, which is no resource
+            holders = [record.resource_id for record in self.workspaces()]
         inside = [record for id in holders if self.find(id) for record in self.inside(id)]
         known = {record.resource_id.key: record.more.get(OWNER) for record in inside}
         return {each: owner for each, owner in known.items() if owner and f"{each}/".startswith(f"{key}/")}

@@ -61,7 +61,8 @@ class Owners:
 
     def of(self, key: str) -> str:
         """Who made a resource."""
-        return self._within(key).get(key, NOBODY)
+        recorded = self._ownership.within(key).get(key) if self._ownership else None
+        return recorded or self._owners.get(key, NOBODY)
 
     def foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource that is not the user's, with its owner: the one of this key, or one inside it."""
