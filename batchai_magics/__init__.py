@@ -22,14 +22,14 @@ __all__ = [*_names, "__version__", "load_ipython_extension", "unload_ipython_ext
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """Called by `%load_ext batchai_magics`."""
-    from batchai_magics.magics.loading import load
+    from batchai_magics.magics.extension import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """Called by `%unload_ext batchai_magics`."""
-    from batchai_magics.magics.loading import unload
+    from batchai_magics.magics.extension import unload
 
     unload(ipython)
 
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
     if name not in _names:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in ("Job", "submit") and "IPython" in sys.modules:
-        importlib.import_module(f"{__name__}.magics.loading").show_cards()
+        importlib.import_module(f"{__name__}.magics.extension").show_cards()
     return _load_attribute(name)
 
 

@@ -1,7 +1,7 @@
-"""The `batchai` shell command: words in, text and an exit code out.
+"""The `batchai` shell command: arguments in, text and an exit code out.
 
-An interrupt ends it with one line and exit code 130 from its first moment on. Hence nothing of the package is
-imported while this file loads.
+An interrupt exits with one line and code 130 at any time. Hence the package is not imported while this module
+loads.
 """
 
 from __future__ import annotations
@@ -22,47 +22,54 @@ if TYPE_CHECKING:
     from batchai_magics.commands.run import Pending
 
 INTERRUPTED = 130
-GARBAGE_AT = 100_000  # objects: looking for rings among them took a tenth of a command's time
+GC_THRESHOLD = 100_000  # objects: garbage collection took a tenth of a command's time
 _PIPE_CLOSED = 141
 _STDERR = 2
 
 
 def program() -> NoReturn:
-    """The process `batchai`: runs its command line and ends with its exit code."""
+    """Entry point of the `batchai` process: runs its command line and exits."""
     signal.signal(signal.SIGINT, _stop)
     warnings.formatwarning = lambda message, *_: f"WARNING: {message}\n"
-    import gc  # after the signal's handler: an interrupt may come during this import
+    import gc  # after the signal handler: an interrupt may occur during this import
 
-    gc.set_threshold(GARBAGE_AT)
+    gc.set_threshold(GC_THRESHOLD)
     code = main()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said and done; the interpreter only tidies up
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # done; only interpreter shutdown remains
     sys.exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command line (that of the process by default) and gives its exit code."""
+    """Run a command line.
+
+    Args:
+        argv: The arguments; by default those of the process.
+
+    Returns:
+        The exit code.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _answered(words)
+        return _run_safely(words)
     except KeyboardInterrupt:
         print("\nStopped before the command was through.", file=sys.stderr)
         return INTERRUPTED
 
 
 def _stop(number: int, frame: Any) -> NoReturn:
-    """Ends the process before anything has begun; in the middle of an import an exception could get lost."""
+    """Exits at once: an exception might get lost in the middle of an import."""
     os.write(_STDERR, b"\nStopped before anything was done.\n")
     os._exit(INTERRUPTED)
 
 
-def _begin() -> None:
-    """Makes an interrupt an exception from here on: what has begun can end well and say how it stands."""
+def _enable_interrupt_cleanup() -> None:
+    """Let interrupts raise KeyboardInterrupt from here on, so that a started command can clean up."""
     if signal.getsignal(signal.SIGINT) is _stop:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _answered(words: list[str]) -> int:
-    """Runs a command line; an error becomes a message and an exit code."""
+def _run_safely(words: list[str]) -> int:
+    """Run a command line; errors become a message and an exit code."""
     from batchai_magics.errors import BatchAIError, visible_lines
 
     try:
@@ -70,12 +77,12 @@ def _answered(words: list[str]) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # Who read our output has gone; the interpreter's own flush at exit must not complain.
+        # The reader of our output is gone; the interpreter's flush at exit must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE_CLOSED
     except BatchAIError as error:
         return _fail(f"ERROR: {error}", error.exit_code, words)
-    except Exception as error:  # noqa: BLE001  a defect of ours: told in a line, in full with --debug
+    except Exception as error:  # noqa: BLE001    # a bug: one line, or a traceback with --debug
         message = visible_lines(f"ERROR: unexpected {type(error).__name__}: {error}")
         return _fail(f"{message}\nRun it again with --debug to see where.", 1, words)
 
@@ -143,23 +150,23 @@ def _carry_out(invocation: Invocation) -> int:
         hint = f"In the shell set BATCHAI_WORKSPACE or its like, or write it to {config_path()}."
         raise UsageError("`use` chooses for a notebook's session", hint="\n".join((*notes, hint)))
     invocation.command.load()
-    _begin()
-    return _shown(run(invocation, context), invocation)
+    _enable_interrupt_cleanup()
+    return _display(run(invocation, context), invocation)
 
 
-def _shown(result: Result | Stream | Pending, invocation: Invocation) -> int:
+def _display(result: Result | Stream | Pending, invocation: Invocation) -> int:
     from batchai_magics.commands.output.operation import carry_out
     from batchai_magics.commands.output.stream import Stream
     from batchai_magics.commands.run import Pending
 
     if isinstance(result, Stream):
         return _follow(result)
-    _tell(result.notes)
+    _print_notes(result.notes)
     if isinstance(result, Pending):
         result = result.result(carry_out(result.operation, is_shown=sys.stderr.isatty()))
-        _tell(result.notes)
+        _print_notes(result.notes)
     if invocation.command.words == "configure":
-        _keep(invocation)
+        _save_defaults(invocation)
     _print_result(result, invocation.arguments.output)
     return 0
 
@@ -178,15 +185,15 @@ def _print_result(result: Result, output: str | None) -> None:
         print()
 
 
-def _tell(notes: Sequence[str]) -> None:
+def _print_notes(notes: Sequence[str]) -> None:
     from batchai_magics.errors import visible_lines
 
     for note in notes:
         print(visible_lines(note), file=sys.stderr)
 
 
-def _keep(invocation: Invocation) -> None:
-    """Writes the defaults of `configure` to the configuration file, for the lines to come."""
+def _save_defaults(invocation: Invocation) -> None:
+    """Save the defaults of `configure` to the configuration file."""
     from batchai_magics.backends.base.registry import save_settings
     from batchai_magics.commands.azure.session import defaults_of
 
@@ -215,7 +222,7 @@ def _follow(stream: Stream) -> int:
 
 
 def _terminal_texts() -> dict[bool, TerminalText]:
-    """What stands between a log and a terminal, by whether it goes to stderr; a pipe gets it as it is."""
+    """Terminal filters by stream (True for stderr); pipes get raw bytes."""
     from batchai_magics.commands.output.terminal import TerminalText
 
     streams = {False: sys.stdout, True: sys.stderr}

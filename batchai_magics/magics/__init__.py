@@ -1,1 +1,1 @@
-"""What a notebook types: `%%batchai_job`, `%batchai`, `%az`. Thin: parse, call, display."""
+"""The magics `%%batchai_job`, `%batchai` and `%az`. Thin: parse, call, display."""

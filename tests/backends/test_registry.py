@@ -111,7 +111,7 @@ def test_packages_are_not_looked_through_for_what_is_ours(file):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["magics.loading", "commands.parsing.catalog"])
+@pytest.mark.parametrize("module", ["magics.extension", "commands.parsing.catalog"])
 def test_loading_the_magics_or_the_commands_needs_no_backend(module):
     loaded = "[name for name in sys.modules if name.startswith('batchai_magics.backends')]"
     program = f"import sys, batchai_magics.{module}; assert not {loaded}, {loaded}"

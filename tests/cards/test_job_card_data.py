@@ -14,7 +14,7 @@ __all__ = ["world"]
 @pytest.mark.slow
 def test_a_notebook_without_the_magics_shows_a_job_as_a_card(world: World, monkeypatch) -> None:
     shell = InteractiveShell()
-    monkeypatch.setattr("batchai_magics.magics.loading.get_ipython", lambda: shell)
+    monkeypatch.setattr("batchai_magics.magics.extension.get_ipython", lambda: shell)
     job = batchai_magics.Job(world.backend, world.run("j", "print('hello')").id)
     shown, _ = shell.display_formatter.format(job)
     assert "hello" in shown["text/html"]

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.magics.loading import result_html
+from batchai_magics.magics.extension import result_html
 
 STEP = "{}\timages/sec: {:.1f} +/- 0.5 (jitter = 1.0)\t{:.3f}\n"
 

@@ -7,7 +7,7 @@ from batchai_magics.commands.output.result import Result
 from batchai_magics.commands.output.table import Table, of_data
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.magics.loading import result_html
+from batchai_magics.magics.extension import result_html
 
 DATA = [
     {"name": "a", "count": 1, "isThere": True, "tags": None},

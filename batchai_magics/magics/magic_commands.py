@@ -1,4 +1,4 @@
-"""`%%batchai_job`, `%batchai` and `%az`: parse, call, display."""
+"""The magics `%%batchai_job`, `%batchai` and `%az`: parse, call, display."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
-from batchai_magics.magics.completion import offers, warming_up, written
-
-Magic = TypeVar("Magic", bound=Callable[..., Any])
+from batchai_magics.magics.magic_completion import completions_for, parse_line, schedule_warm_up
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -24,11 +22,14 @@ if TYPE_CHECKING:
     from batchai_magics.options.option_help import DisplayText
 
 
-def explained(text: Callable[[], str]) -> Callable[[Magic], Magic]:
-    """Has `%%magic?` show a text, made when it is asked for."""
+Magic = TypeVar("Magic", bound=Callable[..., Any])
+
+
+def with_help(text: Callable[[], str]) -> Callable[[Magic], Magic]:
+    """Attach a help text to a magic for `%%magic?`, built on request."""
 
     def with_text(magic: Magic) -> Magic:
-        setattr(magic, "getdoc", text)  # noqa: B010  # functions have no such attribute: IPython looks for it
+        setattr(magic, "getdoc", text)  # noqa: B010  # IPython looks for `getdoc`, which functions lack
         return magic
 
     return with_text
@@ -48,26 +49,26 @@ def _help() -> str:
 
 @magics_class
 class BatchAIMagics(Magics):
-    """The magics of one shell, and what `%batchai use` has chosen in it."""
+    """The magics of one shell, and the selection of `%batchai use` in it."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._shell = shell
         self._namespace: dict[str, Any] = shell.user_ns
-        self._choosing = threading.Lock()
-        self._chosen: Context | None = None
+        self._selection_lock = threading.Lock()
+        self._selected: Context | None = None
         self._lookup: Lookup | None = None
-        self.warming_up = warming_up()
+        self.warm_up_timer = schedule_warm_up()
 
-    @explained(_job_help)
+    @with_help(_job_help)
     @no_var_expand
     @line_cell_magic
     def batchai_job(self, line: str, cell: str = "") -> Job | DisplayText | None:
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import parse
         from batchai_magics.cell.options import HelpRequested
-        from batchai_magics.magics.cell_name import name_of_cell
-        from batchai_magics.magics.following import tell
+        from batchai_magics.magics.cell_job_name import name_of_cell
+        from batchai_magics.magics.notebook_output import print_notes
         from batchai_magics.options.option_help import DisplayText
 
         settings = self.context.settings
@@ -76,7 +77,7 @@ class BatchAIMagics(Magics):
             request = parse(line, cell, settings=settings, names=self._namespace, default_name=name)
         except HelpRequested as asked:
             return DisplayText(asked.message)
-        tell(request.notes)
+        print_notes(request.notes)
         if request.is_dry_run:
             from batchai_magics.commands.output.preview import preview
 
@@ -93,7 +94,7 @@ class BatchAIMagics(Magics):
         self._wait(job)
         return None
 
-    @explained(_help)
+    @with_help(_help)
     @no_var_expand
     @line_magic
     def batchai(self, line: str) -> Any:
@@ -112,45 +113,45 @@ class BatchAIMagics(Magics):
 
     @property
     def context(self) -> Context:
-        """The settings and the backend of this session."""
-        with self._choosing:  # TAB asks from a thread of its own
-            if self._chosen is None:
+        """Settings and backend of this session."""
+        with self._selection_lock:  # completion runs in its own thread
+            if self._selected is None:
                 from batchai_magics.backends.base.registry import load_settings
                 from batchai_magics.commands.context import Context
 
-                self._chosen = Context(load_settings())
-            return self._chosen
+                self._selected = Context(load_settings())
+            return self._selected
 
     def show(self, job: Job) -> None:
-        """Shows a job beneath the cell, live where that is possible."""
+        """Display a job below the cell, live if possible."""
         from batchai_magics.widgets import show
 
         show(job, ui=self.context.settings.ui)
 
     def show_dashboard(self, result: LiveResult) -> None:
-        """Shows a cluster or a list of jobs beneath the cell, live where that is possible."""
+        """Display a cluster or a list of jobs below the cell, live if possible."""
         from batchai_magics.widgets import show_dashboard
 
         show_dashboard(result, ui=self.context.settings.ui)
 
     def show_runs(self, value: Comparison | Scaling) -> None:
-        """Shows runs side by side beneath the cell, live while a job of them runs."""
+        """Display a comparison of runs below the cell, live while a job is running."""
         from batchai_magics.widgets import show_comparison
 
         show_comparison(value, ui=self.context.settings.ui)
 
     def complete(self, context: CompletionContext) -> dict[str, Any]:
-        """What TAB offers on a magic line; nothing anywhere else."""
+        """Complete a magic line; empty for any other line."""
         line = context.line_with_cursor[: context.cursor_position]
-        at_cursor = written(line, is_first=context.cursor_line == 0)
+        at_cursor = parse_line(line, is_first=context.cursor_line == 0)
         if at_cursor is None:
             return {"completions": []}
         from batchai_magics.commands.parsing.completion import Lookup
 
         self._lookup = self._lookup or Lookup(self)
         fragment = at_cursor[1]
-        # Without any offer IPython would ask Python's completers, which know nothing of this line.
-        texts = offers(at_cursor, self._lookup, self._namespace) or [fragment]
+        # Without a result, IPython would ask Python's completers.
+        texts = completions_for(at_cursor, self._lookup, self._namespace) or [fragment]
         completions = [SimpleCompletion(text, type="magic") for text in texts]
         return {"completions": completions, "suppress": True, "matched_fragment": fragment, "ordered": True}
 
@@ -165,7 +166,7 @@ class BatchAIMagics(Magics):
         from batchai_magics.commands.parsing.parse import parse
         from batchai_magics.commands.run import CONFIRMATION_MISSING, Pending, preview, run, with_place
         from batchai_magics.errors import command_error
-        from batchai_magics.magics.following import follow, tell
+        from batchai_magics.magics.notebook_output import print_notes, print_stream
         from batchai_magics.options.option_help import DisplayText
 
         invocation = parse(words)
@@ -177,25 +178,25 @@ class BatchAIMagics(Magics):
             )
         result = run(invocation, self.context)
         if isinstance(result, Stream):
-            return follow(result)
+            return print_stream(result)
         if isinstance(result, Pending):
-            tell(result.notes)
+            print_notes(result.notes)
             result = result.result(carry_out(result.operation, is_shown=True))
         else:
-            tell(result.notes)
-        self._keep_choice(result)
-        return _presented(with_place(invocation, result, self.context), invocation.arguments.output)
+            print_notes(result.notes)
+        self._remember_selection(result)
+        return _display_value(with_place(invocation, result, self.context), invocation.arguments.output)
 
-    def _keep_choice(self, result: Result) -> None:
+    def _remember_selection(self, result: Result) -> None:
         from batchai_magics.commands.context import Context
         from batchai_magics.commands.handlers.use import Choice
 
         if isinstance(result.value, Choice):
-            self._chosen = Context(result.value.settings)
-            self._lookup = None  # what it knows belongs to the last choice
+            self._selected = Context(result.value.settings)
+            self._lookup = None  # caches names of the previous selection
 
     def _bind(self, variable: str, job: Job) -> None:
-        """Gives the job its name in the notebook, unless the name holds something else."""
+        """Bind the job to its variable unless the variable holds something else."""
         held = self._namespace.get(variable)
         if held is None or isinstance(held, type(job)):
             self._namespace[variable] = job
@@ -205,15 +206,15 @@ class BatchAIMagics(Magics):
         print(message, hint, sep="\n")
 
     def _wait(self, job: Job) -> None:
-        """Shows the job and blocks until it has ended; fails the cell if the job failed."""
-        from batchai_magics.magics.following import wait
+        """Show the job and block until it has ended; fails the cell if the job failed."""
+        from batchai_magics.magics.notebook_output import wait_for_job
         from batchai_magics.widgets import is_text
 
-        wait(job, self.show, is_told=is_text(self.context.settings.ui))
+        wait_for_job(job, self.show, prints_log=is_text(self.context.settings.ui))
 
 
-def _presented(result: Result, output: str | None) -> Any:
-    """What the line gives in a notebook: text for `-o`, data for `--query`, else what shows itself."""
+def _display_value(result: Result, output: str | None) -> Any:
+    """The value of the line: text for `-o`, data for `--query`, else an object that displays itself."""
     from batchai_magics.commands.output.result import Handle, Shown
 
     if output:

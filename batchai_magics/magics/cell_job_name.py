@@ -1,4 +1,4 @@
-"""A name for the job of a cell that gives it none: after the notebook and the cell."""
+"""The default job name of a cell, from the names of its notebook and of the cell."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from batchai_magics.models.ids import as_name
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-NAMELESS = "job"  # where nobody tells the notebook
-_SUFFIXES = (".ipynb", ".py", ".md")  # what a session that has a file is called
+
+NAMELESS = "job"  # used when the notebook is unknown
+_SUFFIXES = (".ipynb", ".py", ".md")  # of session names that are files
 _CELL_LENGTH = 6
 
 
 def name_of_cell(shell: InteractiveShell) -> str:
-    """`train-3f2a9c`: the notebook as the server or the editor tells it, and the cell that runs.
+    """The default name, `train-3f2a9c`: notebook name from the server or editor, and cell id.
 
-    The same cell has the same name, also after a restart of the kernel.
+    A cell keeps its name across kernel restarts.
     """
     notebook = str(shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or "")
     path = Path(notebook)
     name = as_name(path.stem) if path.suffix in _SUFFIXES else ""
     cell = as_name(_cell_id(shell))[:_CELL_LENGTH]
-    cell = f"c{cell}" if cell.isdigit() else cell  # no number of a run
+    cell = f"c{cell}" if cell.isdigit() else cell  # must not look like a run number
     return "-".join(part for part in (name or NAMELESS, cell) if part)
 
 
 def _cell_id(shell: InteractiveShell) -> str:
-    """The id that the front end sent with the cell; empty in a terminal, and from a front end without."""
+    """The cell id sent by the front end; empty in a terminal or an older front end."""
     parent: Any = getattr(shell, "get_parent", dict)()
     metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
     return str(metadata.get("cellId") or "") if isinstance(metadata, Mapping) else ""

@@ -1,4 +1,4 @@
-"""What a shell gets when the extension is loaded, and gives back when it is unloaded."""
+"""Installs the extension in a shell and removes it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.completer import CompletionContext, context_matcher
 from IPython.core.getipython import get_ipython
 
-from batchai_magics.magics.line_and_cell import BatchAIMagics
+from batchai_magics.magics.magic_commands import BatchAIMagics
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from batchai_magics.commands.output.result import Result
     from batchai_magics.jobs.handle import Job
+
 
 _WIDGETS = "batchai_magics.widgets"
 _MATCHER = "batchai_magics"
@@ -30,10 +31,10 @@ _CELL = "%%batchai_job"
 
 
 def load(ip: InteractiveShell) -> None:
-    """Adds the magics, their completion and the display of jobs to a shell."""
+    """Register magics, completion and display of jobs in a shell."""
     magics = BatchAIMagics(ip)
     ip.register_magics(magics)
-    ip.input_transformers_cleanup.append(_with_body)
+    ip.input_transformers_cleanup.append(_add_cell_body)
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
     _displays(ip).for_type_by_name(*_DASHBOARD_TYPE, magics.show_dashboard)
     _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
@@ -43,12 +44,12 @@ def load(ip: InteractiveShell) -> None:
     def matcher(context: CompletionContext) -> dict[str, Any]:
         return magics.complete(context)
 
-    ip.events.register("post_run_cell", _settle_views)
+    ip.events.register("post_run_cell", _finalize_views)
     ip.Completer.custom_matchers.append(context_matcher(identifier=_MATCHER)(matcher))
 
 
 def show_cards() -> None:
-    """Has a notebook that uses the package without its magics show jobs as cards."""
+    """Display jobs as cards in notebooks that use the package without loading the extension."""
     ip = get_ipython()
     if ip is not None and ip.display_formatter is not None:
         ip.display_formatter.formatters["text/html"].for_type_by_name(*_JOB_TYPE, _card)
@@ -61,7 +62,7 @@ def _card(job: Job) -> str:
 
 
 def result_html(result: Result) -> str:
-    """What a notebook shows of a command's result."""
+    """The HTML display of a command's result."""
     from batchai_magics.cards.card_parts import plain_table
 
     table = result.table
@@ -72,34 +73,34 @@ def result_html(result: Result) -> str:
 
 
 def unload(ip: InteractiveShell) -> None:
-    """Takes away all that `load` added."""
+    """Remove everything that `load` registered."""
     magics = ip.magics_manager.registry.pop(BatchAIMagics.__name__, None)
     if magics is not None:
-        magics.warming_up.cancel()
+        magics.warm_up_timer.cancel()
     for kind, names in _MAGIC_NAMES.items():
         for name in names:
             ip.magics_manager.magics[kind].pop(name, None)
-    _take_away_displays(ip)
+    _remove_displays(ip)
     matchers = ip.Completer.custom_matchers
     matchers[:] = [
         matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
     ]
 
 
-def _take_away_displays(ip: InteractiveShell) -> None:
-    if _settle_views in ip.events.callbacks["post_run_cell"]:
-        ip.events.unregister("post_run_cell", _settle_views)
+def _remove_displays(ip: InteractiveShell) -> None:
+    if _finalize_views in ip.events.callbacks["post_run_cell"]:
+        ip.events.unregister("post_run_cell", _finalize_views)
     if _WIDGETS in sys.modules:
         sys.modules[_WIDGETS].close_all()
-    if _with_body in ip.input_transformers_cleanup:
-        ip.input_transformers_cleanup.remove(_with_body)
+    if _add_cell_body in ip.input_transformers_cleanup:
+        ip.input_transformers_cleanup.remove(_add_cell_body)
     for type_name in (_JOB_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
     _html(ip).pop(".".join(_RESULT_TYPE), None)
 
 
-def _settle_views(result: object = None) -> None:
-    """Without a page (nbclient) an ended job's card reaches the notebook only while a cell still runs."""
+def _finalize_views(result: object = None) -> None:
+    """Without a page (nbclient), an ended job's card must reach the notebook while a cell runs."""
     if _WIDGETS in sys.modules:
         sys.modules[_WIDGETS].freeze_ended()
 
@@ -114,7 +115,7 @@ def _html(ip: InteractiveShell) -> Any:
     return ip.display_formatter.formatters["text/html"]
 
 
-def _with_body(lines: list[str]) -> list[str]:
-    """IPython refuses a cell magic without a body; `--file` and `--help` need none."""
+def _add_cell_body(lines: list[str]) -> list[str]:
+    """Add a body to a bare cell magic, which IPython rejects; `--file` and `--help` need none."""
     is_alone = len(lines) == 1 and lines[0].split()[:1] == [_CELL]
     return [lines[0].rstrip("\n") + "\n", "\n"] if is_alone else lines

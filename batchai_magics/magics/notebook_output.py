@@ -1,4 +1,4 @@
-"""What a notebook says while a command goes on, and when somebody interrupts it."""
+"""Notebook output while a command runs, and interrupt handling."""
 
 from __future__ import annotations
 
@@ -18,45 +18,58 @@ from batchai_magics.models.execution import ERR, OUT
 if TYPE_CHECKING:
     from batchai_magics.jobs.handle import Job
 
-_GRACE_S = 3.0  # between the interrupt that detaches and the one that ends the job
+
+_GRACE_S = 3.0  # a second interrupt within this time cancels the job
 
 
-def tell(notes: Iterable[str]) -> None:
-    """Says what people should know beside a result."""
+def print_notes(notes: Iterable[str]) -> None:
+    """Print notes that accompany a result."""
     for note in notes:
-        print(visible_lines(note))  # not to stderr, which a notebook shows as an error
+        print(visible_lines(note))  # not to stderr, which notebooks show as an error
 
 
-def follow(stream: Stream) -> None:
-    """Prints what a command tells while it goes on; an interrupt stops the watching, not the job.
+def print_stream(stream: Stream) -> None:
+    """Print the output of a running command. An interrupt stops following, not the job.
 
-    A command on a node ends then.
+    A command on a node, however, ends with the interrupt.
+
+    Raises:
+        JobFailedError: The followed job failed.
     """
     try:
-        failed = _printed(stream.parts)
+        failed = _print_parts(stream.parts)
     except KeyboardInterrupt:
         raise interrupt_error(stream.farewell.replace("batchai ", "%batchai ", 1)) from None
     if failed:
         raise JobFailedError(failed.text, exit_code=failed.exit_code)
 
 
-def wait(job: Job, show: Callable[[Job], None], *, is_told: bool) -> None:
-    """Shows a job, and prints what it does and its log if `is_told`, until it has ended."""
-    parts = waiting(job.backend, job.id, logs=(OUT, ERR) if is_told else ())
+def wait_for_job(job: Job, show: Callable[[Job], None], *, prints_log: bool) -> None:
+    """Show a job and block until it has ended.
+
+    Args:
+        job: The job to wait for.
+        show: Displays the job.
+        prints_log: Print state changes and the log as text.
+
+    Raises:
+        JobFailedError: The job failed.
+    """
+    parts = waiting(job.backend, job.id, logs=(OUT, ERR) if prints_log else ())
     try:
         show(job)
-        failed = _printed(parts if is_told else (part for part in parts if isinstance(part, Ended)))
+        failed = _print_parts(parts if prints_log else (part for part in parts if isinstance(part, Ended)))
     except KeyboardInterrupt:
-        raise _detached(job) from None
+        raise _detach_error(job) from None
     if failed:
-        hint = "" if is_told else f"What it wrote: %batchai job file stream -j {job.name} -f {ERR}"
+        hint = "" if prints_log else f"What it wrote: %batchai job file stream -j {job.name} -f {ERR}"
         raise JobFailedError(failed.text, exit_code=failed.exit_code, hint=hint)
 
 
-def _printed(parts: Parts) -> Ended | None:
-    """Prints what is told, to the end; how it failed, if it did."""
+def _print_parts(parts: Parts) -> Ended | None:
+    """Print all parts; return the failed ending, if any."""
     failed: Ended | None = None
-    texts = {False: _Text(), True: _Text()}
+    texts = {False: _NotebookText(), True: _NotebookText()}
     with closing(parts):
         for part in parts:
             if isinstance(part, Ended):
@@ -66,8 +79,8 @@ def _printed(parts: Parts) -> Ended | None:
     return failed
 
 
-class _Text:
-    """One stream of bytes as the text that an output shows: colours stay, nothing steers what shows it."""
+class _NotebookText:
+    """Decodes one byte stream for notebook output: keeps colours, drops other terminal controls."""
 
     def __init__(self) -> None:
         self._terminal = TerminalText()
@@ -77,7 +90,7 @@ class _Text:
         return self._decoder.decode(self._terminal.feed(data))
 
 
-def _print(part: Said | Logged, texts: Mapping[bool, _Text]) -> None:
+def _print(part: Said | Logged, texts: Mapping[bool, _NotebookText]) -> None:
     if isinstance(part, Said):
         print(visible_lines(part.text))
         return
@@ -85,8 +98,8 @@ def _print(part: Said | Logged, texts: Mapping[bool, _Text]) -> None:
     target.write(texts[part.is_error].feed(part.data))
 
 
-def _detached(job: Job) -> BatchAIError:
-    """What an interrupted wait comes to: detached, or the job ended when a second interrupt follows."""
+def _detach_error(job: Job) -> BatchAIError:
+    """The error after an interrupted wait: detached, or cancelled by a second interrupt."""
     back = f"%batchai job show -n {job.name}"
     try:
         print(f"Detached: {job.name} runs on. Interrupt again within {_GRACE_S:.0f} s to end it.")

@@ -1,4 +1,4 @@
-"""What TAB offers on a magic line, from the command tree and from what exists now. No IPython here."""
+"""Completion on magic lines from the command tree and live names. Independent of IPython."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from batchai_magics.commands.parsing.completion import Lookup
     from batchai_magics.options.option_completion import Expected
 
+
 _ON_CELL_LINE = re.compile(r"%%?batchai_job\s+(?P<rest>.*)")
 _ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<rest>.*)")
 
 
-WARM_UP_S = 1.0  # after loading, when a notebook is most likely idle
+WARM_UP_S = 1.0  # after loading, when a notebook is probably idle
 _NEEDED = (
     "cell.options",
     "commands.parsing.completion",
@@ -25,8 +26,8 @@ _NEEDED = (
 )
 
 
-def warming_up() -> threading.Timer:
-    """Starts to import, a little later and in the background, what the first TAB needs."""
+def schedule_warm_up() -> threading.Timer:
+    """Start a timer that imports in the background what the first completion needs."""
     timer = threading.Timer(WARM_UP_S, _import_needed)
     timer.name, timer.daemon = "batchai-warm-up", True
     timer.start()
@@ -34,7 +35,7 @@ def warming_up() -> threading.Timer:
 
 
 def _import_needed() -> None:
-    with contextlib.suppress(Exception):  # whatever is wrong, the line that needs it tells
+    with contextlib.suppress(Exception):  # any error will resurface at the line that needs the module
         for name in _NEEDED:
             importlib.import_module(f"batchai_magics.{name}")
         from batchai_magics.backends.base.registry import import_backend
@@ -42,11 +43,15 @@ def _import_needed() -> None:
         import_backend()
 
 
-def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
-    """What is expected at the end of `line`, and what is written of it; None where no line of ours is."""
+def parse_line(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
+    """Parse a line up to the cursor.
+
+    Returns:
+        The candidates and the fragment being typed; None if it is not one of our lines.
+    """
     in_cell = _ON_CELL_LINE.fullmatch(line) if is_first else None
     match = in_cell or _ON_LINE.fullmatch(line)
-    if match is None:  # any other line: nothing is imported for it
+    if match is None:  # any other line must not import anything
         return None
     from batchai_magics.options.option_completion import split_at_cursor
 
@@ -61,8 +66,8 @@ def written(line: str, *, is_first: bool) -> tuple[Expected, str] | None:
     return _expected(match["magic"], words), fragment
 
 
-def offers(at_cursor: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
-    """All that fits and begins with what is written: words, live names, files, `{variables}`."""
+def completions_for(at_cursor: tuple[Expected, str], lookup: Lookup, variables: Iterable[str]) -> list[str]:
+    """The matching candidates: words, live names, files, `{variables}`."""
     from batchai_magics.commands.parsing.completion import candidates
 
     expected, fragment = at_cursor
