@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 # Tests run in processes that share nothing: `make test PYTEST_ARGS=-n0` runs them in one.
 AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
-FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* batchai_magics/widgets/frontend/*/*/* package*.json)
+FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* package*.json)
 export PATH := $(BIN):$(PATH)
 
 CLIENTS := $(patsubst tests/server/clients/%.txt,.clients/%,$(wildcard tests/server/clients/*.txt)) .clients/js

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.dashboards.dashboard_output import Subject
-    from batchai_magics.widgets.job.feed import JobFeed
+    from batchai_magics.widgets.job.job_feed import JobFeed
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -25,24 +25,29 @@ __all__ = ["TIERS", "close_all", "freeze_ended", "is_text", "show", "show_compar
 
 
 def show(job: Job, *, ui: str = "auto") -> None:
-    """Shows a job beneath the running cell and keeps it up to date until it has ended; returns at once.
+    """Shows a job beneath the running cell and keeps it up to date until it has ended; returns immediately.
 
-    `ui` is `widget` (live, and kept live when the job has ended), `html` (a card that is refreshed), `text`
-    (a card as it stands now) or `auto`: a live view for the page that asked, and a card in the notebook as
-    soon as the job has ended; text where nothing can be shown but text. Raises UsageError for any other word.
+    Args:
+        job: The job to show.
+        ui: `widget` (a live view, also after the job has ended), `html` (a refreshed card), `text` (a card
+            of the current state) or `auto`: a live view for the requesting page, and a card once the job has
+            ended; text where only text can be shown.
+
+    Raises:
+        UsageError: If `ui` is anything else.
     """
     if is_text(ui):
         _show_text(job)
         return
     from batchai_magics.widgets.core import display
-    from batchai_magics.widgets.job.showing import JobCard, LiveJob
+    from batchai_magics.widgets.job.job_output import JobCardOutput, LiveJobOutput
 
     feed = _publisher().feed(job.id.key, lambda: _open(job))
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
-        output = JobCard(job, feed)
+        output = JobCardOutput(job, feed)
     else:
         work = _publisher().run_in_background
-        output = LiveJob(job, feed, work=work, is_kept=ui == "widget", open_job=_open_inside)
+        output = LiveJobOutput(job, feed, work=work, is_kept=ui == "widget", open_job=_embed_job)
     output.open()
     _publisher().add(output)
 
@@ -57,11 +62,11 @@ def show_dashboard(subject: Subject, *, ui: str = "auto") -> None:
     if is_text(ui):
         dashboard_output.show_text(subject)
     else:
-        dashboard_output.show(subject, _publisher(), _open_inside, ui=ui)
+        dashboard_output.show(subject, _publisher(), _embed_job, ui=ui)
 
 
 def is_text(ui: str) -> bool:
-    """Whether `ui` comes to plain text here. Raises UsageError for a word that is no tier."""
+    """Whether `ui` means plain text here. Raises UsageError for an unknown value."""
     if ui not in TIERS:
         hint = did_you_mean(ui, TIERS) or f"one of {TIERS}"
         raise UsageError(f"ui: {ui!r} is no way to show anything", hint=hint)
@@ -71,10 +76,10 @@ def is_text(ui: str) -> bool:
 
 
 def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
-    """Shows runs side by side: a table and a figure; `ui` as for a job.
+    """Shows a comparison of runs as a table and a figure; `ui` as for a job.
 
-    While jobs among them run it follows these to their ends, live, and becomes table and figure then. As text
-    it is the table, replaced by the final one where an output can be replaced.
+    While some of their jobs run, it follows these live until they have ended. As text it is the table,
+    replaced by the final one where outputs can be updated.
     """
     from batchai_magics.widgets.core import display
 
@@ -90,10 +95,10 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
 
 
 def freeze_ended(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
-    """Freezes the views of ended jobs that no page shows live; to be called in the main thread.
+    """Freezes the outputs of ended jobs that no page shows live; must be called in the main thread.
 
-    Without a page (nbclient, papermill) an output counts only while a cell runs: called at the end of each
-    cell, this gets the card into the saved notebook. Returns at once if there is nothing to do.
+    Without a page (nbclient, papermill), outputs are saved only while a cell runs. Called at the end of each
+    cell, this puts the card into the saved notebook. Returns immediately if there is nothing to do.
     """
     if not _publisher.cache_info().currsize:
         return
@@ -103,7 +108,7 @@ def freeze_ended(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
 
 
 def close_all() -> None:
-    """Ends every view as it stands, and the threads behind them."""
+    """Freezes and closes all outputs, and ends the publisher's threads."""
     if _publisher.cache_info().currsize:
         _publisher().close()
         _publisher.cache_clear()
@@ -118,22 +123,22 @@ def _publisher() -> Publisher:
 
 
 def _open(job: Job) -> tuple[Source, JobFeed]:
-    """A job's events from the start, and a feed that knows its state as it is now."""
+    """A source of a job's events, and a feed with its current state."""
     from batchai_magics.follow import Follower, StateChanged
-    from batchai_magics.widgets.job.feed import JobFeed
+    from batchai_magics.widgets.job.job_feed import JobFeed
 
     feed = JobFeed(processes=_process_count(job))
     feed.take(StateChanged(job.show()))
     return Follower(job.backend, job.id, patterns=job.patterns, with_use=True), feed
 
 
-def _open_inside(job: Job) -> str:
-    """A job's live view inside another one: the id of its model."""
-    from batchai_magics.widgets.job.showing import InnerJob
+def _embed_job(job: Job) -> str:
+    """Creates a job's live view for embedding in another one; returns its model's id."""
+    from batchai_magics.widgets.job.job_output import EmbeddedJobOutput
 
     publisher = _publisher()
     feed = publisher.feed(job.id.key, lambda: _open(job))
-    inner = InnerJob(job, feed, work=publisher.run_in_background, open_job=_open_inside)
+    inner = EmbeddedJobOutput(job, feed, work=publisher.run_in_background, open_job=_embed_job)
     publisher.add(inner)
     return str(inner.view.model_id)
 
@@ -151,7 +156,7 @@ def _show_text(job: Job) -> None:
 
 
 def _process_count(job: Job) -> int:
-    """How many processes the job has; 0 where its cluster does not tell."""
+    """The number of processes of the job; 0 if it depends on an unknown cluster."""
     from batchai_magics.launch.description import Description
     from batchai_magics.launch.toolkits import process_count
     from batchai_magics.models import vm_sizes

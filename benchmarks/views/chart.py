@@ -21,8 +21,8 @@ from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.columns import Columns
 from batchai_magics.metrics.record import Record, StepRecord
 from batchai_magics.models.ids import Kind, workspace_id
-from batchai_magics.widgets.job.feed import JobFeed
-from batchai_magics.widgets.job.view import JobView
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.job_view import JobView
 from benchmarks.row import Row, table
 from benchmarks.views.counting import page
 

@@ -16,9 +16,9 @@ from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.cards.job_card_data import job_card
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.handle import Job
-from batchai_magics.widgets.job.answers import Answers
-from batchai_magics.widgets.job.feed import JobFeed
-from batchai_magics.widgets.job.picture import card_bundle, chart_bundle
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.job_output import card_bundle, chart_bundle
+from batchai_magics.widgets.job.page_requests import RequestHandler
 from tests.world import World, holders
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def test_the_live_view_and_what_a_notebook_keeps_of_it_hide_it(job: Job) -> None
 
 
 def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
-    answers = Answers(job)
+    answers = RequestHandler(job)
     file = {"id": "1", "file": "stderr.txt"}
     questions = [
         {"kind": "read", "offset": 0, "limit": 1000, **file},
@@ -67,13 +67,13 @@ def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
         {"kind": "failure", **file},
     ]
     for question in questions:
-        told = answers.to(question)
+        told = answers.handle(question)
         said = json.dumps(told.content).encode() + b"".join(bytes(part) for part in told.buffers)
         assert b"it failed with ***" in said
         assert SECRET.encode() not in said
     search = {"kind": "search", "regex": False, **file}
-    assert answers.to({**search, "query": SECRET}).content["total"] == 0
-    assert answers.to({**search, "query": "it failed"}).content["total"] == 2
+    assert answers.handle({**search, "query": SECRET}).content["total"] == 0
+    assert answers.handle({**search, "query": "it failed"}).content["total"] == 2
 
 
 def test_a_stream_in_the_shell_and_another_process_hide_it(job: Job, world: World, monkeypatch) -> None:

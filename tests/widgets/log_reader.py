@@ -38,7 +38,7 @@ def shown_lines(page, end, selector=".ba-log"):
     return dict(page.evaluate(READ, [selector, end, 1000 * PATIENCE_S]))
 
 
-def lines_of(path):
+def rank_page(path):
     """The whole lines of a file of plain text by their offset."""
     lines, offset = {}, 0
     for line in path.read_bytes().splitlines(keepends=True):
@@ -50,7 +50,7 @@ def lines_of(path):
 
 def missing(page, path, selector=".ba-log"):
     """What the file has by now and the view does not show at its place. It has to be nothing."""
-    wanted = lines_of(path)
+    wanted = rank_page(path)
     last = max(wanted)
     shown = shown_lines(page, last + 1, selector)
     return {offset: text for offset, text in wanted.items() if shown.get(offset) != text}

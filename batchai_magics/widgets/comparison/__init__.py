@@ -1,1 +1,1 @@
-"""The live view of runs side by side."""
+"""The live comparison of runs."""

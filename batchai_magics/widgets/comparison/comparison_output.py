@@ -16,10 +16,10 @@ from batchai_magics.widgets.comparison.comparison_feed import (
     json_number,
 )
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.cell_output import Clock, WaitFor
+from batchai_magics.widgets.core.cell_output import Clock, RunInBackground, WaitFor
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.dashboards.dashboard_output import DashboardOutput, LiveDashboard
-from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, RunInBackground
+from batchai_magics.widgets.dashboards.dashboard_view import DashboardView
 
 if TYPE_CHECKING:
     from batchai_magics.widgets.core.publisher import Publisher

@@ -1,1 +1,1 @@
-"""What all live views share: the publisher, its budget, the pages that look, the output of the cell."""
+"""What all live views share: cell outputs, feeds, the publisher, flow control, open pages."""

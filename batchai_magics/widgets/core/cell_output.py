@@ -17,6 +17,7 @@ SNAPSHOT_INTERVAL_S = 30.0  # between updates of the snapshot beside a live view
 REFRESH_INTERVAL_S = 2.0  # between updates where no page shows a live view
 
 Clock = Callable[[], float]
+RunInBackground = Callable[[Callable[[], None]], None]  # schedules a function on a thread that may block
 WaitFor = Callable[[Callable[[], bool]], bool]  # waits for a condition; returns whether it was met
 
 

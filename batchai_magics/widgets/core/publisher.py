@@ -25,7 +25,7 @@ AnyFeed = TypeVar("AnyFeed", bound=Feed[Any])
 
 
 class Publisher:
-    """Polls each source once, however many views show it, and sends within one budget.
+    """Polls each source once for all its views, and sends within one budget.
 
     One thread polls and sends, another runs tasks that may block; `close` ends both.
     """

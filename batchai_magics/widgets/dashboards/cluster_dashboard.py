@@ -15,10 +15,10 @@ from batchai_magics.models.cluster import ClusterPatch, ScaleSettings
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
-from batchai_magics.widgets.core.cell_output import Clock
+from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed, milliseconds
-from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, RunInBackground, answer_to
+from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
 
 MAX_POLL_S = 2.0  # longest poll interval, while nothing changes
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import anywidget
 import traitlets
 
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.cell_output import Clock
+from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.feed import DashboardFeed
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 
 ROW_BYTES = 220
-
-RunInBackground = Callable[[Callable[[], None]], None]
 
 
 class DashboardView(anywidget.AnyWidget):

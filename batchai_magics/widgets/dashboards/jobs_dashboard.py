@@ -16,12 +16,12 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.core.cell_output import Clock
+from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed
-from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, RunInBackground, answer_to
+from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
 from batchai_magics.widgets.dashboards.job_rates import RateReader
-from batchai_magics.widgets.job.facts import execution_of, progress_fields
+from batchai_magics.widgets.job.job_facts import execution_of, progress_fields
 
 MAX_POLL_S = 4.0  # longest poll interval, while nothing changes
 MAX_ROWS = 200  # of the newest jobs

@@ -1,4 +1,4 @@
-"""One of the logs that are read as one: whole lines as they were written, and the line that is still open."""
+"""One source of the merged log: whole lines in the order of writing, and the unterminated last line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from batchai_magics.backends.base import Chunk, Span
 
-ALL = float("inf")
-LONGEST_OPEN = 1 << 18  # a longer line is taken as it is
+NO_LIMIT = float("inf")
+MAX_OPEN_BYTES = 1 << 18  # a longer line is passed on unterminated
 
 
-class Piece(NamedTuple):
-    """Whole lines of a file, from `offset` on, and who wrote them."""
+class LinePiece(NamedTuple):
+    """Whole lines of a file from `offset` onwards, and who wrote them."""
 
     offset: int
     data: bytes
@@ -23,15 +23,15 @@ class Piece(NamedTuple):
 
 
 @dataclass
-class _Block:
-    """Bytes that are waiting; `look` is the one that brought them."""
+class _PendingChunk:
+    """A chunk that is pending since the given poll."""
 
     chunk: Chunk
-    look: int
+    poll: int
 
     def end_of_parts(self, at: int, until: float) -> int:
-        """Where the bytes from `at` on end that were written before `until`: one part of them at least."""
-        if until == ALL:
+        """The end of the bytes from `at` onwards that were written before `until`: at least one part."""
+        if until == NO_LIMIT:
             return self.chunk.end
         times = self.chunk.times
         part = bisect_right(times, at, key=lambda written: written.start)
@@ -53,83 +53,85 @@ class _Block:
 
 
 class LineSource:
-    """A log that comes in chunks with the times of writing; what was overwritten in a line is left out."""
+    """A log read in chunks with write times; overwritten parts of a line are dropped."""
 
     def __init__(self) -> None:
-        self.is_behind = False  # more of it is there than was read
+        self.is_behind = False  # the file has more than was read
         self.has_any = False
-        self.waiting_bytes = 0
-        self._blocks: deque[_Block] = deque()
+        self.pending_bytes = 0
+        self._pending: deque[_PendingChunk] = deque()
         self._at = 0
-        self._open = b""  # what a terminal shows of the last line, which has no end yet
+        self._open = b""  # the unterminated last line, as a terminal shows it
         self._open_at = 0
 
     @property
     def open_line(self) -> bytes:
-        """What a terminal shows of the line that has no end yet."""
+        """The unterminated line as a terminal shows it."""
         return self._open.rstrip(b"\r")
 
     @property
     def head(self) -> float | None:
-        """When the next bytes that wait were written; None when none wait."""
-        return self._blocks[0].time_at(self._at) if self._blocks else None
+        """When the next pending bytes were written; None if none are pending."""
+        return self._pending[0].time_at(self._at) if self._pending else None
 
     @property
-    def waiting_since(self) -> int | None:
-        """The look that brought the oldest bytes that wait."""
-        return self._blocks[0].look if self._blocks else None
+    def pending_since(self) -> int | None:
+        """The poll that read the oldest pending bytes."""
+        return self._pending[0].poll if self._pending else None
 
     def add(self, chunk: Chunk, look: int) -> None:
-        """Takes the next bytes."""
+        """Adds the next bytes."""
         self.is_behind = chunk.end < chunk.size
         if not chunk.data:
             return
         self.has_any = True
-        self.waiting_bytes += len(chunk.data)
-        if not self._blocks:
+        self.pending_bytes += len(chunk.data)
+        if not self._pending:
             self._at = chunk.offset
-        self._blocks.append(_Block(chunk, look))
+        self._pending.append(_PendingChunk(chunk, look))
 
-    def take(self, until: float = ALL) -> Iterator[Piece]:
-        """The whole lines among the bytes of the first chunk that were written before `until`."""
-        block = self._blocks[0]
+    def take(self, until: float = NO_LIMIT) -> Iterator[LinePiece]:
+        """Takes the whole lines of the first pending chunk that were written before `until`."""
+        block = self._pending[0]
         start, end = self._at, block.end_of_parts(self._at, until)
-        self.waiting_bytes -= end - start
+        self.pending_bytes -= end - start
         if end >= block.chunk.end:
-            self._blocks.popleft()
-            self._at = self._blocks[0].chunk.offset if self._blocks else end
+            self._pending.popleft()
+            self._at = self._pending[0].chunk.offset if self._pending else end
         else:
             self._at = end
         first = block.chunk.offset
         yield from self._lines(block, start, block.chunk.data[start - first : end - first])
 
-    def finish(self) -> Iterator[Piece]:
-        """The last line, which has no end."""
+    def finish(self) -> Iterator[LinePiece]:
+        """Takes the unterminated last line."""
         if self.open_line:
-            yield Piece(self._open_at, self._open, ())
+            yield LinePiece(self._open_at, self._open, ())
         self._open = b""
 
-    def _lines(self, block: _Block, offset: int, data: bytes) -> Iterator[Piece]:
+    def _lines(self, block: _PendingChunk, offset: int, data: bytes) -> Iterator[LinePiece]:
         cut = data.rfind(b"\n") + 1
         start = 0
         if cut and self._open:
             start = data.find(b"\n") + 1
             yield self._closed(block, offset, data[:start])
         for at, lines in _without_redraws(offset + start, data[start:cut]):
-            yield Piece(at, lines, block.spans(at, at + len(lines)))
+            yield LinePiece(at, lines, block.spans(at, at + len(lines)))
         self._keep_open(offset + cut, data[cut:])
-        if len(self._open) > LONGEST_OPEN:
-            yield Piece(self._open_at, self._open, ())
+        if len(self._open) > MAX_OPEN_BYTES:
+            yield LinePiece(self._open_at, self._open, ())
             self._open = b""
 
-    def _closed(self, block: _Block, offset: int, end: bytes) -> Piece:
-        """The line that was open, with its end; who wrote that has written all of it."""
+    def _closed(self, block: _PendingChunk, offset: int, end: bytes) -> LinePiece:
+        """The open line with its end; the writer of the end counts as the writer of the line."""
         line = self._open + end
         start = _shown_start(line)
         first = self._open_at + start
         spans = block.spans(offset, offset + len(end))[-1:]
         self._open = b""
-        return Piece(first, line[start:], tuple(Span(first, offset + len(end), span.rank) for span in spans))
+        return LinePiece(
+            first, line[start:], tuple(Span(first, offset + len(end), span.rank) for span in spans)
+        )
 
     def _keep_open(self, offset: int, data: bytes) -> None:
         if not self._open:
@@ -140,7 +142,7 @@ class LineSource:
 
 
 def _without_redraws(offset: int, lines: bytes) -> Iterator[tuple[int, bytes]]:
-    """Whole lines at their offsets, each without what it has overwritten."""
+    """Whole lines with their offsets, without overwritten parts."""
     if lines.count(b"\r") == lines.count(b"\r\n"):
         if lines:
             yield offset, lines
@@ -152,5 +154,5 @@ def _without_redraws(offset: int, lines: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _shown_start(line: bytes) -> int:
-    """Where in a line that begins which a terminal shows at last."""
+    """The start of the part of a line that a terminal finally shows."""
     return line.rstrip(b"\r\n").rfind(b"\r") + 1

@@ -1,6 +1,6 @@
-"""Who wrote which line of a log that many processes share, and the lines of one of them, a page at a time.
+"""Attributes lines of a shared log to ranks, and reads the lines of one rank page by page.
 
-The backend tells it, or the tags do that `mpirun --tag-output` puts there.
+The rank comes from the backend, or from the tags of `mpirun --tag-output`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
-PAGE_BYTES = 1 << 16  # of one process's own lines
-PIECE_BYTES = 1 << 18  # that are read at once
-MOST_BYTES = 1 << 23  # that are looked through for one page
+PAGE_BYTES = 1 << 16  # of one rank's lines
+CHUNK_BYTES = 1 << 18  # per read
+MAX_SCAN_BYTES = 1 << 23  # per page
 
-NOBODY = -1  # the rank of bytes whose writer is not known
+UNKNOWN_RANK = -1  # of bytes that cannot be attributed
 _TAG = re.compile(rb"^\[(?:[^\[\]\s@]{1,64}@)?(?:\d{1,18},)?(\d{1,6})\]<std(?:out|err|diag)>:", re.MULTILINE)
 
 Read = Callable[[int, int], Chunk]  # offset, limit
@@ -26,7 +26,7 @@ Read = Callable[[int, int], Chunk]  # offset, limit
 
 @dataclass
 class RankPage:
-    """What a process wrote between `start` and `end`: whole lines, and where each of them starts."""
+    """The lines of a rank between two offsets, and the offset of each line."""
 
     start: int
     end: int
@@ -35,68 +35,68 @@ class RankPage:
     starts: list[int] = field(default_factory=list)
 
 
-def lines_of(read: Read, rank: int, offset: int, *, is_backward: bool) -> RankPage:
-    """The lines of `rank` after `offset`, or before it (-1: the file's end), until a page is full."""
+def rank_page(read: Read, rank: int, offset: int, *, is_backward: bool) -> RankPage:
+    """Reads a page of lines of `rank` after `offset`, or before it (-1: from the file's end)."""
     size = read(0, 0).size
     if offset < 0:
         offset = size
     page = RankPage(offset, offset, size)
-    pieces = _before(read, offset) if is_backward else _after(read, offset)
+    pieces = _chunks_before(read, offset) if is_backward else _chunks_after(read, offset)
     for chunk in pieces:
-        data, starts = _own(chunk, rank)
+        data, starts = _lines_by(chunk, rank)
         page.data = data + page.data if is_backward else page.data + data
         page.starts = starts + page.starts if is_backward else page.starts + starts
         page.start, page.end = min(page.start, chunk.offset), max(page.end, chunk.end)
-        if len(page.data) >= PAGE_BYTES or page.end - page.start >= MOST_BYTES:
+        if len(page.data) >= PAGE_BYTES or page.end - page.start >= MAX_SCAN_BYTES:
             break
     return page
 
 
 def tail_page(read: Read) -> RankPage:
-    """The last lines of a file, whoever wrote them."""
+    """Reads the last lines of a file, of any rank."""
     size = read(0, 0).size
-    chunk = next(_before(read, size), None)
+    chunk = next(_chunks_before(read, size), None)
     if chunk is None:
         return RankPage(0, 0, size)
     return RankPage(chunk.offset, chunk.end, size, chunk.data, list(_line_starts(chunk.data, chunk.offset)))
 
 
-def is_of(spans: Sequence[Span], offset: int, rank: int) -> bool:
+def is_written_by(spans: Sequence[Span], offset: int, rank: int) -> bool:
     """Whether `rank` wrote the byte at `offset`."""
     at = bisect_right(spans, offset, key=lambda span: span.start) - 1
     return at >= 0 and spans[at].rank == rank and offset < spans[at].end
 
 
-def _after(read: Read, offset: int) -> Iterator[Chunk]:
-    """The file in pieces of whole lines, from `offset` on."""
-    while (chunk := read(offset, PIECE_BYTES)).data:
+def _chunks_after(read: Read, offset: int) -> Iterator[Chunk]:
+    """Chunks of whole lines from `offset` onwards."""
+    while (chunk := read(offset, CHUNK_BYTES)).data:
         cut = len(chunk.data) if chunk.end >= chunk.size else chunk.data.rfind(b"\n") + 1
-        chunk = _part(chunk, 0, cut or len(chunk.data))
+        chunk = _sliced(chunk, 0, cut or len(chunk.data))
         yield chunk
         offset = chunk.end
 
 
-def _before(read: Read, offset: int) -> Iterator[Chunk]:
-    """The file in pieces of whole lines, from `offset` back to its start."""
+def _chunks_before(read: Read, offset: int) -> Iterator[Chunk]:
+    """Chunks of whole lines from `offset` back to the start of the file."""
     while offset > 0:
-        start = max(0, offset - PIECE_BYTES)
+        start = max(0, offset - CHUNK_BYTES)
         chunk = read(start, offset - start)
         if not chunk.data:
             return
         cut = chunk.data.find(b"\n") + 1 if start else 0
-        chunk = _part(chunk, cut if cut < len(chunk.data) else 0, len(chunk.data))
+        chunk = _sliced(chunk, cut if cut < len(chunk.data) else 0, len(chunk.data))
         yield chunk
         offset = chunk.offset
 
 
-def _part(chunk: Chunk, first: int, last: int) -> Chunk:
+def _sliced(chunk: Chunk, first: int, last: int) -> Chunk:
     return Chunk(
         chunk.data[first:last], chunk.offset + first, chunk.size, chunk.is_complete, tuple(chunk.spans)
     )
 
 
-def _own(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
-    """The lines of a piece that `rank` wrote, and their starts."""
+def _lines_by(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
+    """The lines of a chunk that `rank` wrote, and their offsets."""
     lines: list[bytes] = []
     starts: list[int] = []
     for span in spans_of(chunk):
@@ -117,18 +117,18 @@ def _line_starts(data: bytes, offset: int) -> Iterator[int]:
 
 
 def spans_of(chunk: Chunk) -> tuple[Span, ...]:
-    """Which rank wrote which bytes of a piece; a line without a tag among tagged ones is nobody's.
+    """Which rank wrote which bytes of a chunk; an untagged line among tagged ones has no rank.
 
-    Tags (`[1,2]<stdout>:`, as Open MPI and horovodrun write them) count more than what the backend has noted:
-    it knows of a launcher that the job started itself only as one process.
+    Tags (`[1,2]<stdout>:`, as Open MPI and horovodrun write them) take precedence over the backend's spans:
+    a launcher that the job itself started is one process to the backend.
     """
     return tuple(_tagged(chunk)) or chunk.spans
 
 
 def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
-    """Who wrote the bytes between two offsets, as int32 pairs: from which byte on (`start` is 0), which rank.
+    """Encodes who wrote the bytes between two offsets as int32 pairs: first byte (relative to `start`), rank.
 
-    A rank of -1 is nobody's. Empty where nothing is known; tags in the text itself are not looked at.
+    Rank -1 means unknown. Empty if no rank is known; tags in the text are ignored.
     """
     pairs = array("i")
     for offset, rank in _writers(spans, start, end):
@@ -138,18 +138,18 @@ def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
 
 
 def _writers(spans: Iterable[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """From which byte on each rank has written, and nobody (-1) between them and behind the last."""
+    """The first byte of each rank's part; -1 for the parts in between and after the last."""
     at = start
     for span in spans:
         first, last = max(span.start, start), min(span.end, end)
         if first >= last:
             continue
         if first > at:
-            yield at, NOBODY
+            yield at, UNKNOWN_RANK
         yield first, span.rank
         at = last
     if start < at < end:
-        yield at, NOBODY
+        yield at, UNKNOWN_RANK
 
 
 def _tagged(chunk: Chunk) -> Iterator[Span]:

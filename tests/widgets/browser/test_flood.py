@@ -3,7 +3,7 @@
 import pytest
 
 from tests.patience import PATIENCE_S
-from tests.widgets.log_reader import lines_of, missing
+from tests.widgets.log_reader import missing, rank_page
 from tests.widgets.page_trace import CATEGORIES, our_tasks
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -30,6 +30,6 @@ def test_a_flood_is_shown_without_a_long_task_and_read_line_by_line(lab, chrome,
     assert [task for task in tasks if task.cpu_ms > LONG_TASK_MS] == []
     job.wait(PATIENCE_S)
     log = next(real_world.home.glob("shares/**/jobs/flood/*/stdouterr/stdout.txt"))
-    assert len(lines_of(log)) == 100_000
+    assert len(rank_page(log)) == 100_000
     assert missing(lab.page, log) == {}
     assert lab.errors == []

@@ -3,8 +3,8 @@
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.core import display, pages
-from batchai_magics.widgets.job.feed import JobFeed
-from batchai_magics.widgets.job.showing import LiveJob
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.job_output import LiveJobOutput
 from tests.widgets.scripted import JOB
 
 
@@ -42,7 +42,7 @@ class Page:
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
     feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed(processes=4)))
-    output = LiveJob(job, feed, work=lambda task: task(), clock=clock)
+    output = LiveJobOutput(job, feed, work=lambda task: task(), clock=clock)
     page.listen(output.view)
     publisher.step()
     output.open()

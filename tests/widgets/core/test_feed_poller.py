@@ -3,7 +3,7 @@
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
 from batchai_magics.widgets.core.feed import FeedPoller
-from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.scripted import resource
 

@@ -1,6 +1,8 @@
 """The send budget over all views, and the window of unacknowledged messages."""
 
-from batchai_magics.widgets.core.flow_control import MAX_UNACKED, AckWindow, Budget
+import asyncio
+
+from batchai_magics.widgets.core.flow_control import MAX_UNACKED, AckWindow, Budget, main_loop_scheduler
 
 
 class Clock:
@@ -131,3 +133,32 @@ def test_a_page_that_is_heard_again_gets_time_anew():
     window.acknowledge()
     window.sent(2 * MAX_UNACKED + 2)
     assert kernel.wait(window, 8)
+
+
+def test_a_page_that_confirms_a_part_is_sent_to_for_as_long_as_a_new_one():
+    kernel = Kernel()
+    window = window_of(kernel, sent=MAX_UNACKED + 10)
+    assert not kernel.wait(window, 30)
+    window.acknowledge(1)
+    assert kernel.wait(window, 10)
+    assert not kernel.wait(window, 20)
+
+
+def test_a_function_is_scheduled_on_the_running_loop_until_that_is_closed():
+    async def scheduled():
+        calls = []
+        schedule = main_loop_scheduler()
+        schedule(lambda: calls.append("soon"))
+        before = list(calls)
+        await asyncio.sleep(0)
+        return schedule, before, calls
+
+    schedule, before, calls = asyncio.run(scheduled())
+    schedule(lambda: calls.append("closed"))
+    assert (before, calls) == ([], ["soon"])
+
+
+def test_without_a_loop_a_function_is_called_immediately():
+    calls = []
+    main_loop_scheduler()(lambda: calls.append("now"))
+    assert calls == ["now"]

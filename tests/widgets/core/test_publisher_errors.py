@@ -4,8 +4,8 @@ from batchai_magics import widgets
 from batchai_magics.jobs.handle import Job
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.job.feed import JobFeed
-from batchai_magics.widgets.job.showing import JobCard
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.job_output import JobCardOutput
 from tests.threads import ended, ours
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.core.test_feed_poller import Scripted
@@ -69,7 +69,7 @@ def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
 def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
     before = ours()
     publisher = Publisher().start()
-    output = JobCard(Job(backend, JOB), JobFeed())
+    output = JobCardOutput(Job(backend, JOB), JobFeed())
     output.send_next = lambda limit: publisher.close() or 0
     output.open()
     publisher.add(output)

@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.widgets.core.cell_output import CellOutput
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.job.feed import JobFeed
+from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.core.test_feed_poller import Scripted
 from tests.world import until
 

@@ -4,7 +4,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.errors import UsageError
-from batchai_magics.widgets.job.log_search import ERROR, Search, pattern_of
+from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of
 
 
 class File:
@@ -19,7 +19,7 @@ class File:
 def hits(data, query, *, is_regex=False, rank=None, spans=()):
     search = Search(File(data, spans=spans), pattern_of(query, is_regex=is_regex), rank=rank)
     while not search.is_complete or not search.size:
-        search.go_on()
+        search.advance()
         if not data:
             break
     return [int(hit) for hit in search.hits]
@@ -68,25 +68,25 @@ def test_the_lines_of_one_rank_are_searched_alone():
 def test_what_has_grown_is_searched_and_an_unfinished_line_waits():
     file = File(b"one\ntw", is_complete=False)
     search = Search(file, re.compile(b"o"))
-    search.go_on()
+    search.advance()
     assert (list(search.hits), search.is_complete) == ([0], True)
     file.data += b"o\n"
-    search.go_on()
+    search.advance()
     assert list(search.hits) == [0, 4]
 
 
 def test_a_file_that_starts_again_is_searched_again():
     file = File(b"one\ntwo\n", is_complete=False)
     search = Search(file, re.compile(b"o"))
-    search.go_on()
+    search.advance()
     file.data = b"no\n"
-    search.go_on()
+    search.advance()
     assert list(search.hits) == [0]
 
 
 def test_a_search_for_the_first_match_looks_no_further_than_its_piece():
     search = Search(File(b"x\n" * (1 << 21)), re.compile(b"x"))
-    search.go_on(limit=1, clock=lambda: 0.0)
+    search.advance(limit=1, clock=lambda: 0.0)
     assert search.scanned == 1 << 20
 
 
@@ -101,14 +101,14 @@ def test_a_line_longer_than_a_piece_is_searched_piece_by_piece():
 
 def test_a_line_of_a_growing_file_is_not_searched_before_it_ends():
     search = Search(File(b"two", is_complete=False), re.compile(b"two"))
-    search.go_on()
+    search.advance()
     assert (list(search.hits), search.scanned) == ([], 0)
 
 
 def test_a_search_stops_when_its_time_is_over():
     search = Search(File(b"x\n" * (1 << 21)), re.compile(b"nothing"))
     times = iter([0.0, 0.1, 0.3])
-    search.go_on(clock=lambda: next(times))
+    search.advance(clock=lambda: next(times))
     assert (search.scanned, search.is_complete) == (1 << 20, False)
 
 
@@ -122,4 +122,4 @@ def test_an_expression_that_cannot_work_is_refused(query):
     "line", [b"Traceback (most recent call last):", b"ValueError: x", b"E: out of memory"]
 )
 def test_an_error_is_known_by_its_look(line):
-    assert hits(b"errors=0\nfine\n" + line + b"\n", ERROR, is_regex=True) == [14]
+    assert hits(b"errors=0\nfine\n" + line + b"\n", ERROR_PATTERN, is_regex=True) == [14]

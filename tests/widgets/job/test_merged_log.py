@@ -7,7 +7,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, Written
 from batchai_magics.widgets.job import line_source
-from batchai_magics.widgets.job.merged_log import MERGED, STDERR, MergedLog, MergedTail, without_marks
+from batchai_magics.widgets.job.merged_log import MERGED, STDERR, MergedLog, MergedLogTail, unmarked
 
 OUT, ERR = "stdout.txt", "stderr.txt"
 
@@ -163,12 +163,12 @@ def test_stderr_is_marked_and_ranks_where_there_are_several(logs):
     ranked.end()
     marked = ranked.again()
     assert [(s.start, s.end, s.rank) for s in marked.spans] == [(0, 2, 1), (2, 4, STDERR + 3)]
-    assert [span.rank for span in without_marks(marked).spans] == [1, 2]
-    assert without_marks(logs.again()).spans == ()
+    assert [span.rank for span in unmarked(marked).spans] == [1, 2]
+    assert unmarked(logs.again()).spans == ()
 
 
 def test_its_end_tells_whose_lines_it_has(logs):
-    tail = MergedTail()
+    tail = MergedLogTail()
     logs.write(ERR, b"b\n")
     logs.look()
     for chunk in logs.merged.advance():
@@ -177,7 +177,7 @@ def test_its_end_tells_whose_lines_it_has(logs):
 
 
 def test_an_endless_line_is_taken_as_it_is(logs, monkeypatch):
-    monkeypatch.setattr(line_source, "LONGEST_OPEN", 10)
+    monkeypatch.setattr(line_source, "MAX_OPEN_BYTES", 10)
     for _ in range(5):
         logs.write(ERR, b"12345")
     logs.look()

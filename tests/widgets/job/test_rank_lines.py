@@ -1,17 +1,17 @@
 from array import array
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.job.log_tail import LogTail
 from batchai_magics.widgets.job.rank_lines import (
-    MOST_BYTES,
+    CHUNK_BYTES,
+    MAX_SCAN_BYTES,
     PAGE_BYTES,
-    PIECE_BYTES,
     RankPage,
-    is_of,
-    lines_of,
+    is_written_by,
+    rank_page,
     ranks_between,
     tail_page,
 )
-from batchai_magics.widgets.job.tail import Tail
 
 LINE = 10
 
@@ -30,7 +30,7 @@ def shared(count, ranks, *, size=LINE):
 
 
 def test_the_last_lines_of_a_rank_come_first():
-    page = lines_of(shared(9, 3), 1, -1, is_backward=True)
+    page = rank_page(shared(9, 3), 1, -1, is_backward=True)
     assert page.data == b"000000001\n000000004\n000000007\n"
     assert (page.starts, page.start, page.end) == ([10, 40, 70], 0, 90)
 
@@ -38,14 +38,14 @@ def test_the_last_lines_of_a_rank_come_first():
 def test_pages_of_a_rank_meet_and_hold_every_line():
     read, seen, end = shared(60_000, 4), [], -1
     while end:
-        page = lines_of(read, 2, end, is_backward=True)
+        page = rank_page(read, 2, end, is_backward=True)
         assert len(page.data) == len(page.starts) * LINE
         seen, end = page.starts + seen, page.start
     assert seen == [i * LINE for i in range(60_000) if i % 4 == 2]
 
 
 def test_a_rank_is_read_on_from_where_it_was():
-    page = lines_of(shared(100_000, 2), 0, 500_000, is_backward=False)
+    page = rank_page(shared(100_000, 2), 0, 500_000, is_backward=False)
     assert page.start == 500_000
     assert page.starts[0] == 500_000
     assert len(page.data) >= PAGE_BYTES
@@ -53,9 +53,9 @@ def test_a_rank_is_read_on_from_where_it_was():
 
 def test_one_page_looks_through_so_much_and_no_more():
     read = shared(60_000, 60_000, size=1000)
-    page = lines_of(read, 0, -1, is_backward=True)
+    page = rank_page(read, 0, -1, is_backward=True)
     assert page.starts == []
-    assert MOST_BYTES <= page.end - page.start < MOST_BYTES + PIECE_BYTES
+    assert MAX_SCAN_BYTES <= page.end - page.start < MAX_SCAN_BYTES + CHUNK_BYTES
 
 
 def test_a_file_is_read_back_to_its_first_line():
@@ -65,13 +65,20 @@ def test_a_file_is_read_back_to_its_first_line():
 
 def test_who_wrote_a_byte_is_known_only_inside_of_a_span():
     spans = (Span(0, 4, 0), Span(6, 8, 0))
-    assert [is_of(spans, at, 0) for at in (0, 3, 4, 5, 6, 8)] == [True, True, False, False, True, False]
-    assert not is_of(spans, 0, 1)
+    assert [is_written_by(spans, at, 0) for at in (0, 3, 4, 5, 6, 8)] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+    assert not is_written_by(spans, 0, 1)
 
 
 def test_an_unfinished_line_of_a_rank_ends_where_another_rank_goes_on():
     spans = (Span(0, 1, 0), Span(1, 2, 1), Span(2, 4, 0))
-    page = lines_of(
+    page = rank_page(
         lambda at, limit: Chunk(b"abc\n"[at : at + limit], at, 4, False, spans), 0, -1, is_backward=True
     )
     assert (page.data, page.starts) == (b"a\nc\n", [0, 2])
@@ -91,10 +98,10 @@ def test_a_tag_tells_whose_line_it_is():
     def read(offset, limit):
         return Chunk(TAGGED[offset : offset + limit], offset, len(TAGGED), True, (Span(0, len(TAGGED), 0),))
 
-    page = lines_of(read, 1, -1, is_backward=True)
+    page = rank_page(read, 1, -1, is_backward=True)
     assert page.data == b"[1,1]<stdout>:b\n[node-2@1,1]<stderr>:c\n"
     assert page.starts == [16, TAGGED.index(b"[node")]
-    tail = Tail()
+    tail = LogTail()
     tail.add(read(0, 100))
     assert tail.is_shared
     assert tail.lines(5, rank=0) == ("[1,0]<stdout>:a", "")
@@ -120,7 +127,7 @@ def log_of(data, *spans, size=None):
 
 def test_the_size_is_that_of_the_file():
     read = log_of(b"a\n", Span(0, 2, 0))
-    assert lines_of(read, 0, -1, is_backward=True).size == 2
+    assert rank_page(read, 0, -1, is_backward=True).size == 2
     assert tail_page(read).size == 2
 
 
@@ -130,50 +137,50 @@ def test_an_empty_file_has_an_empty_page():
 
 
 def test_the_first_lines_of_a_rank_are_read_on_from_the_start():
-    page = lines_of(shared(9, 3), 1, 0, is_backward=False)
+    page = rank_page(shared(9, 3), 1, 0, is_backward=False)
     assert (page.starts, page.start, page.end) == ([10, 40, 70], 0, 90)
 
 
 def test_pages_that_are_read_on_meet_and_hold_every_line():
     read, seen, at = shared(120_000, 16), [], 0
     while at < 1_200_000:
-        page = lines_of(read, 2, at, is_backward=False)
+        page = rank_page(read, 2, at, is_backward=False)
         assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
         seen, at = seen + page.starts, page.end
     assert seen == [i * LINE for i in range(120_000) if i % 16 == 2]
 
 
 def test_lines_that_are_read_back_are_in_the_order_of_the_file():
-    page = lines_of(shared(120_000, 16), 2, -1, is_backward=True)
+    page = rank_page(shared(120_000, 16), 2, -1, is_backward=True)
     assert page.starts == sorted(page.starts)
     assert page.data == b"".join(b"%09d\n" % (start // LINE) for start in page.starts)
 
 
 def test_a_page_that_is_full_to_the_byte_is_full():
-    data = b"x" * (PAGE_BYTES - 1) + b"\n" + b"y" * PIECE_BYTES + b"\n"
+    data = b"x" * (PAGE_BYTES - 1) + b"\n" + b"y" * CHUNK_BYTES + b"\n"
     read = log_of(data, Span(0, PAGE_BYTES, 0), Span(PAGE_BYTES, len(data), 1))
-    assert lines_of(read, 0, 0, is_backward=False).end == PAGE_BYTES
+    assert rank_page(read, 0, 0, is_backward=False).end == PAGE_BYTES
 
 
 def test_no_more_than_so_much_is_looked_through():
-    line = b"x" * (PIECE_BYTES - 1) + b"\n"
-    read = log_of(line * (MOST_BYTES // PIECE_BYTES + 2), Span(0, 1 << 30, 1))
-    assert lines_of(read, 0, 0, is_backward=False).end == MOST_BYTES
+    line = b"x" * (CHUNK_BYTES - 1) + b"\n"
+    read = log_of(line * (MAX_SCAN_BYTES // CHUNK_BYTES + 2), Span(0, 1 << 30, 1))
+    assert rank_page(read, 0, 0, is_backward=False).end == MAX_SCAN_BYTES
 
 
 def test_a_line_longer_than_a_piece_is_read_in_parts():
-    data = b"x" * (PIECE_BYTES + 5) + b"\nend"
+    data = b"x" * (CHUNK_BYTES + 5) + b"\nend"
     read = log_of(data, Span(0, len(data), 0))
-    assert lines_of(read, 0, 0, is_backward=False).end == PIECE_BYTES
-    page = lines_of(read, 0, PIECE_BYTES, is_backward=False)
+    assert rank_page(read, 0, 0, is_backward=False).end == CHUNK_BYTES
+    page = rank_page(read, 0, CHUNK_BYTES, is_backward=False)
     assert (page.data, page.end) == (b"xxxxx\nend\n", len(data))
-    long = b"x" * (2 * PIECE_BYTES) + b"\n"
-    back = lines_of(log_of(long, Span(0, len(long), 0)), 0, -1, is_backward=True)
-    assert (back.end, back.start) == (len(long), len(long) - PIECE_BYTES)
+    long = b"x" * (2 * CHUNK_BYTES) + b"\n"
+    back = rank_page(log_of(long, Span(0, len(long), 0)), 0, -1, is_backward=True)
+    assert (back.end, back.start) == (len(long), len(long) - CHUNK_BYTES)
 
 
 def test_a_file_of_one_byte_is_read_back():
-    assert lines_of(log_of(b"a", Span(0, 1, 0)), 0, -1, is_backward=True).data == b"a\n"
+    assert rank_page(log_of(b"a", Span(0, 1, 0)), 0, -1, is_backward=True).data == b"a\n"
 
 
 def test_reading_back_from_the_start_reads_nothing():
@@ -181,11 +188,11 @@ def test_reading_back_from_the_start_reads_nothing():
         assert not limit
         return Chunk(b"", offset, 4, False)
 
-    assert lines_of(read, 0, 0, is_backward=True) == RankPage(0, 0, 4)
+    assert rank_page(read, 0, 0, is_backward=True) == RankPage(0, 0, 4)
 
 
 def test_a_span_that_ends_where_another_begins_gives_no_empty_line():
-    page = lines_of(log_of(b"ab\n", Span(0, 0, 0), Span(0, 3, 0)), 0, -1, is_backward=True)
+    page = rank_page(log_of(b"ab\n", Span(0, 0, 0), Span(0, 3, 0)), 0, -1, is_backward=True)
     assert (page.data, page.starts) == (b"ab\n", [0])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.jobs.submit import submit
-from batchai_magics.widgets.job.answers import Answers
+from batchai_magics.widgets.job.page_requests import RequestHandler
 from tests.patience import PATIENCE_S
 from tests.world import World
 
@@ -26,9 +26,9 @@ def test_a_job_is_run_again_under_the_next_name_and_its_view_is_made(world: Worl
         opened.append(made)
         return "the model"
 
-    answers = Answers(job, open_job)
-    assert answers.value_kind(QUESTION)
-    content = answers.to(QUESTION).content
+    answers = RequestHandler(job, open_job)
+    assert answers.handles(QUESTION)
+    content = answers.handle(QUESTION).content
     assert content == {"kind": "reply", "id": "q1", "text": "resnet-2 was submitted", "model": "the model"}
     (made,) = opened
     assert (made.wait(PATIENCE_S).log(), made.patterns) == ("hello\n", job.patterns)
@@ -37,15 +37,15 @@ def test_a_job_is_run_again_under_the_next_name_and_its_view_is_made(world: Worl
 
 def test_a_secret_that_is_not_there_is_named(world: World, monkeypatch) -> None:
     monkeypatch.delenv("TOKEN", raising=False)
-    answers = Answers(job_of(world, "resnet --secret TOKEN", TOKEN="t0p"), lambda made: "the model")
-    content = answers.to(QUESTION).content
+    answers = RequestHandler(job_of(world, "resnet --secret TOKEN", TOKEN="t0p"), lambda made: "the model")
+    content = answers.handle(QUESTION).content
     assert "needs the secrets TOKEN, which are not kept" in content["text"]
     assert content["model"] == ""
     monkeypatch.setenv("TOKEN", "t0p")
-    assert answers.to(QUESTION).content["text"] == "resnet-2 was submitted"
+    assert answers.handle(QUESTION).content["text"] == "resnet-2 was submitted"
 
 
 def test_a_view_that_can_open_none_runs_nothing_again(world: World) -> None:
     job = job_of(world, "resnet")
-    assert Answers(job).to(QUESTION).content["model"] == ""
+    assert RequestHandler(job).handle(QUESTION).content["model"] == ""
     assert world.backend.names(job.id.parent, job.id.kind) == ["resnet"]

@@ -145,3 +145,129 @@ export interface Lines {
   losses: (number | null)[];
   over: Partial<Record<Over, (number | null)[]>>;
 }
+
+/** The synced trait `facts` of a job: what the header shows. Times are milliseconds since 1970. */
+export interface JobFacts {
+  name: string;
+  experiment: string;
+  cluster: string;
+  toolkit: string;
+  state: "queued" | "running" | "terminating" | "succeeded" | "failed" | "cancelled" | "stopped";
+  nodes: number;
+  processes: number;
+  created: number;
+  started: number | null;
+  ended: number | null;
+  exit_code: number | null;
+  errors: { code: string; message: string }[];
+  warnings: string[]; // problems that did not fail the job
+  first_failure: { rank: number; node: string; exit_code: number; meaning: string } | null;
+  problem: string;
+  attempt: number;
+  before: string[];
+  log_faults: string[];
+  max_s: number;
+  script: string;
+  way_back: string;
+  can_again: boolean; // whether the view can submit the job again
+  warm_up: number | null;
+  unread: { line: string; option: string } | null; // a line whose numbers are not read, and an option that would read them
+  has_ranks: boolean;
+  directories: string[];
+}
+
+/** The job's progress, and its activity before the first output. */
+export interface JobStatus {
+  activity: string;
+  progress: Progress | null;
+}
+
+/** An unterminated line of stdout or stderr, as a terminal shows it. */
+export interface OpenLine {
+  text: string;
+  is_error: boolean;
+}
+
+/** The usage of one rank, GPU or machine: for each quantity the last value and a downsampled curve. */
+export interface UsageRow {
+  rank?: number;
+  node?: string; // of a rank
+  gpu?: number;
+  machine?: string;
+  curves: Record<string, { points: number[]; last: number }>;
+}
+
+/** The resource usage of a job; `slow` has the reasons of stragglers. */
+export interface ResourceUsage {
+  ranks: UsageRow[];
+  more: number; // ranks left out
+  gpus: UsageRow[];
+  machines: UsageRow[];
+  notes: string[];
+  slow: Record<string, string>;
+}
+
+/** One message of the stream. Buffers: 5 point columns if there are points, 3 per part of values, for each log part its bytes
+ *  and, if it is `ranked`, their ranks, and last a `ResourceUsage` as JSON if it is new. */
+export interface Batch {
+  kind: "batch";
+  seq: number;
+  complete: boolean;
+  status?: JobStatus; // when it is new
+  open?: OpenLine[]; // of the merged log, when they are new
+  use?: true; // a buffer says what its processes use
+  points?: { first: number; generation: number };
+  values?: { name: string; first: number }[];
+  logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];
+}
+
+/** The reply to `read`: a buffer of bytes, and one of their ranks if known. */
+export interface Page {
+  kind: "page";
+  id: string;
+  file: string;
+  offset: number;
+  size: number;
+}
+
+/** The reply to `lines`: the lines of one rank between `start` and `end`, a buffer of text and one of line offsets. */
+export interface LinesPage {
+  kind: "lines";
+  id: string;
+  file: string;
+  rank: number;
+  start: number;
+  end: number;
+  size: number;
+}
+
+/** The answer to `cancel` and `detach`. */
+export interface Answer {
+  kind: "answer";
+  id: string;
+  text: string;
+}
+
+/** The reply to a `request`: its content and its first buffer. */
+export interface Reply {
+  content: any;
+  bytes: Uint8Array;
+}
+
+/** The last output of a rank. */
+export interface LastOutput {
+  rank?: number;
+  node?: string;
+  exit_code?: number;
+  meaning?: string; // of the exit code
+  file: string;
+  offset: number;
+  lines: string[];
+}
+
+/** The reply to `failure`: the rank that failed first (none for a job preparation), and the others. */
+export interface Failure extends LastOutput {
+  before?: string[]; // its last lines on stdout, if `lines` are from stderr
+  others: LastOutput[];
+  more?: number;
+}

@@ -1,0 +1,203 @@
+// Chart points as they arrive (step, rank, values), converted to columns over shared steps, one per rank; smoothing.
+
+/** @typedef {(number | null)[]} Column */
+
+const OWN_RATE = /^(images|samples)_per_sec$/; // reported by each rank: summed over ranks
+
+/** The values of one quantity: a column per rank, and one over all ranks. */
+export class Quantity {
+  /** @param {"sum" | "mean"} over how ranks are combined */
+  constructor(over) {
+    this.over = over;
+    /** @type {Map<number, Column>} */
+    this.byRank = new Map();
+    /** @type {Column} */
+    this.all = [];
+    this.dirtyFrom = 0;
+  }
+
+  /** Drops all values. */
+  clear() {
+    this.byRank.clear();
+    this.all = [];
+    this.dirtyFrom = 0;
+  }
+
+  /** The ranks seen, in order. */
+  get ranks() {
+    return [...this.byRank.keys()].sort((a, b) => a - b);
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} rank
+   * @param {number} value
+   * @param {number} length number of rows
+   */
+  set(row, rank, value, length) {
+    let column = this.byRank.get(rank);
+    if (!column) {
+      this.byRank.set(rank, (column = []));
+      this.dirtyFrom = 0; // sums so far lack this rank
+    }
+    while (column.length < length) column.push(null);
+    column[row] = Number.isFinite(value) ? value : null;
+    this.dirtyFrom = Math.min(this.dirtyFrom, row);
+  }
+
+  /**
+   * Inserts a row for a step that arrived late.
+   * @param {number} row
+   */
+  insert(row) {
+    for (const column of this.byRank.values()) if (column.length > row) column.splice(row, 0, null);
+    this.dirtyFrom = Math.min(this.dirtyFrom, row);
+  }
+
+  /** Whether any rank has a value. */
+  get hasValues() {
+    return [...this.byRank.values()].some((column) => column.some((value) => value !== null));
+  }
+
+  /**
+   * Extends every column to `length` rows and updates the one over all ranks.
+   * A sum needs all ranks at a step, as in a saved figure; a mean needs any.
+   * @param {number} length
+   */
+  settle(length) {
+    for (const column of this.byRank.values()) while (column.length < length) column.push(null);
+    const columns = [...this.byRank.values()];
+    for (let row = this.dirtyFrom; row < length; row += 1) {
+      const known = columns.map((column) => column[row] ?? null).filter((value) => value !== null);
+      const sum = known.reduce((/** @type {number} */ total, value) => total + Number(value), 0);
+      const needed = this.over === "sum" ? columns.length : 1;
+      this.all[row] = known.length && known.length >= needed ? (this.over === "sum" ? sum : sum / known.length) : null;
+    }
+    this.all.length = length;
+    this.dirtyFrom = length;
+  }
+}
+
+/** Quantities over the same steps. */
+export class Table {
+  /** @param {...Quantity} quantities */
+  constructor(...quantities) {
+    this.quantities = quantities;
+    /** @type {number[]} */
+    this.steps = [];
+    this.count = 0; // points received, for the handshake
+  }
+
+  /** Drops all points. */
+  clear() {
+    this.steps = [];
+    this.count = 0;
+    for (const quantity of this.quantities) quantity.clear();
+  }
+
+  /**
+   * Adds points `first`, `first + 1`, …; known ones are ignored.
+   * @param {number} first
+   * @param {ArrayLike<number>} steps
+   * @param {ArrayLike<number>} ranks
+   * @param {ArrayLike<number>[]} columns the values of each quantity
+   * @returns {boolean} false if points before `first` are missing
+   */
+  add(first, steps, ranks, columns) {
+    if (first > this.count) return false;
+    for (let i = this.count - first; i < steps.length; i += 1) {
+      const row = this.#row(Number(steps[i]));
+      this.quantities.forEach((quantity, k) => {
+        quantity.set(row, Number(ranks[i]), Number(columns[k]?.[i]), this.steps.length);
+      });
+    }
+    this.count = Math.max(this.count, first + steps.length);
+    return true;
+  }
+
+  /** Updates all quantities; to be called before drawing. */
+  settle() {
+    for (const quantity of this.quantities) quantity.settle(this.steps.length);
+  }
+
+  /** @param {number} step */
+  #row(step) {
+    let row = this.steps.length;
+    while (row > 0 && /** @type {number} */ (this.steps[row - 1]) > step) row -= 1;
+    if (row > 0 && this.steps[row - 1] === step) return row - 1;
+    if (row === this.steps.length) this.steps.push(step);
+    else {
+      this.steps.splice(row, 0, step);
+      for (const quantity of this.quantities) quantity.insert(row);
+    }
+    return row;
+  }
+}
+
+/** The step lines: images/sec, loss and jitter. Every other number of the log has a table of its own. */
+export class PointTable extends Table {
+  constructor() {
+    const [rates, losses, jitters] = [new Quantity("sum"), new Quantity("mean"), new Quantity("sum")];
+    super(rates, losses, jitters);
+    this.rates = rates;
+    this.losses = losses;
+    this.jitters = jitters;
+    this.generation = 0;
+    /** @type {Map<string, ValueTable>} */
+    this.others = new Map();
+  }
+
+  /**
+   * Sets the generation of what follows; a new one drops all points, because the log was truncated.
+   * @param {number} generation
+   */
+  begin(generation) {
+    if (generation === this.generation) return;
+    this.generation = generation;
+    this.clear();
+    for (const table of this.others.values()) table.clear();
+  }
+
+  /**
+   * The table of another number.
+   * @param {string} name
+   */
+  other(name) {
+    let table = this.others.get(name);
+    if (!table) this.others.set(name, (table = new ValueTable(OWN_RATE.test(name) ? "sum" : "mean")));
+    return table;
+  }
+
+  /** Number of values received of each other quantity. */
+  get counts() {
+    return Object.fromEntries([...this.others].map(([name, table]) => [name, table.count]));
+  }
+}
+
+/** One number over steps. */
+class ValueTable extends Table {
+  /** @param {"sum" | "mean"} over how ranks are combined */
+  constructor(over) {
+    const values = new Quantity(over);
+    super(values);
+    this.values = values;
+  }
+}
+
+/**
+ * The exponential moving average of a column, bias-corrected for its first values.
+ * @param {(number | null)[]} column
+ * @param {number} weight of earlier values, from 0 (the column itself) to less than 1
+ * @returns {(number | null)[]}
+ */
+export function smoothed(column, weight) {
+  if (!weight) return column;
+  let sum = 0;
+  let share = 0;
+  return column.map((value) => {
+    if (value === null) return null;
+    sum = sum * weight + value * (1 - weight);
+    share = share * weight + (1 - weight);
+    return sum / share;
+  });
+}

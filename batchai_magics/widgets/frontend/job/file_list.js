@@ -1,0 +1,227 @@
+// The job's output files: a tree loaded level by level, previews, downloads. All bytes come from the kernel.
+
+import { el, setText } from "../core/dom.js";
+import { size } from "../core/format.js";
+import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
+import { plain } from "./log_text.js";
+
+/** @typedef {import("./job_session.js").JobSession} JobSession */
+
+/** @typedef {{directory: string, path: string, bytes: number}} FileEntry */
+
+const MAX_PREVIEW_BYTES = 1 << 16; // of a text
+const MOST_IMAGE = 4 << 20;
+const MOST_DOWNLOAD = 32 << 20;
+const READ_BYTES = 1 << 18;
+/** @type {Record<string, string>} */
+const IMAGES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp", svg: "image/svg+xml" };
+
+export class FileList {
+  /** @param {JobSession} session */
+  constructor(session) {
+    this.session = session;
+    this.turn = 0; // number of the current preview
+    /** @type {string} */
+    this.address = "";
+    this.tree = el("ul", { class: "ba-tree", role: "tree", "aria-label": "files", keydown: (/** @type {KeyboardEvent} */ e) => this.#onKey(e) });
+    this.preview = el("div", { class: "ba-preview", tabindex: 0, role: "region", "aria-label": "preview" });
+    this.element = el("div", { class: "ba-files", hidden: true }, this.tree, this.preview);
+  }
+
+  /** @param {boolean} isShown */
+  show(isShown) {
+    this.element.hidden = !isShown;
+    if (isShown) void this.#load();
+  }
+
+  /** Cancels loading. */
+  stop() {
+    this.turn += 1;
+    URL.revokeObjectURL(this.address);
+  }
+
+  async #load() {
+    const { directories } = this.session.model.get("facts");
+    setText(this.preview, "Choose a file to look into it.");
+    const nodes = directories.map((/** @type {string} */ directory) => this.#folder(directory, "", directory));
+    this.tree.replaceChildren(...nodes);
+    this.#button(this.tree)?.setAttribute("tabindex", "0");
+    this.#button(this.tree)?.click();
+  }
+
+  /**
+   * @param {string} directory
+   * @param {string} path
+   * @param {string} name
+   */
+  #folder(directory, path, name) {
+    const inside = el("ul", { role: "group", hidden: true });
+    const sign = el("span", { class: "ba-sign", "aria-hidden": "true" }, "▸");
+    const toggle = async () => {
+      const isOpen = inside.hidden;
+      inside.hidden = !isOpen;
+      setText(sign, isOpen ? "▾" : "▸");
+      item.setAttribute("aria-expanded", String(isOpen));
+      if (isOpen && !inside.childElementCount) await this.#fill(inside, directory, path);
+    };
+    const button = el("button", { type: "button", class: "ba-entry", tabindex: -1, click: toggle }, sign, el("span", {}, `${name}/`));
+    const item = el("li", { role: "treeitem", "aria-expanded": "false" }, button, inside);
+    return item;
+  }
+
+  /**
+   * @param {HTMLElement} inside
+   * @param {string} directory
+   * @param {string} path
+   */
+  async #fill(inside, directory, path) {
+    const { content } = await this.session.request({ kind: "list", directory, path });
+    if (content.text) return inside.replaceChildren(el("li", { class: "ba-muted" }, content.text));
+    const entries = /** @type {[string, string, number][]} */ (content.entries);
+    const below = (/** @type {string} */ name) => (path ? `${path}/${name}` : name);
+    const rows = entries.map(([name, kind, bytes]) => {
+      if (kind === "directory") return this.#folder(directory, below(name), name);
+      return kind === "file" ? this.#file(name, { directory, path: below(name), bytes }) : unread(name, kind);
+    });
+    const listing = `job.files(${[directory, path].filter(Boolean).map((text) => JSON.stringify(text)).join(", ")})`;
+    if (content.more) rows.push(el("li", { class: "ba-muted" }, `… and more: ${listing} lists them`));
+    if (!rows.length) rows.push(el("li", { class: "ba-muted" }, "empty"));
+    return inside.replaceChildren(...rows);
+  }
+
+  /**
+   * @param {string} name
+   * @param {FileEntry} file
+   */
+  #file(name, file) {
+    const label = el("span", { class: "ba-file-name" }, name);
+    const bytes = el("span", { class: "ba-size" }, size(file.bytes));
+    const button = el("button", { type: "button", class: "ba-entry", tabindex: -1, click: () => this.#look(button, file) }, label, bytes);
+    return el("li", { role: "treeitem" }, button);
+  }
+
+  /**
+   * @param {HTMLElement} button
+   * @param {FileEntry} file
+   */
+  async #look(button, file) {
+    this.tree.querySelector("[aria-current]")?.removeAttribute("aria-current");
+    button.setAttribute("aria-current", "true");
+    this.turn += 1;
+    const turn = this.turn;
+    const kind = IMAGES[file.path.split(".").pop()?.toLowerCase() ?? ""];
+    const body = el("div", { class: "ba-body" }, "Reading …");
+    this.preview.replaceChildren(this.#head(file), body);
+    const isImage = kind && file.bytes <= MOST_IMAGE;
+    const bytes = await this.#read(file, isImage ? file.bytes : Math.min(file.bytes, MAX_PREVIEW_BYTES), () => turn === this.turn);
+    if (turn !== this.turn) return;
+    if (isImage) body.replaceChildren(this.#image(bytes, kind, file.path));
+    else body.replaceChildren(...texts(bytes, file.bytes));
+  }
+
+  /** @param {FileEntry} file */
+  #head(file) {
+    const status = el("span", { class: "ba-muted" }, size(file.bytes));
+    const isOwn = file.directory === "stdouterr" ? "" : `, directory_id="${file.directory}"`;
+    const command = `job.download("${file.path}"${isOwn})`;
+    const button = el("button", { type: "button", class: "ba-button ba-small" }, "Download");
+    button.disabled = file.bytes > MOST_DOWNLOAD;
+    button.title = button.disabled ? `Too large for the page: use ${command}` : command;
+    if (button.disabled) setText(status, `${size(file.bytes)}: use ${command}`);
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      const bytes = await this.#read(file, file.bytes, (done) => {
+        setText(status, `${size(done)} of ${size(file.bytes)}`);
+        return this.element.isConnected;
+      });
+      setText(status, size(bytes.length));
+      button.disabled = false;
+      save(bytes, file.path.split("/").pop() ?? MAIN_LOG);
+    });
+    return el("div", { class: "ba-file-head" }, el("span", { class: "ba-label" }, file.path), status, button);
+  }
+
+  /**
+   * @param {Uint8Array} bytes
+   * @param {string} kind
+   * @param {string} path
+   */
+  #image(bytes, kind, path) {
+    URL.revokeObjectURL(this.address);
+    this.address = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)], { type: kind }));
+    return el("img", { src: this.address, alt: path });
+  }
+
+  /**
+   * Reads the first `limit` bytes of a file while `goesOn` returns true.
+   * @param {FileEntry} file
+   * @param {number} limit
+   * @param {(done: number) => boolean} goesOn
+   */
+  async #read(file, limit, goesOn) {
+    /** @type {Uint8Array[]} */
+    const parts = [];
+    let done = 0;
+    while (done < limit && goesOn(done)) {
+      const place = { offset: done, limit: Math.min(READ_BYTES, limit - done) };
+      const { bytes } = await this.session.request({ kind: "read", file: file.path, directory: file.directory, ...place });
+      if (!bytes.length) break;
+      parts.push(bytes);
+      done += bytes.length;
+    }
+    return new Uint8Array(await new Blob(/** @type {BlobPart[]} */ (parts)).arrayBuffer());
+  }
+
+  /** @param {Element} within */
+  #button(within) {
+    return /** @type {HTMLElement | null} */ (within.querySelector(".ba-entry"));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const all = /** @type {HTMLElement[]} */ ([...this.tree.querySelectorAll(".ba-entry")]).filter((b) => b.offsetParent !== null);
+    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    const expanded = all[at]?.parentElement?.getAttribute("aria-expanded");
+    if (way) {
+      const next = all[Math.max(0, Math.min(all.length - 1, at + way))];
+      all.forEach((button) => (button.tabIndex = button === next ? 0 : -1));
+      next?.focus();
+    } else if ((event.key === "ArrowRight" && expanded === "false") || (event.key === "ArrowLeft" && expanded === "true")) {
+      all[at]?.click();
+    } else return;
+    event.preventDefault();
+  }
+}
+
+/**
+ * Whether an entry is not readable: a pipe, a socket, a device or a link that is not followed.
+ * @param {string} name
+ * @param {string} kind
+ */
+function unread(name, kind) {
+  return el("li", { role: "treeitem", class: "ba-muted" }, `${name} (${kind})`);
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @param {number} total
+ */
+function texts(bytes, total) {
+  if (!total) return [el("div", { class: "ba-muted" }, "This file is empty.")];
+  if (bytes.subarray(0, PAGE_BYTES).includes(0)) return [el("div", { class: "ba-muted" }, "No text: download it to look into it.")];
+  const text = new TextDecoder().decode(bytes).split("\n").map(plain).join("\n");
+  const rest = total - bytes.length;
+  return [el("pre", {}, text), rest > 0 ? el("div", { class: "ba-muted" }, `… ${size(rest)} more`) : el("span")];
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @param {string} name
+ */
+function save(bytes, name) {
+  const address = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
+  const link = el("a", { href: address, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}

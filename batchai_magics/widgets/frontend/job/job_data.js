@@ -1,0 +1,160 @@
+// The data of a job that the page has received: numbers, logs, status, resource usage.
+
+import { PointTable } from "./chart_points.js";
+import { LogDocument } from "./log_document.js";
+import { MERGED, ranksFrom } from "./log_rows.js";
+
+/** @typedef {import("../core/messages.d.ts").Batch} Batch */
+/** @typedef {import("../core/messages.d.ts").LinesPage} LinesPage */
+/** @typedef {import("../core/messages.d.ts").Page} Page */
+/** @typedef {import("../core/messages.d.ts").JobStatus} JobStatus */
+/** @typedef {import("../core/messages.d.ts").ResourceUsage} ResourceUsage */
+
+/** @typedef {{kind: string, file?: string, added?: number}} News  what has changed, and by how many rows; for an answer, `file` is its text */
+
+export class JobData {
+  constructor() {
+    this.points = new PointTable();
+    /** @type {Map<string, LogDocument>} */
+    this.logs = new Map();
+    this.seq = 0; // of the latest batch
+    this.isComplete = false; // everything has been sent
+    /** @type {JobStatus} */
+    this.status = { activity: "", progress: null };
+    /** @type {ResourceUsage | null} */
+    this.use = null; // resource usage
+  }
+
+  /** What the page has, so that the kernel sends only the rest. */
+  get have() {
+    const streamed = [...this.logs].filter(([, log]) => log.rank === null);
+    const logs = Object.fromEntries(streamed.map(([file, log]) => [file, log.end]));
+    const { count: points, generation, counts: values } = this.points;
+    return { points, generation, values, logs };
+  }
+
+  /**
+   * The document of a log file, or of one rank's lines in it.
+   * @param {string} file
+   * @param {number | null} [rank]
+   */
+  log(file, rank = null) {
+    const key = rank === null ? file : `${file}#${rank}`;
+    let log = this.logs.get(key);
+    if (!log) this.logs.set(key, (log = new LogDocument(rank)));
+    return log;
+  }
+
+  /**
+   * Applies the next batch of the stream.
+   * @param {Batch} batch
+   * @param {DataView[]} buffers
+   * @returns {{news: News[], isLacking: boolean}} `isLacking`: a batch with numbers was lost
+   */
+  takeBatch(batch, buffers) {
+    const isGap = batch.seq !== this.seq + 1 && this.seq !== 0;
+    this.seq = batch.seq;
+    const rest = [...buffers];
+    const isWhole = this.#takeNumbers(batch, rest);
+    /** @type {News[]} */
+    const news = batch.points || batch.values?.length ? [{ kind: "points" }] : [];
+    for (const part of batch.logs ?? []) {
+      const log = this.log(part.file);
+      if (part.restarted) log.clear();
+      const bytes = bytesOf(rest.shift()).slice();
+      const rankAt = part.ranked ? ranksFrom(part.offset, integers(rest.shift())) : undefined;
+      const added = log.append(part.offset, bytes, part.skipped, rankAt);
+      log.size = Math.max(log.size, part.size);
+      news.push({ kind: "log", file: part.file, added });
+    }
+    if (batch.use) {
+      this.use = JSON.parse(new TextDecoder().decode(bytesOf(rest.shift())));
+      news.push({ kind: "use" });
+    }
+    if (batch.status) {
+      this.status = batch.status;
+      news.push({ kind: "status" });
+    }
+    if (batch.open) {
+      this.log(MERGED).setOpenLines(batch.open);
+      news.push({ kind: "log", file: MERGED, added: 0 });
+    }
+    if (batch.complete !== this.isComplete) {
+      this.isComplete = batch.complete;
+      news.push({ kind: "complete" });
+    }
+    // Lost log bytes become a gap that can be loaded; lost numbers must be sent again.
+    return { news, isLacking: isGap && !isWhole };
+  }
+
+  /**
+   * Applies the reply to a request for bytes.
+   * @param {Page} page
+   * @param {DataView[]} buffers
+   * @returns {News}
+   */
+  takePage({ file, offset, size }, [bytes, ranks]) {
+    const log = this.log(file);
+    log.extend(size);
+    log.fill(offset, bytesOf(bytes).slice(), ranks && ranksFrom(offset, integers(ranks)));
+    return { kind: "page", file };
+  }
+
+  /**
+   * Applies the reply to a request for one rank's lines.
+   * @param {LinesPage} page
+   * @param {DataView[]} buffers
+   * @returns {News}
+   */
+  takeLines({ file, rank, start, end, size }, [bytes, offsets]) {
+    const log = this.log(file, rank);
+    const before = log.rows.length;
+    const starts = new Float64Array(/** @type {ArrayBuffer} */ (bytesOf(offsets).slice().buffer));
+    if (size < log.end) log.clear();
+    log.extend(size);
+    log.fillLines(start, end, bytesOf(bytes).slice(), starts);
+    const isNew = starts.length > 0 && log.end === end;
+    return { kind: "page", file, added: isNew && before ? Math.max(0, log.rows.length - before) : 0 };
+  }
+
+  /**
+   * @param {Batch} batch
+   * @param {DataView[]} rest the remaining buffers; those of the numbers are removed
+   * @returns {boolean} whether the numbers continue those already received
+   */
+  #takeNumbers({ points, values }, rest) {
+    let isWhole = true;
+    if (points) {
+      const [steps, ranks, ...columns] = rest.splice(0, 5);
+      this.points.begin(points.generation);
+      isWhole = this.points.add(points.first, integers(steps), integers(ranks), columns.map(numbers));
+    }
+    for (const { name, first } of values ?? []) {
+      const [steps, ranks, column] = rest.splice(0, 3);
+      isWhole = this.points.other(name).add(first, integers(steps), integers(ranks), [numbers(column)]) && isWhole;
+    }
+    return isWhole;
+  }
+}
+
+/**
+ * A binary buffer of a message as bytes.
+ * @param {DataView | ArrayBuffer | undefined} view
+ * @returns {Uint8Array}
+ */
+export function bytesOf(view) {
+  if (!view) return new Uint8Array(0);
+  return view instanceof ArrayBuffer
+    ? new Uint8Array(view)
+    : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}
+
+/** @param {DataView | undefined} view  which may not be aligned */
+function integers(view) {
+  return new Int32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
+}
+
+/** @param {DataView | undefined} view */
+function numbers(view) {
+  return new Float32Array(/** @type {ArrayBuffer} */ (bytesOf(view).slice().buffer));
+}

@@ -1,0 +1,220 @@
+// The header of the view: state, name, facts, elapsed time, buttons.
+
+import { copyText, el, setText } from "../core/dom.js";
+import { duration, span } from "../core/format.js";
+import { BUSY, gone } from "../core/kernel.js";
+import { failureTitle } from "./failure_report.js";
+
+/** @typedef {import("./job_session.js").JobSession} JobSession */
+/** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
+
+const CONFIRM_MS = 6000;
+const SECOND_MS = 1000;
+const FINAL = ["succeeded", "failed", "cancelled", "stopped"];
+const DAY_S = 86_400; // a time limit further away than this is not shown
+
+export class JobHeader {
+  #badge = el("span", { class: "ba-badge" });
+  #name = el("strong", { class: "ba-name" });
+  #facts = el("span", { class: "ba-facts" });
+  #elapsed = el("span", { class: "ba-elapsed", role: "timer", "aria-label": "elapsed time" });
+  #left = el("span", { class: "ba-left" });
+  #exit = el("span", { class: "ba-exit" });
+  #spoken = el("span", { class: "ba-spoken", "aria-live": "polite" });
+
+  /**
+   * @param {JobSession} session
+   * @param {(model: string) => void} open shows another job's view below this one
+   */
+  constructor(session, open) {
+    this.session = session;
+    this.buttons = new Buttons(session, open);
+    /** Why the job failed or updates stopped; placed below so that it causes no layout shift. */
+    this.problem = el("div", { class: "ba-problem", hidden: true });
+    const title = el("div", { class: "ba-title" }, this.#badge, this.#name, this.#facts);
+    const status = el("div", { class: "ba-status" }, this.#exit, this.#elapsed, this.#left, this.buttons.element);
+    this.element = el("header", { class: "ba-header" }, title, status, this.#spoken);
+    this.ticking = setInterval(() => this.#tick(this.#read()), SECOND_MS);
+    this.stopListening = session.listen((kind) => {
+      if (kind !== "lost") return;
+      clearInterval(this.ticking); // no more updates will come
+      this.#badge.dataset.lost = "true";
+    });
+  }
+
+  /** Shows the current state of the job. */
+  update() {
+    const now = this.#read();
+    setText(this.#badge, now.state);
+    this.#badge.dataset.state = now.state;
+    setText(this.#name, now.name);
+    setText(this.#facts, describe(now));
+    this.#facts.title = `experiment ${now.experiment}, toolkit ${now.toolkit}`;
+    this.#showEnd(now);
+    setText(this.#spoken, `Job ${now.name} is ${now.state}.`);
+    this.buttons.update(now);
+    this.#tick(now);
+  }
+
+  /** Stops timers and listeners. */
+  stop() {
+    clearInterval(this.ticking);
+    this.stopListening();
+    this.buttons.stop();
+  }
+
+  #read() {
+    return /** @type {JobFacts} */ (this.session.model.get("facts"));
+  }
+
+  /** @param {JobFacts} now */
+  #showEnd(now) {
+    const hasExit = now.exit_code !== null;
+    setText(this.#exit, hasExit ? `exit code ${now.exit_code}` : "");
+    this.#exit.dataset.failed = String(hasExit && now.exit_code !== 0);
+    const reason = reasonOf(now);
+    const text = reason || (now.warnings ?? []).map((warning) => `Warning: ${warning}`).join("  ·  ");
+    this.problem.hidden = !text;
+    this.problem.dataset.warning = String(!reason);
+    setText(this.problem, text);
+    this.problem.title = text;
+  }
+
+  /** @param {JobFacts} now */
+  #tick(now) {
+    const isWaiting = now.started === null && now.ended === null;
+    setText(this.#elapsed, `${isWaiting ? "waiting " : ""}${duration(elapsedSeconds(now))}`);
+    const rest = now.started === null || now.ended !== null ? null : now.max_s - elapsedSeconds(now);
+    setText(this.#left, rest === null || rest > DAY_S ? "" : `${span(rest)} left`);
+    this.#left.title = `The job is ended after ${span(now.max_s)}`;
+    this.#left.dataset.short = String(rest !== null && rest < now.max_s / 10);
+  }
+}
+
+/** @param {JobFacts} facts */
+function describe(facts) {
+  const nodes = `${facts.nodes} node${facts.nodes === 1 ? "" : "s"}`;
+  const each = facts.processes / facts.nodes;
+  const spread = Number.isInteger(each) ? `${nodes} × ${each}` : `${nodes}, ${facts.processes}`;
+  const again = facts.attempt > 1 ? `  ·  attempt ${facts.attempt}` : "";
+  return `${facts.cluster}  ·  ${spread} process${each === 1 || facts.processes === 1 ? "" : "es"}${again}`;
+}
+
+/** @param {JobFacts} facts */
+function reasonOf(facts) {
+  const first = facts.state === "failed" ? facts.first_failure : null;
+  const reasons = first ? [failureTitle(first)] : facts.errors.map((error) => error.message);
+  return [facts.problem, ...facts.before, ...reasons, ...facts.log_faults].filter(Boolean).join("  ·  ");
+}
+
+/** @param {JobFacts} facts */
+function elapsedSeconds(facts) {
+  const start = facts.started ?? facts.created;
+  return ((facts.ended ?? Date.now()) - start) / SECOND_MS;
+}
+
+/** The buttons: cancel (with confirmation), detach, run again, copy; they report a busy kernel. */
+class Buttons {
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #asking;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #noting;
+  #isFinal = false;
+  #note = el("span", { class: "ba-note", "aria-live": "polite" });
+  #cancel = button("Cancel job", () => this.#ask(true));
+  #detach = button("Detach", () => this.session.ask("detach", { kind: "detach" }), "Stop watching. The job runs on.");
+  #again = button("Run again", () => this.#runAgain(), "Submit the job once more, under the next name");
+  #copy = button("Copy command", () => this.#copied(), "Copy the command that shows this job again");
+  #yes = button("Yes, cancel it", () => this.#confirmed());
+  #no = button("Keep running", () => this.#ask(false));
+  #plain = el("span", { class: "ba-choice" }, this.#cancel, this.#detach);
+  #sure = el("span", { class: "ba-choice", hidden: true }, this.#yes, this.#no);
+
+  /**
+   * @param {JobSession} session
+   * @param {(model: string) => void} open shows another job's view below this one
+   */
+  constructor(session, open) {
+    this.session = session;
+    this.open = open;
+    this.#again.hidden = true;
+    this.element = el("span", { class: "ba-buttons" }, this.#note, this.#again, this.#copy, this.#plain, this.#sure);
+    this.#yes.classList.add("ba-danger");
+    this.stopListening = session.listen((kind, text) => this.#hear(kind, text));
+  }
+
+  /** @param {JobFacts} facts */
+  update(facts) {
+    this.#isFinal = FINAL.includes(facts.state);
+    this.#cancel.disabled = this.#isFinal || facts.state === "terminating" || this.session.isKernelLost;
+    if (this.#isFinal) this.#ask(false);
+    this.#plain.hidden = this.#isFinal || !this.#sure.hidden;
+    if (this.#isFinal) setText(this.#note, "");
+    this.#again.hidden = !(this.#isFinal && facts.can_again);
+  }
+
+  /** Stops timers and listeners. */
+  stop() {
+    clearTimeout(this.#asking);
+    clearTimeout(this.#noting);
+    this.stopListening();
+  }
+
+  /** @param {boolean} isAsking whether to show the confirmation */
+  #ask(isAsking) {
+    clearTimeout(this.#asking);
+    const hadFocus = this.element.contains(document.activeElement);
+    this.#plain.hidden = isAsking || this.#isFinal;
+    this.#sure.hidden = !isAsking;
+    if (hadFocus) (isAsking ? this.#no : this.#cancel).focus({ preventScroll: true });
+    if (isAsking) this.#asking = setTimeout(() => this.#ask(false), CONFIRM_MS);
+  }
+
+  #confirmed() {
+    this.#ask(false);
+    this.#cancel.disabled = true;
+    setText(this.#note, "cancelling …");
+    this.session.ask("cancel", { kind: "cancel" });
+  }
+
+  async #runAgain() {
+    this.#again.disabled = true;
+    setText(this.#note, "submitting …");
+    const { content } = await this.session.request({ kind: "again" });
+    this.#again.disabled = false;
+    setText(this.#note, content.text);
+    if (content.model) this.open(content.model);
+  }
+
+  async #copied() {
+    const command = this.session.model.get("facts").way_back;
+    setText(this.#note, (await copyText(command)) ? "copied" : command);
+    this.#noting = setTimeout(() => setText(this.#note, ""), CONFIRM_MS);
+  }
+
+  /**
+   * @param {string} kind
+   * @param {string | undefined} text
+   */
+  #hear(kind, text) {
+    if (kind === "busy") {
+      setText(this.#note, this.session.isKernelBusy ? BUSY : "");
+    } else if (kind === "lost") {
+      this.#ask(false);
+      for (const dead of [this.#cancel, this.#detach, this.#again]) dead.disabled = true;
+      setText(this.#note, gone("job"));
+    } else if (kind === "answer" && text) {
+      setText(this.#note, text);
+      this.#cancel.disabled = this.#isFinal;
+    }
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {() => void} click
+ * @param {string} [title]
+ */
+function button(text, click, title) {
+  return el("button", { type: "button", class: "ba-button", title, click }, text);
+}

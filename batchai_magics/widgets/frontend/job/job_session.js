@@ -1,0 +1,234 @@
+// The connection to the kernel that a job's views share, one per model: greets, asks, receives the stream.
+
+import { onKernelLost } from "../core/kernel.js";
+import { bytesOf, JobData } from "./job_data.js";
+import { PendingRequests } from "./kernel_requests.js";
+
+/** @typedef {import("../core/messages.d.ts").Model} Model */
+/** @typedef {import("./job_data.js").News} News */
+/** @typedef {import("../core/messages.d.ts").Batch} Batch */
+/** @typedef {import("../core/messages.d.ts").Reply} Reply */
+
+export const PAGE_BYTES = 1 << 16;
+const HELLO_MS = 400;
+const HEARTBEAT_MS = 20_000;
+const ACK_EVERY = 16; // messages: the kernel stops sending without acks
+export const MAIN_LOG = "stdout.txt";
+
+export class JobSession {
+  /** @param {Model} model */
+  constructor(model) {
+    this.model = model;
+    this.data = new JobData();
+    /** @type {Set<(kind: string, file: string, added: number) => void>} */
+    this.listeners = new Set();
+    this.page = Math.random().toString(36).slice(2); // a random page id
+    this.turn = 0; // number of times that the view was added to the page
+    this.confirmed = 0; // the last acknowledged message
+    this.requests = new PendingRequests({ send: (content) => this.#send(content), setBusy: (isBusy) => this.#setBusy(isBusy) });
+    this.isKept = false; // the output was frozen, but the view stays in the page
+    this.isKernelBusy = false;
+    this.isKernelLost = false;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.greeting = undefined;
+    this.onMessage = (/** @type {any} */ content, /** @type {DataView[]} */ buffers) => this.#take(content, buffers);
+    model.on("msg:custom", this.onMessage);
+    this.stopWatching = onKernelLost(model, () => this.#lost());
+    this.heartbeat = setInterval(() => this.#confirm("alive"), HEARTBEAT_MS);
+  }
+
+  /** The step lines and every other number. */
+  get points() {
+    return this.data.points;
+  }
+
+  /** The job's progress and activity. */
+  get status() {
+    return this.data.status;
+  }
+
+  /** Whether the job has ended and everything has been sent. */
+  get isComplete() {
+    return this.data.isComplete;
+  }
+
+  /** Whether the kernel has sent anything. */
+  get isAnswered() {
+    return this.data.seq > 0;
+  }
+
+  /** Tells the kernel that the view was added to the page. */
+  enter() {
+    this.turn += 1;
+    this.hello();
+  }
+
+  /** Says hello repeatedly until the kernel sends what is missing. */
+  hello() {
+    // The first one may be queued behind a running cell, if the page has no subshell yet.
+    clearTimeout(this.greeting);
+    if (this.isKernelLost) return;
+    this.greeting = setTimeout(() => this.listeners.size && this.hello(), HELLO_MS);
+    this.#send({ kind: "ready", page: this.page, turn: this.turn, have: this.data.have });
+  }
+
+  /**
+   * The document of a log file, or of one rank's lines in it.
+   * @param {string} file
+   * @param {number | null} [rank]
+   */
+  log(file, rank = null) {
+    return this.data.log(file, rank);
+  }
+
+  /**
+   * Requests a page of one rank's lines, after `offset` or before it.
+   * @param {string} file
+   * @param {number} rank
+   * @param {number} offset -1: the file's end
+   * @param {boolean} backward
+   */
+  readLines(file, rank, offset, backward) {
+    this.ask(`${file}#${rank}@${offset}${backward ? "-" : "+"}`, { kind: "lines", file, rank, offset, backward });
+  }
+
+  /**
+   * Sends a request; the reply may be late, or never come if the kernel is gone.
+   * @param {Record<string, unknown>} content
+   * @returns {Promise<Reply>}
+   */
+  request(content) {
+    const { id, answered } = this.requests.next();
+    this.ask(id, content);
+    return answered;
+  }
+
+  /**
+   * Requests bytes of a file; one request at a time for each offset.
+   * @param {string} file
+   * @param {number} offset
+   */
+  read(file, offset) {
+    this.ask(`${file}@${offset}`, { kind: "read", file, offset, limit: PAGE_BYTES });
+  }
+
+  /**
+   * Sends a request with this id; until the kernel answers, `isKernelBusy` may become true.
+   * @param {string} id
+   * @param {Record<string, unknown>} content
+   */
+  ask(id, content) {
+    if (!this.isKernelLost) this.requests.ask(id, content);
+  }
+
+  /**
+   * Sends a message that needs no answer.
+   * @param {Record<string, unknown>} content
+   */
+  tell(content) {
+    this.#send(content);
+  }
+
+  /**
+   * @param {(kind: string, file: string, added: number) => void} listener
+   * @returns {() => void} stops listening
+   */
+  listen(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Tells the kernel that the view was removed. */
+  bye() {
+    if (!this.listeners.size) this.#send({ kind: "bye", page: this.page, turn: this.turn });
+  }
+
+  /** Stops timers and listeners. */
+  close() {
+    this.stopWatching();
+    clearInterval(this.heartbeat);
+    clearTimeout(this.greeting);
+    this.requests.stop();
+    this.#notify("closed");
+    this.model.off("msg:custom", this.onMessage);
+  }
+
+  #lost() {
+    clearTimeout(this.greeting);
+    this.requests.stop();
+    this.isKernelLost = true;
+    this.#notify("lost");
+  }
+
+  #keep() {
+    this.isKept = true;
+    this.#notify("keep");
+  }
+
+  /** @param {"ack" | "alive"} kind */
+  #confirm(kind) {
+    this.confirmed = this.data.seq;
+    this.#send({ kind, page: this.page, seq: this.confirmed });
+  }
+
+  /**
+   * @param {any} content
+   * @param {DataView[]} buffers
+   */
+  #take(content, buffers) {
+    if (this.requests.take(content.id, () => ({ content, bytes: bytesOf(buffers[0]).slice() }))) return;
+    if (content.kind === "batch") this.#takeBatch(content, buffers);
+    else if (content.kind === "keep") this.#keep();
+    else if (content.kind === "lines") this.#takeAnswer(content.id, this.data.takeLines(content, buffers));
+    else if (content.kind === "page") this.#takeAnswer(content.id, this.data.takePage(content, buffers));
+    else if (content.kind === "answer") this.#takeAnswer(content.id, { kind: "answer", file: content.text });
+  }
+
+  /**
+   * @param {Batch} batch
+   * @param {DataView[]} buffers
+   */
+  #takeBatch(batch, buffers) {
+    clearTimeout(this.greeting);
+    const { news, isLacking } = this.data.takeBatch(batch, buffers);
+    for (const item of news) this.#notify(item.kind, item.file, item.added);
+    if (batch.seq - this.confirmed >= ACK_EVERY) this.#confirm("ack");
+    if (isLacking) this.hello();
+  }
+
+  /**
+   * @param {string} id
+   * @param {News} news
+   */
+  #takeAnswer(id, news) {
+    this.requests.settle(id);
+    this.#notify(news.kind, news.file, news.added);
+  }
+
+  /** @param {boolean} isBusy */
+  #setBusy(isBusy) {
+    if (isBusy === this.isKernelBusy || this.isKernelLost) return; // no answer will come
+    this.isKernelBusy = isBusy;
+    this.#notify("busy");
+  }
+
+  /**
+   * @param {string} kind
+   * @param {string} [file]
+   * @param {number} [added]
+   */
+  #notify(kind, file = "", added = 0) {
+    for (const listener of this.listeners) listener(kind, file, added);
+  }
+
+  /** @param {Record<string, unknown>} content */
+  #send(content) {
+    if (this.isKernelLost) return;
+    try {
+      this.model.send(content);
+    } catch {
+      // The kernel is gone: the view keeps showing what it has.
+      this.#setBusy(true);
+    }
+  }
+}

@@ -1,0 +1,159 @@
+// The live view of a job: header, nodes, progress, charts, resource usage and log. Python holds the data; this draws it.
+
+import { nodeBar, progressBar } from "../core/bars.js";
+import { el } from "../core/dom.js";
+import { childView, holdWhileUsed } from "../core/kernel.js";
+import { hideSnapshot, keepInPage, snapshotOf } from "../core/snapshot.js";
+import { JobCharts } from "./job_charts.js";
+import { JobHeader } from "./job_header.js";
+import { JobSession } from "./job_session.js";
+import { LogPanel } from "./log_panel.js";
+import { UsagePanel } from "./resource_usage.js";
+
+/** @typedef {import("../core/messages.d.ts").Model} Model */
+
+const SECOND_MS = 1000;
+
+export default () => {
+  /** @type {JobSession} */
+  let session;
+  return {
+    /** @param {{model: Model}} context */
+    initialize({ model }) {
+      session = new JobSession(model);
+      return () => session.close();
+    },
+    /** @param {{model: Model, el: HTMLElement}} context */
+    render({ model, el: root }) {
+      const view = new JobView(session, model, root);
+      return () => view.out();
+    },
+  };
+};
+
+/** A job shown in one place of the page. */
+class JobView {
+  /**
+   * Puts the view into `root`.
+   * @param {JobSession} session
+   * @param {Model} model
+   * @param {HTMLElement} root
+   */
+  constructor(session, model, root) {
+    this.session = session;
+    this.model = model;
+    /** The view of the job that was submitted again from this one. */
+    this.next = el("div", { class: "ba-next", hidden: true });
+    /** @type {import("../core/kernel.js").ChildView | null} */
+    this.following = null;
+    this.head = new JobHeader(session, (id) => this.#open(id));
+    this.nodes = nodeBar();
+    this.progress = progressBar();
+    this.ticking = setInterval(() => this.#updateProgress(), SECOND_MS);
+    this.charts = new JobCharts(session, model.get("view_id"));
+    this.use = new UsagePanel();
+    this.output = new LogPanel(session);
+    /** @type {(() => void) | null} */
+    this.leave = null; // removes a view that was kept in the page
+    this.isOver = false;
+    this.element = this.#put(root);
+    this.showSnapshot = hideSnapshot(model.get("view_id"), this.element, () => session.isAnswered);
+    holdWhileUsed(this.element, (content) => session.tell(content));
+    this.stopListening = session.listen((kind, file, added) => this.#take(kind, file, added));
+    const onCounts = () => this.nodes.update(model.get("counts"), model.get("history"), model.get("facts").ended);
+    /** @type {[string, () => void][]} */
+    this.traits = [
+      ["change:facts", () => this.#updateFacts()],
+      ["change:counts", onCounts],
+      ["change:history", onCounts],
+      ["change:files", () => this.output.offer()],
+    ];
+    for (const [event, listener] of this.traits) model.on(event, listener);
+    this.#updateFacts();
+    this.use.update(session.data.use);
+    onCounts();
+    session.enter();
+  }
+
+  /** Removes the view, or keeps it beside its output, which is frozen. */
+  out() {
+    if (this.session.isKept) this.#keep();
+    if (!this.leave) this.#end();
+  }
+
+  /** @param {HTMLElement} root */
+  #put(root) {
+    const { head, nodes, charts, use, output, model } = this;
+    const element = el(
+      "article",
+      { class: "ba-view", "aria-label": `Job ${model.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
+      head.element,
+      el("div", { class: "ba-below" }, nodes.element, this.progress.element, head.problem),
+      charts.element,
+      use.element,
+      output.element,
+      this.next,
+    );
+    root.append(element);
+    return element;
+  }
+
+  /** @type {(kind: string, file: string, added: number) => void} */
+  #take(kind, file, added) {
+    if (kind === "keep") this.#keep();
+    else if (kind === "closed" || (kind === "lost" && this.leave)) this.#end(); // the snapshot is complete
+    else if (kind === "points") this.charts.update();
+    else if (kind === "use") this.use.update(this.session.data.use);
+    else if (kind === "status") {
+      this.#updateProgress();
+      this.output.offer();
+    }
+    else if (kind === "log" || kind === "page") this.output.update(kind, file, added);
+    else if (kind === "complete") {
+      this.output.offer();
+      this.charts.update();
+    }
+  }
+
+  /** @param {string} id model id of another job's view */
+  async #open(id) {
+    const view = await childView(this.model.widget_manager, id);
+    this.following?.remove();
+    this.following = view;
+    this.next.hidden = false;
+    this.next.replaceChildren(view.el);
+    this.next.scrollIntoView({ block: "nearest" });
+  }
+
+  #updateFacts() {
+    this.head.update();
+    this.#updateProgress();
+    this.output.offer();
+    this.charts.update();
+  }
+
+  /** Updates the progress bar, which stops when the kernel is lost. */
+  #updateProgress() {
+    this.progress.update(this.session.status.progress, this.model.get("facts").state, !this.session.isKernelLost);
+  }
+
+  #keep() {
+    if (this.leave) return;
+    this.leave = keepInPage(this.element, snapshotOf(this.model.get("view_id")), () => this.#end());
+    if (this.leave) this.output.moved();
+  }
+
+  #end() {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.following?.remove();
+    this.stopListening();
+    for (const [event, listener] of this.traits) this.model.off(event, listener);
+    clearInterval(this.ticking);
+    for (const part of [this.head, this.charts, this.output]) part.stop();
+    this.leave?.();
+    this.showSnapshot();
+    this.element.remove();
+    this.session.bye();
+  }
+}

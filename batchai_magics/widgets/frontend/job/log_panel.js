@@ -1,0 +1,285 @@
+// The output of a job: tabs, a log with search and toolbar, the failure report, the files.
+
+import { copyText, el, setText } from "../core/dom.js";
+import { counted, size } from "../core/format.js";
+import { FailurePanel } from "./failure_report.js";
+import { FileList } from "./file_list.js";
+import { MAIN_LOG } from "./job_session.js";
+import { isGap } from "./log_document.js";
+import { LogReader } from "./log_reader.js";
+import { MERGED } from "./log_rows.js";
+import { LogSearch } from "./log_search.js";
+import { FAILURE, FILES, LogTabs } from "./log_tabs.js";
+import { plain } from "./log_text.js";
+import { LogWindow } from "./log_window.js";
+
+/** @typedef {import("./job_session.js").JobSession} JobSession */
+/** @typedef {import("./log_document.js").LogDocument} LogDocument */
+
+const NOTE_MS = 4000;
+
+class LogToolbar {
+  /**
+   * @param {JobSession} session
+   * @param {LogWindow} view
+   * @param {{log: () => LogDocument, file: () => string, reveal: (offset: number, file: string) => void}} on
+   */
+  constructor(session, view, on) {
+    this.session = session;
+    this.view = view;
+    this.on = on;
+    this.position = el("span", { class: "ba-position", "aria-live": "off" });
+    this.note = el("span", { class: "ba-position", "aria-live": "polite" });
+    this.wrap = link("Wrap", "Break long lines", () => this.#toggleWrap());
+    this.wrap.setAttribute("aria-pressed", "false");
+    this.element = el("div", { class: "ba-foot" }, this.#links(), this.position);
+  }
+
+  /** Shows the log's size, and whether the view follows its end. */
+  showPosition() {
+    const log = this.on.log();
+    const state = this.session.isComplete ? "" : this.view.isFollowing ? "following · " : "scrolled back · ";
+    setText(this.position, log.size ? `${state}${size(log.size)}` : "");
+  }
+
+  #links() {
+    return el(
+      "span",
+      { class: "ba-links" },
+      link("First line", "Go to the first line (Home)", () => this.view.toStart()),
+      link("First error", "Go to the first line that tells of an error", () => this.#toFirstError()),
+      this.wrap,
+      link("Copy", "Copy the lines that are loaded", () => this.#copy()),
+      this.note,
+    );
+  }
+
+  #toggleWrap() {
+    this.view.wrap(!this.view.boxLayout.isWrapped);
+    this.wrap.setAttribute("aria-pressed", String(this.view.boxLayout.isWrapped));
+  }
+
+  async #toFirstError() {
+    for (const file of [...new Set([this.on.file(), "stderr.txt", MAIN_LOG])]) {
+      const rank = file === this.on.file() ? this.on.log().rank : null;
+      const { content } = await this.session.request({ kind: "first_error", file, rank });
+      if (typeof content.offset === "number") return this.on.reveal(content.offset, file);
+    }
+    this.#say("no error found");
+  }
+
+  async #copy() {
+    const lines = this.on.log().rows.filter((row) => !isGap(row)).map((row) => plain(/** @type {any} */ (row).text));
+    const isDone = await copyText(lines.join("\n"));
+    this.#say(isDone ? `${counted(lines.length, "line")} copied` : "the browser did not let us copy");
+  }
+
+  /** @param {string} text */
+  #say(text) {
+    setText(this.note, text);
+    setTimeout(() => this.note.textContent === text && setText(this.note, ""), NOTE_MS);
+  }
+}
+
+/**
+ * @param {string} text
+ * @param {string} title
+ * @param {() => void} click
+ */
+function link(text, title, click) {
+  return el("button", { type: "button", class: "ba-link", title, click }, text);
+}
+
+const REFRESH_MS = 1500; // of logs that are not streamed
+
+export class LogPanel {
+  /** @param {JobSession} session */
+  constructor(session) {
+    this.session = session;
+    this.file = MAIN_LOG;
+    this.log = session.log(MAIN_LOG);
+    this.reader = new LogReader(session, this.file, this.log);
+    /** @type {number | null} */
+    this.target = null; // an offset to be shown once its line is loaded
+    this.view = new LogWindow(this.log, {
+      wantsBytes: (gap, isFromEnd) => this.reader.readGap(gap, isFromEnd),
+      moved: () => this.#showPosition(),
+    });
+    this.search = new LogSearch(session, this.view, {
+      log: () => this.log,
+      file: () => this.file,
+      reveal: (offset) => this.reveal(offset),
+    });
+    this.files = new FileList(session);
+    this.failure = new FailurePanel(session, {
+      found: () => this.#offerFailure(),
+      reveal: (offset, file) => this.reveal(offset, file),
+    });
+    this.tabs = new LogTabs((tab, rank) => this.#open(tab, rank));
+    this.newest = el("button", { type: "button", class: "ba-newest", hidden: true, click: () => this.view.follow() });
+    this.empty = el("div", { class: "ba-empty" });
+    this.filters = el("div", { class: "ba-filters" }, this.tabs.whose, this.search.element);
+    this.logFrame = el("div", { class: "ba-log-frame" }, this.view.box, this.empty, this.newest);
+    this.foot = new LogToolbar(session, this.view, {
+      log: () => this.log,
+      file: () => this.file,
+      reveal: (offset, file) => this.reveal(offset, file),
+    });
+    this.element = this.#output();
+    this.tabs.current = MAIN_LOG;
+    this.refreshing = setInterval(() => this.#refresh(), REFRESH_MS);
+    this.#showPosition();
+  }
+
+  /**
+   * Shows new rows of the stream or of a requested page.
+   * @param {"log" | "page"} kind
+   * @param {string} file
+   * @param {number} added
+   */
+  update(kind, file, added) {
+    if (file !== this.file || (kind === "log" && this.log.rank !== null)) return;
+    this.view.update(added);
+    if (this.target !== null) this.#seek();
+    this.#showPosition();
+    this.search.grown();
+  }
+
+  #output() {
+    const keydown = (/** @type {KeyboardEvent} */ event) => this.#onKey(event);
+    return el(
+      "div",
+      { class: "ba-output", role: "group", "aria-label": "output", keydown },
+      el("div", { class: "ba-toolbar" }, this.tabs.element),
+      this.filters,
+      this.logFrame,
+      this.failure.element,
+      this.files.element,
+      this.foot.element,
+    );
+  }
+
+  /** Updates the tabs. */
+  offer() {
+    const files = /** @type {string[]} */ (this.session.model.get("files"));
+    const { has_ranks: hasRanks, processes } = this.session.model.get("facts");
+    this.tabs.offer(files.includes(MAIN_LOG) ? files : [MAIN_LOG, ...files], hasRanks ? processes : 0);
+    this.#openMain(files);
+    this.#showPosition();
+    void this.failure.update();
+  }
+
+  /**
+   * Opens the main log unless the user has chosen a tab: stdout, merged with stderr once that has content.
+   * @param {string[]} files
+   */
+  #openMain(files) {
+    const main = files.includes(MERGED) ? MERGED : MAIN_LOG;
+    const isThere = files.includes(this.tabs.current) || this.tabs.current === MAIN_LOG;
+    const isFree = !this.tabs.isChosen && this.view.isFollowing && isMain(this.tabs.current);
+    if (main !== this.tabs.current && (isFree || !isThere) && isMain(this.tabs.current)) this.tabs.show(main);
+  }
+
+  /** Offers the failure report, and opens it unless the user is reading something. */
+  #offerFailure() {
+    this.tabs.hasFailure = true;
+    this.offer();
+    const isUsed = this.element.matches(":hover") || this.element.contains(document.activeElement) || this.search.input.value;
+    if (!isUsed && this.view.isFollowing && isMain(this.tabs.current)) this.tabs.show(FAILURE);
+  }
+
+  /**
+   * Shows the line at an offset, of another log if necessary.
+   * @param {number} offset
+   * @param {string} [file]
+   */
+  reveal(offset, file = this.file) {
+    if (file !== this.tabs.current) this.tabs.showAll(file);
+    this.target = offset;
+    this.#seek();
+  }
+
+  /** Called after the panel was moved: keeps the log's scroll position. */
+  moved() {
+    this.view.moved();
+  }
+
+  /** Stops timers and requests. */
+  stop() {
+    clearInterval(this.refreshing);
+    this.search.stop();
+    this.files.stop();
+    this.view.stop();
+  }
+
+  /** Shows the target line, or loads it first. */
+  #seek() {
+    const offset = /** @type {number} */ (this.target);
+    const row = this.log.rows[this.log.indexAt(offset)];
+    if (row && !isGap(row)) {
+      this.target = null;
+      this.view.reveal(row.start);
+    } else if (row) this.reader.readAround(row, offset);
+  }
+
+  /**
+   * @param {string} tab
+   * @param {number | null} rank
+   */
+  #open(tab, rank) {
+    const isLog = tab !== FILES && tab !== FAILURE;
+    this.logFrame.hidden = !isLog;
+    this.filters.hidden = !isLog;
+    this.foot.element.classList.toggle("ba-quiet", !isLog);
+    this.files.show(tab === FILES);
+    this.failure.show(tab === FAILURE);
+    if (!isLog) return;
+    this.file = tab;
+    this.target = null;
+    this.log = this.session.log(tab, rank);
+    this.reader = new LogReader(this.session, tab, this.log);
+    this.view.show(this.log);
+    if (!this.log.size) this.reader.readEnd();
+    this.search.run(true);
+    this.#showPosition();
+  }
+
+  #refresh() {
+    const isStreamed = isMain(this.file) && this.log.rank === null;
+    if (!isStreamed && !this.logFrame.hidden && !this.session.isComplete) this.reader.readOn();
+  }
+
+  /** What an empty log is waiting for. */
+  #awaited() {
+    return this.session.status.activity || "Waiting for the first line …";
+  }
+
+  #showPosition() {
+    const { log } = this;
+    this.empty.hidden = log.shown.length > 0;
+    this.view.box.classList.toggle("ba-merged", this.file === MERGED);
+    const nothing = log.rank === null ? "This file is empty." : `Rank ${log.rank} wrote nothing here.`;
+    setText(this.empty, this.session.isComplete ? nothing : this.#awaited());
+    const { isFollowing, unread } = this.view;
+    this.newest.hidden = isFollowing;
+    setText(this.newest, unread ? `↓ ${counted(unread, "new line")}` : "↓ Newest line");
+    this.foot.showPosition();
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    if ((event.ctrlKey || event.metaKey) && event.key === "f") {
+      this.search.focus();
+      event.preventDefault();
+    }
+    event.stopPropagation();
+  }
+}
+
+/**
+ * Whether a tab is a main log: stdout, or stdout merged with stderr.
+ * @param {string} tab
+ */
+function isMain(tab) {
+  return tab === MAIN_LOG || tab === MERGED;
+}

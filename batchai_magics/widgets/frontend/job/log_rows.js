@@ -1,0 +1,145 @@
+// The rows of a log: lines with their ranks, and gaps where bytes have not been loaded.
+
+import { size } from "../core/format.js";
+
+export const MERGED = "/output"; // stdout merged with stderr; no file of a job can have this name
+const STDERR = 1 << 20; // plus one is added by the kernel to the rank of bytes of stderr
+const TAG = /^\[(?:[^[\]\s@]{1,64}@)?(?:\d+,)?(\d{1,6})\]<std(?:out|err|diag)>:/;
+
+/** @typedef {(offset: number) => number} RankAt  the rank that wrote a byte; -1 if unknown */
+
+/**
+ * Decodes pairs of a byte (relative to `offset`) and the rank that wrote from there on.
+ * @param {number} offset
+ * @param {Int32Array} pairs
+ * @returns {RankAt}
+ */
+export function ranksFrom(offset, pairs) {
+  return (at) => {
+    let [low, high] = [-1, pairs.length / 2 - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (Number(pairs[2 * middle]) <= at - offset) low = middle;
+      else high = middle - 1;
+    }
+    return low < 0 ? -1 : Number(pairs[2 * low + 1]);
+  };
+}
+
+/**
+ * The rank of a line, or -1.
+ * @param {{text: string, rank?: number}} line
+ */
+export function rankOf({ text, rank = -1 }) {
+  const tag = TAG.exec(text);
+  if (tag) return Number(tag[1]);
+  return rank < STDERR ? rank : rank - STDERR - 1;
+}
+
+/**
+ * Whether a line of the merged log is of stderr.
+ * @param {{rank?: number}} line
+ */
+export function isOfStderr({ rank = -1 }) {
+  return rank >= STDERR;
+}
+
+/** The rank of a line of stderr whose writer is unknown. */
+export const OF_STDERR = STDERR;
+
+/** @typedef {{start: number, end: number, text: string, rank?: number, isOpen?: boolean}} Line  `isOpen`: no newline yet */
+/** @typedef {{start: number, end: number, isGap: true, lines: number | null}} Gap  bytes that were not sent */
+/** @typedef {Line | Gap} Row */
+
+export const NEWLINE = 10;
+const RETURN = 13;
+const MAX_TEXT = 4000; // bytes per line; a longer one is truncated with a note
+const MAX_OPEN_BYTES = 1 << 16; // of an unterminated line
+const decoder = new TextDecoder();
+
+/**
+ * @param {Row} row
+ * @returns {row is Gap}
+ */
+export const isGap = (row) => "isGap" in row;
+
+/**
+ * @param {number} start
+ * @param {number} end
+ * @returns {Gap[]}
+ */
+export function gapRow(start, end) {
+  return end > start ? [{ start, end, isGap: true, lines: null }] : [];
+}
+
+/**
+ * @param {number} start
+ * @param {Uint8Array} bytes
+ * @param {RankAt} [rankAt]
+ * @returns {Line[]}
+ */
+export function lineRows(start, bytes, rankAt) {
+  /** @type {Line[]} */
+  const rows = [];
+  for (let from = 0; from < bytes.length; ) {
+    const newline = bytes.indexOf(NEWLINE, from);
+    const to = newline < 0 ? bytes.length : newline + 1;
+    rows.push({ start: start + from, end: start + to, text: textOf(bytes.subarray(from, to)), ...rankPart(rankAt?.(start + from)) });
+    from = to;
+  }
+  return rows;
+}
+
+/** @param {number | undefined} rank */
+export function rankPart(rank) {
+  return rank === undefined || rank < 0 ? {} : { rank };
+}
+
+/**
+ * Replaces rows with one gap, with their number if known.
+ * @param {Row[]} rows
+ * @returns {Gap[]}
+ */
+export function merged(rows) {
+  const [first, last] = [rows[0], rows[rows.length - 1]];
+  if (!first || !last) return [];
+  /** @type {number | null} */
+  let lines = 0;
+  for (const row of rows) {
+    if (!isGap(row)) lines = lines === null ? null : lines + 1;
+    else lines = lines === null || row.lines === null ? null : lines + row.lines;
+  }
+  return [{ start: first.start, end: last.end, isGap: true, lines }];
+}
+
+/**
+ * @param {Uint8Array} bytes one line, with or without newline
+ * @param {number} [total] length of the line, if `bytes` is only a part
+ */
+export function textOf(bytes, total = bytes.length) {
+  const hasEnd = bytes[bytes.length - 1] === NEWLINE;
+  let to = hasEnd ? bytes.length - 1 : bytes.length;
+  if (hasEnd && bytes[to - 1] === RETURN) to -= 1;
+  // Of a long line that was overwritten repeatedly, only the latest state matters.
+  const from = to > MAX_TEXT ? bytes.lastIndexOf(RETURN, to - 1) + 1 : 0;
+  const text = decoder.decode(bytes.subarray(from, Math.min(to, from + MAX_TEXT)));
+  return to - from <= MAX_TEXT ? text : `${text} … ${size(total - MAX_TEXT)} more in this line`;
+}
+
+/**
+ * @param {Uint8Array} first
+ * @param {Uint8Array} second
+ */
+export function joined(first, second) {
+  const both = new Uint8Array(first.length + second.length);
+  both.set(first);
+  both.set(second, first.length);
+  return both;
+}
+
+/** @param {Uint8Array} bytes an unterminated line, reduced to what a terminal shows, within the limit */
+export function bounded(bytes) {
+  if (bytes.length <= MAX_OPEN_BYTES) return bytes;
+  const after = bytes.lastIndexOf(RETURN);
+  return after > 0 ? bytes.slice(after).slice(0, MAX_OPEN_BYTES) : bytes.slice(0, MAX_OPEN_BYTES);
+}

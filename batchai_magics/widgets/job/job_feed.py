@@ -1,0 +1,200 @@
+"""The state of one job, built from its events and read by all its views. Sends nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from batchai_magics.backends.base import Chunk
+from batchai_magics.follow import (
+    Event,
+    LogBytes,
+    LogFault,
+    MetricsSeen,
+    NodesChanged,
+    QueueSeen,
+    StateChanged,
+    UseSeen,
+)
+from batchai_magics.follow.progress import read_progress
+from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
+from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
+from batchai_magics.metrics.runs.run_summary import warm_up_of
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import ERR, OUT
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import NodeState
+from batchai_magics.widgets.core.feed import Feed
+from batchai_magics.widgets.job.job_activity import describe_activity
+from batchai_magics.widgets.job.log_numbers import RecordHistory, StepPoints
+from batchai_magics.widgets.job.log_tail import LogTail
+from batchai_magics.widgets.job.merged_log import MERGED, MergedLog, MergedLogTail
+from batchai_magics.widgets.job.resource_usage import UsageCurves
+
+MAIN_LOG = OUT
+MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
+OUTPUT_FILES = (OUT, ERR)
+MAX_NODE_HISTORY = 120  # rows of node counts
+WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is detected again
+MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
+MAX_POINTS = 50_000  # above this, it is not detected at the end either
+
+
+class JobFeed(Feed[Event]):
+    """A job's latest state, node counts, log tails, records and chart points.
+
+    `version` increases with every change except of log, points and progress.
+    """
+
+    noun = "job"
+
+    def __init__(self, *, processes: int = 0, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
+        self.processes = processes
+        self._clock = clock
+        self.job: JobResource | None = None
+        self.counts: NodeStateCounts | None = None  # of the job's own nodes
+        self._cluster: NodeStateCounts | None = None  # of all nodes of the cluster
+        self._queue: QueueSeen | None = None
+        self._progress = ProgressReader()
+        self.merged = MergedLog()
+        self._merged_tail = MergedLogTail()
+        self.use = UsageCurves()
+        self.points = StepPoints()
+        self.records = RecordHistory()
+        self.tails: dict[str, LogTail] = {}
+        self.faults: list[str] = []  # defects of finished logs
+        self.history: deque[list[int]] = deque(maxlen=MAX_NODE_HISTORY)
+        self.warm_up: int | None = None  # steps
+        self._warm_up_due = 8
+        self._unread = MetricSuggester()
+
+    def take(self, event: Event) -> None:
+        """Applies the next event of the job."""
+        if isinstance(event, LogBytes):
+            self._take_log(event)
+            return
+        if isinstance(event, UseSeen):
+            self.use.take(event.record)
+            return
+        if isinstance(event, MetricsSeen):
+            self._take_numbers(event)
+            return
+        self._take_state(event)
+        self.version += 1
+
+    def _take_numbers(self, event: MetricsSeen) -> None:
+        self.records.add(event.records)
+        if isinstance(event.records, tuple):
+            self.points.add(event.records)
+        else:
+            self.points.add_columns(event.records)
+        self._find_warm_up()
+
+    def _take_state(self, event: Event) -> None:
+        if isinstance(event, LogFault):
+            self.faults.append(f"{event.file.path} is not complete: {event.fault}")
+        elif isinstance(event, StateChanged):
+            self.job = event.job
+            self._progress.started_at = (
+                event.job.execution.started.timestamp() if event.job.execution else None
+            )
+        elif isinstance(event, QueueSeen):
+            self._queue = event
+        elif isinstance(event, NodesChanged):
+            self.counts, self._cluster = event.counts, event.cluster
+            self.history.append([int(self._clock() * 1000), *(event.counts.of(state) for state in NodeState)])
+
+    def poll_ended(self) -> None:
+        """All events of a poll have been applied: stdout and stderr can be merged."""
+        self._merge(self.merged.advance())
+
+    def end(self) -> None:
+        """Marks the feed as ended."""
+        self._find_warm_up(is_last=True)
+        self._merge(self.merged.finish())
+        super().end()
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether lines can be attributed to one of several ranks."""
+        return any(tail.is_shared for file, tail in self.tails.items() if file != MERGED)
+
+    @property
+    def progress(self) -> Progress | None:
+        """The job's progress, if its output reports it."""
+        return self._progress.progress
+
+    @property
+    def activity(self) -> str:
+        """What the job is doing before its first output; empty afterwards."""
+        has_printed = any(self.tails[file].size for file in OUTPUT_FILES if file in self.tails)
+        return (
+            ""
+            if has_printed or not self.job
+            else describe_activity(self.job, self._queue, self._cluster, self.tails)
+        )
+
+    @property
+    def unread(self) -> Suggestion | None:
+        """An option that would read the log's numbers, if none have been read."""
+        return None if len(self.points) or self.points.others else self._unread.suggestion
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the log files, the most important first."""
+        rest = sorted(file for file in self.tails if file not in MAIN_LOGS)
+        return [file for file in MAIN_LOGS if file in self.tails] + rest
+
+    def _merge(self, chunks: Iterable[Chunk]) -> None:
+        """Adds to the merged log, which is shown as soon as stderr has content."""
+        for chunk in chunks:
+            self._merged_tail.add(chunk)
+        if self.merged.is_wanted == (MERGED in self.tails):
+            return
+        if self.merged.is_wanted:
+            self.tails = {MERGED: self._merged_tail, **self.tails}
+        else:
+            del self.tails[MERGED]
+        self.version += 1
+
+    def _take_log(self, event: LogBytes) -> None:
+        if event.file.path not in self.tails:
+            self.tails[event.file.path] = LogTail()
+            self.version += 1
+        had_ranks = self.has_ranks
+        self.tails[event.file.path].add(event.chunk, is_restarted=event.restarted)
+        self.version += self.has_ranks != had_ranks
+        if event.file.path in OUTPUT_FILES:
+            self._read_progress(event)
+            self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
+        if event.restarted and event.file.path == MAIN_LOG:
+            self._reset_numbers()
+        if event.file.path == MAIN_LOG and self._unread.suggestion is None:
+            self._unread.scan(event.chunk.data)
+            self.version += self._unread.suggestion is not None
+
+    def _read_progress(self, event: LogBytes) -> None:
+        if event.restarted:
+            self._progress = ProgressReader(self._progress.started_at)
+        read_progress(self._progress, event.file.path, event.chunk, now=self._clock())
+
+    def _reset_numbers(self) -> None:
+        """Drops all numbers: their log was truncated."""
+        self.points.restart()
+        self.records.clear()
+        self.warm_up, self._warm_up_due = None, 8
+        self.version += 1
+
+    def _find_warm_up(self, *, is_last: bool = False) -> None:
+        """Detects the end of warm-up, less often as the number of points grows."""
+        count = len(self.points)
+        is_due = count <= MAX_POINTS if is_last else self._warm_up_due <= count <= MAX_LIVE_WARM_UP_POINTS
+        if not count or not is_due:
+            return
+        self._warm_up_due = int(count * WARM_UP_GROWTH)
+        warm_up = warm_up_of(self.records)
+        if warm_up != self.warm_up:
+            self.warm_up = warm_up
+            self.version += 1

@@ -1,0 +1,260 @@
+"""A job in a cell's output: live or as a refreshed card, frozen to a card and a chart at the end."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from batchai_magics.cards.job_card import JobCard, first_failure, to_html, to_text
+from batchai_magics.cards.job_card_data import metrics_of
+from batchai_magics.errors import BatchAIError
+from batchai_magics.metrics import plot
+from batchai_magics.metrics.charts.run_chart import is_drawable
+from batchai_magics.models.execution import ERR
+from batchai_magics.widgets.core import display
+from batchai_magics.widgets.core.cell_output import (
+    REFRESH_INTERVAL_S,
+    CellOutput,
+    Clock,
+    LiveOutput,
+    RunInBackground,
+    WaitFor,
+    bundle_bytes,
+)
+from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.job.job_feed import MAIN_LOG, JobFeed
+from batchai_magics.widgets.job.job_view import JobView
+from batchai_magics.widgets.job.page_requests import OpenJob
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.handle import Job
+
+
+LAST_LINES = 12
+FAILURE_LINES = 12
+
+
+def card_of(feed: JobFeed, way_back: str) -> JobCard | None:
+    """The card of the feed's job; None before the first event."""
+    if feed.job is None:
+        return None
+    log = MAIN_LOG if feed.job.has_failed or _has_any(feed, MAIN_LOG) else ERR
+    tail = feed.tails.get(log)
+    return JobCard(
+        job=feed.job,
+        now=datetime.now(timezone.utc),
+        processes=max(len(feed.job.ranks), feed.processes),
+        counts=feed.counts,
+        metrics=metrics_of(feed.records),
+        progress=feed.progress,
+        lines=tail.lines(LAST_LINES) if tail else (),
+        failure_lines=_failure_lines(feed) if feed.job.has_failed else (),
+        reopen_command=way_back,
+        activity=feed.activity,
+    )
+
+
+def _has_any(feed: JobFeed, file: str) -> bool:
+    return file in feed.tails and feed.tails[file].size > 0
+
+
+def card_bundle(feed: JobFeed, way_back: str) -> Bundle | None:
+    """The card as HTML and text; None before the first event."""
+    card = card_of(feed, way_back)
+    return {"text/html": to_html(card), "text/plain": to_text(card)} if card else None
+
+
+def chart_bundle(feed: JobFeed) -> Bundle:
+    """The charts as a PNG with a text equivalent; an empty bundle if there is nothing to draw."""
+    if not is_drawable(feed.records):
+        return EMPTY
+    name = feed.job.id.name if feed.job else "the job"
+    numbers = ", ".join(f"{label} {text}" for label, text in metrics_of(feed.records).items())
+    return figure(plot(feed.records), f"Charts of {name}: {numbers}")
+
+
+def _failure_lines(feed: JobFeed) -> tuple[str, ...]:
+    """The last lines of the rank that failed first, else of stderr."""
+    ranks = feed.job.ranks if feed.job else ()
+    failed = first_failure(feed.job) if feed.job else None
+    first = failed.rank if failed else None
+    tail = feed.tails.get(ERR if ranks else _preparation_log(feed))
+    if tail is None:
+        return ()
+    return (tail.lines(FAILURE_LINES, rank=first) if first is not None else ()) or tail.lines(FAILURE_LINES)
+
+
+def _preparation_log(feed: JobFeed) -> str:
+    """The preparation log that explains why no process was started; stderr if it is empty."""
+    logs = [file for file, tail in feed.tails.items() if "job_prep" in file and tail.end]
+    return min(logs, key=lambda file: not file.startswith("stderr"), default=ERR)
+
+
+LINGER_S = 1.5  # between the last message and freezing
+KEPT_VIEW_BYTES = 1 << 17  # per message to a page that keeps the view
+KEPT_VIEW_MESSAGES = 64  # per step
+
+
+class JobCardOutput(CellOutput):
+    """A refreshed card, finally with a chart. The job is followed to its end, with or without a page."""
+
+    feed: JobFeed
+
+    def __init__(self, job: Job, feed: JobFeed, *, clock: Clock = time.monotonic) -> None:
+        super().__init__(job.id.key, feed, clock=clock)
+        self.job = job
+
+    def open(self) -> None:
+        """Shows the job beneath the running cell."""
+        display.show(self._render(), self.id)
+        display.show(EMPTY, self.second_id)
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        if self.feed.is_over:
+            return self.freeze()
+        return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
+
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Freezes the output if the job has ended."""
+        if _has_ended(self.job) and wait_for(lambda: self.feed.is_over):
+            self.freeze()
+
+    def _freeze(self) -> int:
+        card, chart = self._render_final(), chart_bundle(self.feed)
+        self._keep_view()
+        display.update(card, self.id)
+        display.update(chart, self.second_id)
+        self.is_frozen = True
+        return bundle_bytes(card) + bundle_bytes(chart)
+
+    def _keep_view(self) -> None:
+        """Called before the output is frozen."""
+
+    def _render(self) -> Bundle:
+        card = card_bundle(self.feed, f"%batchai job show -n {self.job.name}")
+        return card or {"text/plain": f"job {self.job.name}"}
+
+    def _is_due(self, interval_s: float, limit_bytes: int) -> bool:
+        """Whether an update is due: immediately after a change of state, else at intervals."""
+        is_new = self._updated_version != self.feed.version
+        is_late = not self.feed.is_over and self._clock() - self._updated_at >= interval_s
+        return limit_bytes >= OVERHEAD_BYTES and (is_new or is_late)
+
+
+class LiveJobOutput(LiveOutput, JobCardOutput):
+    """A live view, with a snapshot beside it for the saved notebook; at the end a card and a chart.
+
+    An open page keeps the live view after that: its log can still be searched, and its requests are answered.
+    """
+
+    view: JobView
+
+    def __init__(
+        self,
+        job: Job,
+        feed: JobFeed,
+        *,
+        work: RunInBackground,
+        is_kept: bool = False,
+        open_job: OpenJob | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        super().__init__(job, feed, clock=clock)
+        view = JobView(job, feed, view_id=self.id, work=work, open_job=open_job)
+        self._attach(view, is_kept=is_kept)
+        self._over_at: float | None = None
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        if self._is_at_rest():
+            return self.freeze()
+        sent = self.view.send_next(limit_bytes)
+        if sent or not self._is_due(self._snapshot_interval_s, limit_bytes):
+            return sent
+        return self._update(self._snapshot(), self.second_id)
+
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Freezes the output if the job has ended and no page shows it live, or may still do so."""
+        if not self._is_hello_pending and not self.view.has_page:
+            super().on_cell_end(wait_for)
+
+    def republish(self) -> int:
+        """Serves a page that keeps the view; one that says hello again also gets the frozen output."""
+        if self.view.is_removed:
+            self.close()
+        if self.is_closed or not self.view.has_page:
+            return 0
+        sent = 0
+        if self.view.is_hello_new:
+            with self._freezing:
+                sent = self._freeze()
+        for _ in range(KEPT_VIEW_MESSAGES):
+            size = self.view.send_next(KEPT_VIEW_BYTES)
+            sent += size
+            if not size:
+                break
+        return sent
+
+    def _keep_view(self) -> None:
+        self.view.is_hello_new = False
+        if not self.is_closed and not self.view.is_detached:
+            self.view.keep()
+
+    def _render_final(self) -> Bundle:
+        return self._snapshot()
+
+    def _title(self) -> str:
+        return f"job {self.job.name}"
+
+    def _is_at_rest(self) -> bool:
+        """Whether the job has ended, the page has everything and the view is not in use."""
+        if self.view.is_detached:
+            return True
+        if not self.feed.is_over or self._is_kept:
+            return False
+        self._over_at = self._over_at or self._clock()
+        if not self.view.has_page:
+            return not self._is_hello_pending
+        return (
+            self.view.is_up_to_date and not self.view.is_in_use and self._clock() - self._over_at >= LINGER_S
+        )
+
+
+class EmbeddedJobOutput(LiveJobOutput):
+    """A job's live view embedded in another one, without an output of its own; the page closes it."""
+
+    def __init__(
+        self, job: Job, feed: JobFeed, *, work: RunInBackground, open_job: OpenJob | None = None
+    ) -> None:
+        super().__init__(job, feed, work=work, is_kept=True, open_job=open_job)
+
+    def open(self) -> None:
+        """Does nothing: the page embeds the view."""
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        if self.view.is_removed or self.view.is_detached:
+            self.close()
+            return 0
+        return self.view.send_next(limit_bytes)
+
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Does nothing: the embedding view has its own snapshot."""
+
+    def republish(self) -> int:
+        """Does nothing."""
+        return 0
+
+    def _freeze(self) -> int:
+        self.is_frozen = True
+        return 0
+
+
+def _has_ended(job: Job) -> bool:
+    try:
+        return job.is_done
+    except BatchAIError:
+        return False

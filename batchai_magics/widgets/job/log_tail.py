@@ -1,0 +1,119 @@
+"""The end of a growing file, kept in memory with its absolute offsets."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.job.rank_lines import ranks_between, spans_of
+
+MAX_TAIL_BYTES = 1 << 18
+
+
+@dataclass(frozen=True)
+class TailPiece:
+    """Bytes to send, with their offset and the number of lines skipped before them."""
+
+    offset: int
+    data: bytes
+    skipped_lines: int
+    line: int  # number of lines in the file before `offset + len(data)`
+
+    @property
+    def end(self) -> int:
+        """The offset of the next piece."""
+        return self.offset + len(self.data)
+
+
+class LogTail:
+    """The last bytes of a file. `generation` increases when the file was truncated."""
+
+    def __init__(self, max_bytes: int = MAX_TAIL_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._data = bytearray()
+        self._spans: deque[Span] = deque()
+        self._ranks: set[int] = set()
+        self.start = 0
+        self.start_line = 0
+        self.size = 0
+        self.generation = 0
+
+    @property
+    def end(self) -> int:
+        """The offset after the last byte."""
+        return self.start + len(self._data)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several ranks wrote to the file and their lines can be attributed."""
+        return len(self._ranks) > 1
+
+    def add(self, chunk: Chunk, *, is_restarted: bool = False) -> None:
+        """Appends the next bytes of the file; a hole drops the bytes before it."""
+        if is_restarted:
+            self._reset(0)
+            self.start_line, self.size = 0, 0
+            self.generation += 1
+        if chunk.offset > self.end:
+            self._reset(chunk.offset)
+        self._data += chunk.data[self.end - chunk.offset :]
+        self._spans.extend(chunk.spans)
+        if len(self._ranks) <= 1:
+            self._ranks.update(span.rank for span in spans_of(chunk))
+        self.size = max(self.size, chunk.size)
+        self._trim()
+
+    def piece(self, offset: int, limit: int, *, line: int) -> TailPiece:
+        """Returns at most `limit` bytes, the newest, after `offset`, which has `line` lines before it."""
+        start = max(offset, self.start)
+        if self.end - start > limit:
+            start = self.end - limit
+        if start > offset:
+            start = self._line_start(start)
+        at = start - self.start
+        data = bytes(self._data[at:])
+        before = self.start_line + self._data.count(b"\n", 0, at)
+        return TailPiece(start, data, max(0, before - line), before + data.count(b"\n"))
+
+    def ranks(self, piece: TailPiece) -> bytes:
+        """The ranks of a piece, encoded by `ranks_between`; empty unless several ranks wrote the file."""
+        return ranks_between(self._spans, piece.offset, piece.end) if self.is_shared else b""
+
+    def lines(self, count: int, *, rank: int | None = None) -> tuple[str, ...]:
+        """The last lines; with `rank`, only those of that rank if lines can be attributed."""
+        data = bytes(self._data)
+        spans = (
+            () if rank is None else spans_of(Chunk(data, self.start, self.size, False, tuple(self._spans)))
+        )
+        first = self._line_start(self.start) - self.start  # whole lines only
+        if spans:
+            mine = (span for span in spans if span.rank == rank)
+            data = b"".join(data[max(first, s.start - self.start) : max(0, s.end - self.start)] for s in mine)
+        else:
+            data = data[first:]
+        return tuple(data.decode("utf-8", "replace").split("\n")[-count - 1 :]) if data else ()
+
+    def _line_start(self, offset: int) -> int:
+        """The start of the first line at or after `offset`; `offset` itself if no line ends after it."""
+        at = offset - self.start
+        if at == 0 and self.start == 0:
+            return offset
+        newline = self._data.find(b"\n", max(0, at - 1))
+        return offset if newline < 0 else self.start + newline + 1
+
+    def _trim(self) -> None:
+        excess = len(self._data) - self._max_bytes
+        # Trimming each time would copy all of it for each small chunk.
+        if excess < self._max_bytes // 4:
+            return
+        self.start_line += self._data.count(b"\n", 0, excess)
+        del self._data[:excess]
+        self.start += excess
+        while self._spans and self._spans[0].end <= self.start:
+            self._spans.popleft()
+
+    def _reset(self, offset: int) -> None:
+        self._data.clear()
+        self._spans.clear()
+        self.start = offset

@@ -1,0 +1,185 @@
+"""The stream to one view: a cursor over what the page has, and the next batch of what it lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.job.job_facts import open_lines_of, status_of
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.log_numbers import POINT_BYTES, VALUE_BYTES
+from batchai_magics.widgets.job.log_tail import LogTail
+
+LOG_BYTES = 1 << 15  # per message while following
+REPLAY_BYTES = 1 << 17  # in the first message
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A message: its content and its binary buffers."""
+
+    content: dict[str, Any]
+    buffers: list[bytes] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size on the wire."""
+        return OVERHEAD_BYTES + sum(map(len, self.buffers))
+
+
+@dataclass
+class _LogPosition:
+    """A view's position in a log file."""
+
+    offset: int
+    line: int
+    generation: int
+
+
+class Cursor:
+    """A view's position in a job's feed; produces the batches that it lacks, in sequence."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self._points = 0
+        self._values: dict[str, int] = {}
+        self._generation = 0
+        self._positions: dict[str, _LogPosition] = {}
+        self._sent_complete = False
+        self._sent_status: dict[str, Any] = {}
+        self._sent_open_lines: list[dict[str, Any]] = []
+        self._sent_use = 0
+        self._is_greeted = False
+        self._log_limit = REPLAY_BYTES
+
+    def rewind(
+        self,
+        points: int,
+        logs: Mapping[str, int],
+        *,
+        values: Mapping[str, int] | None = None,
+        generation: int = 0,
+    ) -> None:
+        """Sets what the view has: points and their generation, other values, bytes of each log file.
+
+        At least one batch, the greeting, is sent afterwards.
+        """
+        self._points = points
+        self._values = dict(values or {})
+        self._generation = generation
+        self._positions = {
+            file: place for file, place in self._positions.items() if logs.get(file) == place.offset
+        }
+        self._sent_complete = False
+        self._sent_status = {}
+        self._sent_open_lines = []
+        self._sent_use = 0
+        self._is_greeted = False
+        self._log_limit = REPLAY_BYTES
+
+    def is_up_to_date(self, feed: JobFeed) -> bool:
+        """Whether everything has been sent."""
+        return (
+            self._is_greeted
+            and self._sent_complete == feed.is_over
+            and self._sent_use == feed.use.version
+            and self._has_all_numbers(feed)
+            and self._sent_status == status_of(feed)
+            and self._sent_open_lines == open_lines_of(feed)
+            and all(not self._is_stale(file, tail) for file, tail in feed.tails.items())
+        )
+
+    def _has_all_numbers(self, feed: JobFeed) -> bool:
+        return (
+            self._generation == feed.points.generation
+            and self._points == len(feed.points)
+            and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
+        )
+
+    def next_batch(self, feed: JobFeed, limit_bytes: int) -> Batch | None:
+        """Returns the next batch of about `limit_bytes` at most; None if the view is up to date."""
+        if self.is_up_to_date(feed) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
+            return None
+        batch = Batch({"kind": "batch"})
+        self._add_points(batch, feed, limit_bytes)
+        self._add_values(batch, feed, limit_bytes)
+        self._add_logs(batch, feed, limit_bytes)
+        self._add_status(batch, feed)
+        self._add_open_lines(batch, feed)
+        self._add_use(batch, feed)
+        self.seq += 1
+        self._is_greeted = True
+        self._sent_complete = feed.is_over
+        batch.content.update(seq=self.seq, complete=feed.is_over)
+        return batch
+
+    def _add_open_lines(self, batch: Batch, feed: JobFeed) -> None:
+        lines = open_lines_of(feed)
+        if lines != self._sent_open_lines:
+            self._sent_open_lines = batch.content["open"] = lines
+
+    def _add_status(self, batch: Batch, feed: JobFeed) -> None:
+        status = status_of(feed)
+        if status != self._sent_status:
+            self._sent_status = batch.content["status"] = status
+
+    def _add_use(self, batch: Batch, feed: JobFeed) -> None:
+        """Resource usage is small, and sent as a whole after each sample."""
+        if self._sent_use != feed.use.version:
+            self._sent_use = feed.use.version
+            batch.content["use"] = True
+            batch.buffers.append(feed.use.to_json(feed.records))
+
+    def _add_points(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
+        is_restarted = self._generation != feed.points.generation
+        if is_restarted:
+            self._generation, self._points, self._values = feed.points.generation, 0, {}
+        count = max(0, min(len(feed.points) - self._points, (limit_bytes - batch.size_bytes) // POINT_BYTES))
+        if count or is_restarted:
+            batch.content["points"] = {"first": self._points, "generation": self._generation}
+            batch.buffers.extend(feed.points.columns(self._points, count))
+            self._points += count
+
+    def _add_values(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
+        parts = batch.content["values"] = []
+        for name, values in feed.points.others.items():
+            first = self._values.get(name, 0)
+            count = min(len(values) - first, (limit_bytes - batch.size_bytes) // VALUE_BYTES)
+            if count > 0:
+                parts.append({"name": name, "first": first})
+                batch.buffers.extend(values.columns(first, count))
+                self._values[name] = first + count
+
+    def _add_logs(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
+        parts = batch.content["logs"] = []
+        for file, tail in feed.tails.items():
+            limit = min(self._log_limit, limit_bytes - batch.size_bytes)
+            if limit > 0 and self._is_stale(file, tail):
+                parts.append(self._part(file, tail, limit, batch.buffers))
+        self._log_limit = LOG_BYTES
+
+    def _is_stale(self, file: str, tail: LogTail) -> bool:
+        place = self._positions.get(file)
+        return place is None or place.offset < tail.end or place.generation != tail.generation
+
+    def _part(self, file: str, tail: LogTail, limit: int, buffers: list[bytes]) -> dict[str, Any]:
+        place = self._positions.get(file)
+        is_restarted = place is not None and place.generation != tail.generation
+        if place is None or is_restarted:
+            place = _LogPosition(0, 0, tail.generation)
+        piece = tail.piece(place.offset, limit, line=place.line)
+        self._positions[file] = _LogPosition(piece.end, piece.line, tail.generation)
+        buffers.append(piece.data)
+        ranks = tail.ranks(piece)
+        if ranks:
+            buffers.append(ranks)
+        return {
+            "file": file,
+            "offset": piece.offset,
+            "size": tail.size,
+            "skipped": piece.skipped_lines,
+            "ranked": bool(ranks),
+            "restarted": is_restarted,
+        }

@@ -1,0 +1,178 @@
+"""Handles a page's requests: bytes, a rank's lines, search, files, the first failure. May block."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.logs import shown
+from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.widgets.job.failure_report import failure_report
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.log_search import ERROR_PATTERN, Search, pattern_of
+from batchai_magics.widgets.job.merged_log import MERGED, unmarked
+from batchai_magics.widgets.job.message_batch import Batch
+from batchai_magics.widgets.job.rank_lines import Read, rank_page, ranks_between
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.handle import Job
+
+
+OpenJob = Callable[["Job"], str]
+
+MAX_READ_BYTES = 1 << 18
+MAX_HITS = 2000  # per reply
+MAX_SEARCHES = 4  # cached
+ERROR_SLICE_S = 2.0
+MAX_FILES = 1000  # per folder
+
+
+class RequestHandler:
+    """Handles a page's requests about one job; a reply has the request's `id`. `feed` has its merged log.
+
+    `open_job` creates the view of another job and returns its model's id; without it, "run again" is off.
+    """
+
+    def __init__(self, job: Job, open_job: OpenJob | None = None, *, feed: JobFeed | None = None) -> None:
+        self._job = job
+        self._feed = feed
+        self._open_job = open_job
+        self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
+        self._kinds = {
+            "read": self._read,
+            "lines": self._lines,
+            "search": self._search,
+            "first_error": self._first_error,
+            "list": self._list,
+            "failure": self._failure,
+            "cancel": self._cancel,
+            "again": self._run_again,
+        }
+
+    def handles(self, content: dict[str, Any]) -> bool:
+        """Whether the message is a request of a known kind."""
+        return content.get("kind") in self._kinds
+
+    def handle(self, content: dict[str, Any]) -> Batch:
+        """Returns the reply; one with `text` says why the request failed."""
+        try:
+            return self._kinds[content["kind"]](content)
+        except BatchAIError as error:
+            return text_answer(content, error.message)
+
+    def _read(self, content: dict[str, Any]) -> Batch:
+        file = _file(self._job, content)
+        read, offset = self._bytes_of(file), int(content["offset"])
+        if offset < 0:
+            offset = max(0, read(0, 0).size + offset)
+        chunk = read(offset, min(int(content["limit"]), MAX_READ_BYTES))
+        page = {"kind": "page", "id": content["id"], "file": file.path}
+        is_shared = any(span.rank for span in chunk.spans)
+        ranks = ranks_between(chunk.spans, chunk.offset, chunk.end) if is_shared else b""
+        return Batch(
+            {**page, "offset": chunk.offset, "size": chunk.size}, [chunk.data, *([ranks] if ranks else [])]
+        )
+
+    def _lines(self, content: dict[str, Any]) -> Batch:
+        file, rank = _file(self._job, content), int(content["rank"])
+        offset, is_backward = int(content["offset"]), bool(content["backward"])
+        lines = rank_page(self._reader(file), rank, offset, is_backward=is_backward)
+        page = {"kind": "lines", "id": content["id"], "file": file.path, "rank": rank}
+        place = {"start": lines.start, "end": lines.end, "size": lines.size}
+        return Batch({**page, **place}, [lines.data, array("d", lines.starts).tobytes()])
+
+    def _search(self, content: dict[str, Any]) -> Batch:
+        """The number of matching lines so far, and those from index `first` onwards."""
+        search = self._search_of(content)
+        search.advance()
+        first = int(content.get("first", 0))
+        if first < 0:  # the last ones
+            first = max(0, len(search.hits) - MAX_HITS)
+        progress = {"total": len(search.hits), "first": first, "complete": search.is_complete}
+        return _reply(content, progress, search.hits[first : first + MAX_HITS].tobytes())
+
+    def _search_of(self, content: dict[str, Any]) -> Search:
+        file, rank = _file(self._job, content), content.get("rank")
+        key = (file, rank, content["query"], content["regex"])
+        if key not in self._searches:
+            pattern = pattern_of(str(content["query"]), is_regex=bool(content["regex"]))
+            self._searches[key] = Search(self._reader(file), pattern, rank=rank)
+        self._searches.move_to_end(key)
+        while len(self._searches) > MAX_SEARCHES:
+            self._searches.popitem(last=False)
+        return self._searches[key]
+
+    def _first_error(self, content: dict[str, Any]) -> Batch:
+        pattern = pattern_of(ERROR_PATTERN, is_regex=True)
+        search = Search(self._reader(_file(self._job, content)), pattern, rank=content.get("rank"))
+        search.advance(slice_s=ERROR_SLICE_S, limit=1)
+        offset = int(search.hits[0]) if search.hits else None
+        return _reply(content, {"offset": offset, "complete": search.is_complete})
+
+    def _list(self, content: dict[str, Any]) -> Batch:
+        backend, directory, path = self._job.backend, str(content["directory"]), str(content["path"])
+        files = backend.files(self._job.id, directory, path, limit=MAX_FILES + 1)
+        entries = [[file.name, file.kind.value, file.size_bytes] for file in files[:MAX_FILES]]
+        return _reply(content, {"entries": entries, "more": len(files) > MAX_FILES})
+
+    def _failure(self, content: dict[str, Any]) -> Batch:
+        def read(file: str, offset: int, limit: int) -> Chunk:
+            return shown(self._job.backend, FileRef(self._job.id, file), offset, limit)
+
+        return _reply(
+            content, {"failure": failure_report(self._job.show(), read, self._job.files(STDOUTERR))}
+        )
+
+    def _cancel(self, content: dict[str, Any]) -> Batch:
+        self._job.cancel()
+        return text_answer(content, "")
+
+    def _run_again(self, content: dict[str, Any]) -> Batch:
+        """Submits the job again and creates the view of the new one, or replies why it cannot."""
+        from batchai_magics.commands.handlers.resubmit import again
+
+        if self._open_job is None:
+            return _reply(content, {"text": "This view cannot run it again.", "model": ""})
+        try:
+            made = again(self._job.backend, self._job.show(), os.environ)
+        except BatchAIError as error:
+            return _reply(content, {"text": str(error), "model": ""})
+        made.patterns = dict(self._job.patterns)
+        return _reply(content, {"text": f"{made.name} was submitted", "model": self._open_job(made)})
+
+    def _reader(self, file: FileRef) -> Read:
+        """Reads a file with secrets redacted, and the ranks that wrote it."""
+        read = self._bytes_of(file)
+        return lambda offset, limit: unmarked(read(offset, limit))
+
+    def _bytes_of(self, file: FileRef) -> Read:
+        """Reads a file with secrets redacted; in the merged log, the spans of stderr are marked."""
+        backend = self._job.backend
+        feed = self._feed
+        if file.path != MERGED or feed is None:
+            return partial(shown, backend, file)
+
+        def read_file(path: str, offset: int, limit: int) -> Chunk:
+            return shown(backend, replace(file, path=path), offset, limit)
+
+        return lambda offset, limit: feed.merged.read(read_file, offset, limit, is_complete=feed.is_over)
+
+
+def text_answer(content: dict[str, Any], text: str) -> Batch:
+    """An answer with a message; an empty one means success."""
+    return Batch({"kind": "answer", "id": content.get("id", ""), "text": text})
+
+
+def _reply(content: dict[str, Any], parts: dict[str, Any], *buffers: bytes) -> Batch:
+    return Batch({"kind": "reply", "id": content["id"], **parts}, list(buffers))
+
+
+def _file(job: Job, content: dict[str, Any]) -> FileRef:
+    return FileRef(job.id, str(content["file"]), str(content.get("directory") or STDOUTERR))

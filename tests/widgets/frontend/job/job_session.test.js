@@ -1,0 +1,328 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, mock, test } from "node:test";
+
+import { JobSession } from "../../../../batchai_magics/widgets/frontend/job/job_session.js";
+
+let sent, take, closed, kernel, model, session;
+
+beforeEach(() => {
+  mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  sent = [];
+  const statusChanged = { connect: (slot) => (kernel = (status) => slot(null, status)), disconnect: () => (kernel = () => {}) };
+  const widget_manager = { kernel: { statusChanged } };
+  model = { widget_manager, on: (event, listener) => event === "msg:custom" && (take = listener), off: (event) => (closed = event), get: () => ({}), send: (content) => sent.push(content) };
+  session = new JobSession(model);
+});
+afterEach(() => {
+  session.close();
+  mock.timers.reset();
+});
+
+const view = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
+const batch = (seq, more = {}, buffers = []) => take({ kind: "batch", seq, complete: false, logs: [], ...more }, buffers.map(view));
+const point = (step, rate) => [new Int32Array([step]), new Int32Array([0]), ...[rate, 1, 2].map((v) => new Float32Array([v]))];
+
+const line = (text) => new Uint8Array([...text].map((sign) => sign.charCodeAt(0)));
+const part = (offset, size, more = {}) => ({ file: "stdout.txt", offset, size, skipped: 0, ...more });
+const kinds = () => sent.map(({ kind }) => kind);
+
+/** What the session tells those who listen, as [kind, file, added]. */
+function heard() {
+  const news = [];
+  session.listen((...what) => news.push(what));
+  return news;
+}
+
+test("the kernel hears from time to time how far the page has come", () => {
+  for (let seq = 1; seq <= 40; seq += 1) batch(seq);
+  assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["ack", 16], ["ack", 32]]);
+});
+
+test("points and other numbers come in one message", () => {
+  const norm = [new Int32Array([3]), new Int32Array([-1]), new Float32Array([0.5])];
+  const parts = { points: { first: 0, generation: 0 }, values: [{ name: "norm", first: 0 }] };
+  batch(1, parts, [...point(10, 100), ...norm]);
+  session.points.settle();
+  assert.deepEqual([session.points.rates.all, session.points.jitters.all], [[100], [2]]);
+  assert.deepEqual(session.points.counts, { norm: 1 });
+});
+
+test("points of a log that starts again replace the old ones", () => {
+  batch(1, { points: { first: 0, generation: 0 } }, point(10, 100));
+  batch(2, { points: { first: 0, generation: 1 } }, point(1, 5));
+  session.points.settle();
+  assert.deepEqual([session.points.steps, session.points.rates.all], [[1], [5]]);
+});
+
+test("an answer reaches the question that it belongs to", async () => {
+  const [first, second] = [session.request({ kind: "list" }), session.request({ kind: "list" })];
+  take({ kind: "reply", id: sent[1].id, entries: ["b"] }, []);
+  take({ kind: "answer", id: sent[0].id, text: "no such folder" }, []);
+  assert.deepEqual((await second).content.entries, ["b"]);
+  assert.equal((await first).content.text, "no such folder");
+});
+
+test("a view says what it has when it says hello", () => {
+  batch(1, { points: { first: 0, generation: 0 }, logs: [{ file: "stdout.txt", offset: 0, size: 3, skipped: 0 }] }, [
+    ...point(10, 100),
+    new Uint8Array([97, 98, 10]),
+  ]);
+  session.log("stdout.txt", 2).extend(3);
+  session.hello();
+  assert.deepEqual(sent.at(-1).have, { points: 1, generation: 0, values: {}, logs: { "stdout.txt": 3 } });
+});
+
+test("points that a lost batch had are asked for again", () => {
+  batch(1, { points: { first: 0, generation: 0 } }, point(10, 100));
+  batch(3, { points: { first: 2, generation: 0 } }, point(30, 120));
+  assert.deepEqual(kinds(), ["ready"]);
+  assert.equal(sent[0].have.points, 1);
+});
+
+test("other numbers that a lost batch had are asked for again", () => {
+  const number = (step) => [new Int32Array([step]), new Int32Array([-1]), new Float32Array([0.5])];
+  batch(1, { values: [{ name: "lr", first: 0 }] }, number(1));
+  batch(3, { values: [{ name: "lr", first: 4 }, { name: "norm", first: 0 }] }, [...number(5), ...number(5)]);
+  assert.deepEqual(kinds(), ["ready"]);
+  assert.deepEqual(sent[0].have.values, { lr: 1, norm: 1 });
+});
+
+test("a lost batch without numbers leaves a gap in the log, and nothing is asked for", () => {
+  batch(1, { logs: [part(0, 4)] }, [line("one\n")]);
+  batch(3, { logs: [part(10, 14)] }, [line("two\n")]);
+  assert.deepEqual(session.log("stdout.txt").rows.map(({ start, end }) => [start, end]), [[0, 4], [4, 10], [10, 14]]);
+  assert.deepEqual(kinds(), []);
+});
+
+test("a page that comes late takes the first batch as it is", () => {
+  batch(7, { points: { first: 3, generation: 0 } }, point(10, 100));
+  assert.deepEqual(kinds(), []);
+});
+
+test("numbers that do not join on are asked for only when a batch was lost", () => {
+  batch(1, { points: { first: 0, generation: 0 } }, point(10, 100));
+  batch(2, { points: { first: 9, generation: 0 } }, point(90, 100));
+  assert.deepEqual(kinds(), []);
+});
+
+test("a log that starts again shows its new lines alone", () => {
+  batch(1, { logs: [part(0, 8)] }, [line("one\ntwo\n")]);
+  batch(2, { logs: [part(0, 4, { restarted: true })] }, [line("new\n")]);
+  assert.deepEqual(session.log("stdout.txt").rows.map(({ text }) => text), ["new"]);
+});
+
+test("a log knows how long its file is, also when the batch holds less", () => {
+  batch(1, { logs: [part(0, 90)] }, [line("one\n")]);
+  batch(2, { logs: [part(4, 50)] }, [line("two\n")]);
+  assert.equal(session.log("stdout.txt").size, 90);
+});
+
+test("what several wrote is told apart, also what rank 0 wrote", () => {
+  batch(1, { logs: [part(0, 4, { ranked: true }), { ...part(0, 2), file: "stderr.txt" }] }, [
+    line("a\nb\n"),
+    new Int32Array([0, 0, 2, 1]),
+    line("c\n"),
+  ]);
+  assert.deepEqual(session.log("stdout.txt").rows.map(({ rank }) => rank), [0, 1]);
+  assert.deepEqual(session.log("stderr.txt").rows.map(({ rank }) => rank), [undefined]);
+});
+
+test("the lines of rank 0 are not those of the whole file", () => {
+  assert.notEqual(session.log("stdout.txt", 0), session.log("stdout.txt"));
+  assert.equal(session.log("stdout.txt", 0), session.log("stdout.txt", 0));
+  assert.notEqual(session.log("stdout.txt", 0), session.log("stdout.txt", 1));
+});
+
+test("a view says hello until the kernel answers", () => {
+  session.listen(() => {});
+  session.enter();
+  for (let i = 0; i < 2; i += 1) mock.timers.tick(400);
+  assert.deepEqual(kinds(), ["ready", "ready", "ready"]);
+  batch(1);
+  mock.timers.tick(5000);
+  assert.equal(sent.length, 3);
+});
+
+test("a view that is out of the page does not say hello again", () => {
+  session.enter();
+  mock.timers.tick(2000);
+  assert.deepEqual(kinds(), ["ready"]);
+});
+
+test("each time that a view enters the page is told apart, and its bye belongs to it", () => {
+  session.enter();
+  session.bye();
+  session.enter();
+  assert.deepEqual(sent.map(({ kind, turn }) => [kind, turn]), [["ready", 1], ["bye", 1], ["ready", 2]]);
+});
+
+test("a view that is still looked at says no bye", () => {
+  const stop = session.listen(() => {});
+  session.bye();
+  assert.deepEqual(kinds(), []);
+  stop();
+  session.bye();
+  assert.deepEqual(kinds(), ["bye"]);
+});
+
+test("a kernel that is lost is asked nothing and greeted no more", () => {
+  const news = heard();
+  session.enter();
+  kernel("restarting");
+  mock.timers.tick(2000);
+  session.hello();
+  session.read("stdout.txt", 0);
+  session.tell({ kind: "hold", on: true });
+  assert.deepEqual(kinds(), ["ready"]);
+  assert.deepEqual(news, [["lost", "", 0]]);
+});
+
+test("a kernel that is lost is never called busy", () => {
+  const news = heard();
+  session.request({ kind: "again" });
+  kernel("restarting");
+  model.send = () => {
+    throw new Error("no kernel");
+  };
+  session.tell({ kind: "hold", on: true });
+  mock.timers.tick(2000);
+  assert.deepEqual(news, [["lost", "", 0]]);
+});
+
+test("a place of a file is asked for once until it is answered", () => {
+  session.read("stdout.txt", 5);
+  session.read("stdout.txt", 5);
+  session.read("stdout.txt", 9);
+  assert.deepEqual(sent.map(({ kind, offset }) => [kind, offset]), [["read", 5], ["read", 9]]);
+  take({ kind: "page", id: sent[0].id, file: "stdout.txt", offset: 5, size: 5 }, []);
+  session.read("stdout.txt", 5);
+  assert.equal(sent.length, 3);
+});
+
+test("a kernel that does not answer for long is called busy until it does", () => {
+  const news = heard();
+  session.read("stdout.txt", 0);
+  mock.timers.tick(1400);
+  assert.equal(session.isKernelBusy, false);
+  mock.timers.tick(200);
+  assert.equal(session.isKernelBusy, true);
+  session.read("stdout.txt", 9);
+  mock.timers.tick(2000);
+  take({ kind: "page", id: sent[0].id, file: "stdout.txt", offset: 0, size: 0 }, []);
+  assert.equal(session.isKernelBusy, false);
+  assert.deepEqual(news.filter(([kind]) => kind === "busy").length, 2);
+});
+
+test("a view that cannot be heard keeps what it has and says that the kernel is busy", () => {
+  model.send = () => {
+    throw new Error("no kernel");
+  };
+  session.hello();
+  assert.equal(session.isKernelBusy, true);
+});
+
+test("a page of bytes says how long the file is and shows its lines", () => {
+  const news = heard();
+  take({ kind: "page", id: "a", file: "stdout.txt", offset: 4, size: 12 }, [line("two\n"), new Int32Array([0, 3])].map(view));
+  assert.deepEqual(session.log("stdout.txt").rows.map(({ start, text, rank }) => [start, text, rank]), [
+    [0, undefined, undefined],
+    [4, "two", 3],
+    [8, undefined, undefined],
+  ]);
+  assert.deepEqual(news, [["page", "stdout.txt", 0]]);
+});
+
+const lines = (start, end, size, text, starts) =>
+  take({ kind: "lines", id: "a", file: "stdout.txt", rank: 0, start, end, size }, [line(text), new Float64Array(starts)].map(view));
+
+test("the lines that a rank has written since are counted as new, the first page is not", () => {
+  const news = heard();
+  lines(0, 20, 20, "a\nb\n", [0, 10]);
+  lines(20, 40, 40, "c\n", [30]);
+  lines(40, 60, 60, "", []);
+  assert.deepEqual(news, [["page", "stdout.txt", 0], ["page", "stdout.txt", 1], ["page", "stdout.txt", 0]]);
+  assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["a", "b", "c"]);
+});
+
+test("the lines of a rank start again with their file", () => {
+  lines(0, 20, 20, "a\nb\n", [0, 10]);
+  lines(0, 4, 4, "n\n", [0]);
+  assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["n"]);
+});
+
+test("the end and its taking back are told once each", () => {
+  const news = heard();
+  for (const [seq, complete] of [[1, false], [2, true], [3, true], [4, false]]) batch(seq, { complete });
+  assert.deepEqual(news.map(([kind]) => kind), ["complete", "complete"]);
+  assert.equal(session.isComplete, false);
+});
+
+test("an answer is given once", async () => {
+  const answered = session.request({ kind: "list" });
+  take({ kind: "reply", id: sent[0].id, entries: [] }, []);
+  await answered;
+  const news = heard();
+  take({ kind: "answer", id: sent[0].id, text: "again" }, []);
+  assert.deepEqual(news, [["answer", "again", 0]]);
+});
+
+test("a session that is closed says no more, and its view hears so", () => {
+  const news = heard();
+  session.read("stdout.txt", 0);
+  session.enter();
+  session.close();
+  mock.timers.tick(60_000);
+  assert.deepEqual(kinds(), ["read", "ready"]);
+  assert.deepEqual([news, closed], [[["closed", "", 0]], "msg:custom"]);
+});
+
+test("a page that only looks is heard of all the same", () => {
+  batch(1);
+  mock.timers.tick(20_000);
+  assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["alive", 1]]);
+  for (let seq = 2; seq <= 16; seq += 1) batch(seq);
+  assert.deepEqual(kinds(), ["alive"]);
+});
+
+test("a batch tells what is new in it, and nothing else", () => {
+  const news = heard();
+  assert.equal(session.isAnswered, false);
+  batch(1, { logs: [part(0, 4)] }, [line("one\n")]);
+  batch(2, { points: { first: 0, generation: 0 } }, point(10, 100));
+  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Int32Array([1]), new Int32Array([0]), new Float32Array([1])]);
+  assert.deepEqual(news, [["log", "stdout.txt", 1], ["points", "", 0], ["points", "", 0], ["complete", "", 0]]);
+  assert.equal(session.isAnswered, true);
+});
+
+test("a view is kept when the kernel says so", () => {
+  const news = heard();
+  assert.equal(session.isKept, false);
+  take({ kind: "keep" }, []);
+  assert.deepEqual([session.isKept, news], [true, [["keep", "", 0]]]);
+});
+
+test("a message of no known kind is no news", () => {
+  const news = heard();
+  take({ kind: "rates" }, []);
+  assert.deepEqual(news, []);
+});
+
+test("numbers are read wherever they lie in a message", () => {
+  const raw = new Uint8Array(41);
+  const unaligned = point(10, 100).map((column, i) => {
+    raw.set(new Uint8Array(column.buffer), 1 + 8 * i);
+    return new DataView(raw.buffer, 1 + 8 * i, 4);
+  });
+  take({ kind: "batch", seq: 1, complete: false, points: { first: 0, generation: 0 } }, unaligned);
+  session.points.settle();
+  assert.deepEqual([session.points.steps, session.points.rates.all], [[10], [100]]);
+});
+
+test("lines of a rank before those that are here are not new, and take none away", () => {
+  const news = heard();
+  lines(40, 60, 60, "c\n", [50]);
+  lines(20, 40, 60, "b\n", [30]);
+  lines(0, 20, 60, "", []);
+  assert.deepEqual(news.map(([, , added]) => added), [0, 0, 0]);
+  assert.deepEqual(session.log("stdout.txt", 0).rows.map(({ text }) => text), ["b", "c"]);
+});

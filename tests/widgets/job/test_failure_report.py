@@ -1,0 +1,75 @@
+"""What failed first, of real jobs."""
+
+import pytest
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.cards.job_card import to_text
+from batchai_magics.cards.job_card_data import job_card
+from batchai_magics.jobs.logs import script_name
+from batchai_magics.widgets.job.failure_report import failure_report
+from tests.patience import PATIENCE_S
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = """
+import os, sys, time
+rank = int(os.environ["PMI_RANK"])
+for line in range(2000):
+    print(f"noise of rank {rank}", file=sys.stderr)
+sys.stderr.flush()
+print(f"step 1 of rank {rank}", flush=True)
+def fail():
+    raise ValueError("bad batch")
+if rank == 1:
+    time.sleep(0.5)
+    fail()
+time.sleep(1000)
+"""
+
+
+def failure(world, job):
+    def read(file, offset, limit):
+        return world.backend.read(FileRef(job.id, file), offset, limit)
+
+    return failure_report(job.show(), read, job.files())
+
+
+def test_the_first_failing_rank_is_named_with_its_own_last_lines(world):
+    job = world.run("bad --nodes 2 --processes 4", SCRIPT)
+    found = failure(world, job)
+    assert (found["rank"], found["exit_code"], found["file"]) == (1, 1, "stderr.txt")
+    assert found["lines"][-1] == "ValueError: bad batch"
+    assert not any("rank 0" in line or "rank 2" in line for line in found["lines"])
+    assert found["before"] == ["step 1 of rank 1"]
+    assert {other["rank"] for other in found["others"]} == {0, 2, 3}
+    text = job.log(file="stderr.txt").encode()
+    assert text[found["offset"] :].decode().startswith(found["lines"][0])
+
+
+def test_a_traceback_leads_to_the_line_of_the_cell(world):
+    job = world.run("bad --nodes 1 --processes 2", SCRIPT)
+    assert script_name(job.show()) == "bad.py"
+    line = SCRIPT.split("\n").index('    raise ValueError("bad batch")') + 2
+    assert f"in fail  ← line {line} of the cell" in to_text(job_card(job))
+
+
+def test_a_failed_preparation_shows_its_last_lines(world):
+    job = world.run("prep --nodes 1 --prep 'echo no disk >&2; exit 3'")
+    found = failure(world, job)
+    assert (found["file"], found["lines"]) == ("stderr-job_prep.txt", ["no disk"])
+
+
+def test_nothing_failed_where_a_job_succeeded(world):
+    assert failure(world, world.run("fine")) == {}
+
+
+def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
+    script = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
+    job = world.submit("long --nodes 1 --processes 2", script)
+    until(lambda: job.log() == "up\nup\n")
+    job.cancel()
+    job.wait(PATIENCE_S)
+    assert [rank.rank for rank in job.show().ranks if rank.exit_code]
+    assert failure(world, job) == {}
+    assert "failed first" not in to_text(job_card(job))

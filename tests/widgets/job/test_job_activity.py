@@ -1,0 +1,125 @@
+"""What a view says of a job that has printed nothing yet."""
+
+from dataclasses import replace
+
+import pytest
+
+from batchai_magics.backends.base import Chunk, FileRef
+from batchai_magics.follow import LogBytes, NodesChanged, QueueSeen, StateChanged
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.execution import Attempt
+from batchai_magics.widgets.job.job_facts import facts_of
+from batchai_magics.widgets.job.job_feed import JobFeed
+from tests.widgets.scripted import JOB, START, ExecutionState, resource
+
+TWO_IDLE = NodeStateCounts(idle_node_count=2)
+
+
+def feed_of(state, **logs):
+    feed = JobFeed()
+    feed.take(StateChanged(resource(state)))
+    for name, data in logs.items():
+        write(feed, name, data)
+    return feed
+
+
+def write(feed, name, data):
+    file = {"execution": "execution.log", "out": "stdout.txt", "err": "stderr.txt"}.get(name, f"{name}.txt")
+    feed.take(LogBytes(FileRef(JOB, file), Chunk(data, 0, len(data), False)))
+
+
+def test_the_words_of_the_place_where_it_is_to_run_come_first():
+    feed = JobFeed()
+    words = "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59"
+    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting=words)))
+    assert feed.activity == f"Waiting for 2 nodes of nc6: {words}."
+
+
+def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
+    feed = JobFeed()
+    attempts = (Attempt(1, ("n1",), START, START, "Slurm lost a node of it"),)
+    waits = "too few of its nodes are free"
+    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), attempts=attempts, waiting=waits)))
+    facts = facts_of(feed)
+    assert facts["attempt"] == 1
+    assert facts["before"] == ["attempt 1 on n1: Slurm lost a node of it", f"it waits again: {waits}"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "cluster", "words"),
+    [
+        (None, None, "Waiting for 2 nodes of nc6 …"),
+        (QueueSeen(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6: a has nodes of it."),
+        (
+            QueueSeen(JOB, ("a", "b"), ("c",)),
+            TWO_IDLE,
+            "Waiting for 2 nodes of nc6: a and b have nodes of it, c is before it in the queue.",
+        ),
+        (
+            QueueSeen(JOB, (), tuple("abcde")),
+            TWO_IDLE,
+            "Waiting for 2 nodes of nc6: 5 jobs are before it in the queue.",
+        ),
+        (
+            QueueSeen(JOB, (), ("a", "x/b", "x/c", "y/d")),
+            TWO_IDLE,
+            "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are before it"
+            " in the queue.",
+        ),
+        (None, NodeStateCounts(), "Waiting for 2 nodes of nc6: it has none."),
+        (None, NodeStateCounts(idle_node_count=1), "Waiting for 2 nodes of nc6: it has 1."),
+        (
+            None,
+            NodeStateCounts(preparing_node_count=2),
+            "Waiting for 2 nodes of nc6: 2 of its nodes are being prepared.",
+        ),
+    ],
+)
+def test_a_queued_job_says_what_it_waits_for(queue, cluster, words):
+    feed = feed_of(ExecutionState.QUEUED)
+    for event in (queue, cluster and NodesChanged(JOB, NodeStateCounts(), cluster)):
+        if event:
+            feed.take(event)
+    assert feed.activity == words
+
+
+def test_what_the_place_itself_says_comes_before_what_the_queue_looks_like():
+    feed = JobFeed()
+    feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting="a limit is reached")))
+    feed.take(QueueSeen(JOB, ("a",), ()))
+    assert feed.activity == "Waiting for 2 nodes of nc6: a limit is reached."
+
+
+MOMENT = b"2026-03-01T12:00:00.000000Z "
+STARTING = MOMENT + b"starting 4 process(es) on 2 node(s)\n"
+PREPARING = MOMENT + b"job preparation started\n"
+
+
+@pytest.mark.parametrize(
+    ("logs", "words"),
+    [
+        ({}, "Starting …"),
+        ({"execution": MOMENT + b"pulling image\n"}, "Starting: pulling image"),
+        ({"execution": PREPARING}, "Preparing the nodes …"),
+        (
+            {"execution": PREPARING, "stdout-job_prep": b"one\n\rget 10%\rget 20%"},
+            "Preparing the nodes: get 20%",
+        ),
+        ({"execution": PREPARING, "stderr-job_prep": b"wget\n"}, "Preparing the nodes: wget"),
+        ({"execution": PREPARING + STARTING}, "Started. Nothing was printed yet …"),
+    ],
+)
+def test_a_job_that_starts_says_what_is_being_done(logs, words):
+    assert feed_of(ExecutionState.RUNNING, **logs).activity == words
+
+
+@pytest.mark.parametrize("name", ["out", "err"])
+def test_nothing_is_to_be_said_once_something_was_printed(name):
+    feed = feed_of(ExecutionState.RUNNING, execution=PREPARING)
+    write(feed, name, b"x")
+    assert feed.activity == ""
+
+
+def test_a_job_that_is_being_ended_says_so_and_one_that_has_ended_nothing():
+    assert feed_of(ExecutionState.TERMINATING).activity == "The job is being ended …"
+    assert feed_of(ExecutionState.FAILED).activity == ""

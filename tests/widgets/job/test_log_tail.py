@@ -1,0 +1,170 @@
+from array import array
+
+import pytest
+
+from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.widgets.job.log_tail import LogTail
+
+
+def tail_of(*texts, max_bytes=1 << 18):
+    tail = LogTail(max_bytes)
+    for text in texts:
+        data = text.encode()
+        tail.add(Chunk(data, tail.end, tail.end + len(data), False))
+    return tail
+
+
+def test_a_piece_is_what_is_new():
+    piece = tail_of("one\ntwo\n", "three\n").piece(4, 1000, line=1)
+    assert (piece.offset, piece.data, piece.skipped_lines, piece.line) == (4, b"two\nthree\n", 0, 3)
+
+
+def test_what_does_not_fit_is_skipped_by_whole_lines_and_counted():
+    tail = tail_of(*(f"line {i:03}\n" for i in range(100)))
+    piece = tail.piece(0, 25, line=0)
+    assert piece.data == b"line 098\nline 099\n"
+    assert (piece.offset, piece.skipped_lines, piece.line) == (98 * 9, 98, 100)
+
+
+def test_lines_are_counted_beyond_what_is_kept():
+    tail = tail_of(*("x" * 9 + "\n" for _ in range(1000)), max_bytes=100)
+    piece = tail.piece(0, 50, line=0)
+    assert piece.skipped_lines + piece.data.count(b"\n") == 1000
+    assert piece.end == 10_000
+
+
+def test_a_line_without_end_is_cut_where_it_must():
+    piece = tail_of("x" * 5000).piece(0, 1000, line=0)
+    assert (piece.offset, len(piece.data)) == (4000, 1000)
+
+
+def test_a_piece_from_where_a_line_starts_loses_none():
+    tail = tail_of("".join(f"line {i:03}\n" for i in range(100)))
+    piece = tail.piece(0, 18, line=0)
+    assert (piece.offset, piece.skipped_lines) == (98 * 9, 98)
+    assert tail.piece(3, 1000, line=0).offset == 3
+
+
+def test_bytes_that_are_known_are_not_taken_twice():
+    tail = tail_of("one\ntw")
+    tail.add(Chunk(b"two\n", 4, 8, False))
+    assert tail.piece(0, 100, line=0).data == b"one\ntwo\n"
+
+
+def test_what_lies_before_a_hole_is_forgotten():
+    tail = tail_of("one\n")
+    tail.add(Chunk(b"te\nnext\n", 100, 108, False))
+    assert (tail.start, tail.end) == (100, 108)
+    assert tail.piece(4, 1000, line=1).data == b"next\n"
+
+
+def test_a_cut_file_is_as_long_as_it_is_now_and_its_lines_count_from_its_start():
+    tail = tail_of(*("x" * 9 + "\n" for _ in range(100)), max_bytes=100)
+    tail.add(Chunk(b"new\n", 0, 4, False), is_restarted=True)
+    assert (tail.size, tail.start_line, tail.piece(0, 100, line=0).line) == (4, 0, 1)
+
+
+def test_the_writers_of_what_is_forgotten_are_forgotten():
+    tail = LogTail(100)
+    for i in range(1000):
+        tail.add(Chunk(b"x" * 9 + b"\n", i * 10, i * 10 + 10, False, (Span(i * 10, i * 10 + 10, i % 2),)))
+    assert len(tail._spans) <= 13
+
+
+def test_a_file_that_was_cut_starts_again():
+    tail = tail_of("old\n")
+    tail.add(Chunk(b"new\n", 0, 4, False), is_restarted=True)
+    assert (tail.generation, tail.piece(0, 100, line=0).data) == (1, b"new\n")
+
+
+def test_the_lines_of_one_rank_are_told_apart():
+    tail = LogTail()
+    spans = (Span(0, 2, 0), Span(2, 4, 1), Span(4, 6, 0))
+    tail.add(Chunk(b"a\nb\nc\n", 0, 6, False, spans))
+    assert tail.lines(5, rank=0) == ("a", "c", "")
+    assert tail.lines(5) == ("a", "b", "c", "")
+
+
+def shared_tail(*pieces, max_bytes=1 << 18):
+    """A tail of pieces that each were written by one rank."""
+    tail = LogTail(max_bytes)
+    for rank, text in pieces:
+        data, at = text.encode(), tail.end
+        tail.add(Chunk(data, at, at + len(data), False, (Span(at, at + len(data), rank),)))
+    return tail
+
+
+def test_nothing_is_known_before_the_first_byte():
+    tail = LogTail()
+    assert (tail.start, tail.end, tail.size, tail.generation, tail.lines(3)) == (0, 0, 0, 0, ())
+
+
+def test_each_time_that_a_file_is_cut_is_counted():
+    tail = tail_of("old\n")
+    for _ in range(2):
+        tail.add(Chunk(b"", 0, 0, False), is_restarted=True)
+    assert (tail.generation, tail.size) == (2, 0)
+
+
+def test_a_second_writer_is_seen_whenever_it_comes():
+    assert not shared_tail((0, "a\n"), (0, "b\n")).is_shared
+    assert shared_tail((0, "a\n"), (0, "b\n"), (1, "c\n")).is_shared
+
+
+def test_a_piece_has_its_writers_where_there_are_several():
+    tail = shared_tail((0, "one\n"), (1, "two\n"))
+    assert list(array("i", tail.ranks(tail.piece(4, 100, line=1)))) == [0, 1]
+    assert list(array("i", tail.ranks(tail.piece(0, 100, line=0)))) == [0, 0, 4, 1]
+    alone = shared_tail((0, "one\n"))
+    assert alone.ranks(alone.piece(0, 100, line=0)) == b""
+
+
+def test_what_was_forgotten_is_no_line_of_a_rank():
+    tail = shared_tail(*((n % 2, f"line {n:02}\n") for n in range(20)), max_bytes=60)
+    assert tail.lines(2, rank=0) == ("line 16", "line 18", "")
+    assert tail.lines(100, rank=1)[-3:] == ("line 17", "line 19", "")
+    assert not [line for line in tail.lines(100, rank=0) if line and not line.startswith("line ")]
+
+
+def test_the_first_line_that_is_kept_is_whole():
+    tail = tail_of(*(f"line {n:02}\n" for n in range(20)), max_bytes=61)
+    assert tail.start % 8
+    assert tail.lines(100)[0] == f"line {tail.start // 8 + 1:02}"
+
+
+def test_so_many_lines_and_what_follows_the_last_newline():
+    tail = tail_of("a\nb\nc\nd")
+    assert tail.lines(2) == ("b", "c", "d")
+    assert tail.lines(1) == ("c", "d")
+
+
+def test_what_is_no_text_is_shown_by_a_mark():
+    tail = LogTail()
+    tail.add(Chunk(b"\xff\n", 0, 2, False))
+    assert tail.lines(1) == ("\N{REPLACEMENT CHARACTER}", "")
+
+
+def test_a_quarter_more_than_is_kept_is_cut_away_at_once():
+    assert tail_of("\n" * 100, "\n" * 24, max_bytes=100).start == 0
+    tail = tail_of("\n" * 100, "\n" * 25, max_bytes=100)
+    assert (tail.start, tail.start_line, tail.end) == (25, 25, 125)
+    assert tail_of("\n" * 20, "\n" * 4, max_bytes=18).start == 6
+
+
+def test_a_writers_bytes_are_kept_as_long_as_one_of_them_is():
+    tail = LogTail(8)
+    spans = (Span(0, 4, 0), Span(4, 12, 1))
+    tail.add(Chunk(b"aaa\nbbb\nccc\n", 0, 12, False, spans))
+    assert (tail.start, list(tail._spans)) == (4, [Span(4, 12, 1)])
+
+
+@pytest.mark.parametrize(("offset", "start"), [(0, 0), (1, 2), (2, 2), (3, 4), (4, 4)])
+def test_a_line_starts_behind_a_newline(offset, start):
+    assert tail_of("a\nb\nc")._line_start(offset) == start
+
+
+def test_a_newline_that_comes_first_ends_a_line():
+    assert tail_of("\n\nc")._line_start(1) == 1
+    cut = LogTail()
+    cut.add(Chunk(b"\nb\n", 10, 13, False))
+    assert (cut._line_start(10), cut._line_start(12)) == (11, 13)

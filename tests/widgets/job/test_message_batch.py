@@ -1,0 +1,277 @@
+import numpy as np
+
+from batchai_magics.backends.base import Chunk, FileRef, Span
+from batchai_magics.follow import LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.metrics import StepRecord
+from batchai_magics.metrics.record import PatternRecord
+from batchai_magics.models.cluster import NodeStateCounts
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.job.job_facts import facts_of
+from batchai_magics.widgets.job.job_feed import JobFeed
+from batchai_magics.widgets.job.message_batch import LOG_BYTES, REPLAY_BYTES, Cursor
+from tests.widgets.scripted import FAILURE, JOB, resource
+
+BIG = 400_000
+
+
+def log(feed, text, file="stdout.txt"):
+    end = feed.tails[file].end if file in feed.tails else 0
+    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), end, end + len(text), False)))
+
+
+def restart(feed, text, file="stdout.txt"):
+    """The log was cut and starts again with this text."""
+    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), 0, len(text), False), restarted=True))
+
+
+def points(feed, *steps):
+    feed.take(MetricsSeen(JOB, tuple(StepRecord(step, 0, 100.0, 0, 3.0, 2.0) for step in steps)))
+
+
+def test_batches_are_numbered_and_end_when_the_view_has_all():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "one\n")
+    first = cursor.next_batch(feed, BIG)
+    log(feed, "two\n")
+    second = cursor.next_batch(feed, BIG)
+    assert [first.content["seq"], second.content["seq"]] == [1, 2]
+    assert first.buffers + second.buffers == [b"one\n", b"two\n"]
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_points_travel_as_columns():
+    feed, cursor = JobFeed(), Cursor()
+    points(feed, 1, 10)
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["points"] == {"first": 0, "generation": 0}
+    steps, ranks = (np.frombuffer(b, "i4").tolist() for b in batch.buffers[:2])
+    rates, losses = (np.frombuffer(b, "f4").tolist() for b in batch.buffers[2:4])
+    assert (steps, ranks, rates, losses) == ([1, 10], [0, 0], [100.0, 100.0], [2.0, 2.0])
+    assert np.frombuffer(batch.buffers[4], "f4").tolist() == [3.0, 3.0]
+
+
+def test_a_view_that_says_what_it_has_gets_the_rest():
+    feed, cursor = JobFeed(), Cursor()
+    points(feed, 1, 10)
+    log(feed, "one\n")
+    cursor.next_batch(feed, BIG)
+    points(feed, 20)
+    cursor.rewind(1, {"stdout.txt": 4})
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["points"] == {"first": 1, "generation": 0}
+    assert batch.content["logs"] == []
+
+
+def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
+    feed, cursor = JobFeed(), Cursor()
+    points(feed, *range(50))
+    for i in range(30_000):
+        log(feed, f"line {i:06}\n")
+    while cursor.next_batch(feed, BIG):
+        pass
+    cursor.rewind(0, {})
+    batch = cursor.next_batch(feed, BIG)
+    assert len(batch.buffers[0]) == 50 * 4
+    assert REPLAY_BYTES - 20 < len(batch.buffers[-1]) <= REPLAY_BYTES
+    assert batch.content["logs"][0]["skipped"] + batch.buffers[-1].count(b"\n") == 30_000
+
+
+def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "old\n", "other.txt")
+    cursor.next_batch(feed, BIG)
+    restart(feed, "new\n", "other.txt")
+    batch = cursor.next_batch(feed, BIG)
+    assert [(part["offset"], part["restarted"]) for part in batch.content["logs"]] == [(0, True)]
+    assert batch.buffers == [b"new\n"]
+    assert cursor.is_up_to_date(feed)
+
+
+def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has():
+    feed, cursor = JobFeed(), Cursor()
+    restart(feed, "")
+    points(feed, 1, 10)
+    while cursor.next_batch(feed, BIG):
+        pass
+    cursor.rewind(2, {"stdout.txt": 0}, generation=0)
+    assert cursor.next_batch(feed, BIG).content["points"] == {"first": 0, "generation": 1}
+
+
+def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "one\n")
+    feed.end()
+    cursor.next_batch(feed, BIG)
+    cursor.rewind(0, {"stdout.txt": 4})
+    assert cursor.next_batch(feed, BIG).content["complete"] is True
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_a_page_that_says_hello_is_answered_though_it_has_all():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "one\n")
+    cursor.next_batch(feed, BIG)
+    cursor.rewind(0, {"stdout.txt": 4})
+    assert cursor.next_batch(feed, BIG).buffers == []
+
+
+def test_no_batch_is_longer_than_allowed_and_none_is_lost():
+    feed, cursor = JobFeed(), Cursor()
+    points(feed, *range(5000))
+    log(feed, "x" * 79 + "\n")
+    sizes, sent = [], 0
+    while batch := cursor.next_batch(feed, 20_000):
+        sizes.append(batch.size_bytes)
+        sent += len(batch.buffers[0]) // 4 if "points" in batch.content else 0
+    assert max(sizes) <= 20_000
+    assert sent == 5000
+
+
+def test_a_flood_is_skipped_with_a_count():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "first\n")
+    cursor.next_batch(feed, BIG)
+    log(feed, "".join(f"line {i:06}\n" for i in range(20_000)))
+    batch = cursor.next_batch(feed, BIG)
+    part = batch.content["logs"][0]
+    assert len(batch.buffers[0]) <= LOG_BYTES
+    assert part["skipped"] + batch.buffers[0].count(b"\n") == 20_000
+
+
+def test_the_end_is_told_once():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "one\n")
+    cursor.next_batch(feed, BIG)
+    feed.end()
+    assert cursor.next_batch(feed, BIG).content["complete"] is True
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_the_head_says_what_failed_first():
+    feed = JobFeed(processes=4)
+    feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
+    facts = facts_of(feed)
+    assert facts["state"] == "failed"
+    assert facts["first_failure"] == {"rank": 2, "node": "node-1", "exit_code": 1, "meaning": ""}
+    assert facts["ended"] - facts["started"] == 34_000
+
+
+def test_the_head_says_what_a_job_that_succeeded_has_to_say():
+    feed = JobFeed(processes=2)
+    errors = [ErrorDetail(code="MpiNotUsed", message="none joined")]
+    feed.take(StateChanged(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors)))
+    assert (facts_of(feed)["errors"], facts_of(feed)["warnings"]) == ([], ["none joined"])
+
+
+def test_every_other_number_travels_under_its_name():
+    feed, cursor = JobFeed(), Cursor()
+    found = (PatternRecord("lr", 0.5, 10, 1), PatternRecord("norm", 3.0, None, None))
+    feed.take(MetricsSeen(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
+    assert [np.frombuffer(b, "i4").tolist() for b in batch.buffers[3:5]] == [[1, 2], [-1, -1]]
+    assert cursor.next_batch(feed, BIG) is None
+
+
+def test_another_number_alone_is_reason_enough_for_a_batch():
+    feed, cursor = JobFeed(), Cursor()
+    feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.5, 10, 1),)))
+    cursor.next_batch(feed, BIG)
+    feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.25, 20, 1),)))
+    assert cursor.next_batch(feed, BIG).content["values"] == [{"name": "lr", "first": 1}]
+
+
+def test_nothing_is_sent_where_nothing_fits():
+    feed, cursor = JobFeed(), Cursor()
+    points(feed, 1)
+    assert cursor.next_batch(feed, OVERHEAD_BYTES) is None
+    assert cursor.next_batch(feed, BIG).content["seq"] == 1
+
+
+def test_numbers_are_void_when_the_log_starts_again():
+    feed, cursor = JobFeed(), Cursor()
+    points(feed, 1, 10)
+    log(feed, "old\n")
+    cursor.next_batch(feed, BIG)
+    restart(feed, "new\n")
+    batch = cursor.next_batch(feed, BIG)
+    assert batch.content["points"] == {"first": 0, "generation": 1}
+    assert (len(feed.points), [*feed.records], batch.buffers[0]) == (0, [], b"")
+    points(feed, 5)
+    assert len(cursor.next_batch(feed, BIG).buffers[0]) == 4
+
+
+def test_node_counts_are_remembered():
+    times = iter([1.0, 2.0])
+    feed = JobFeed(clock=lambda: next(times))
+    feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2), NodeStateCounts()))
+    feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2), NodeStateCounts()))
+    assert list(feed.history) == [[1000, 2, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0]]
+
+
+def test_the_logs_that_are_looked_at_most_come_first():
+    feed = JobFeed()
+    for file in ("a.log", "stderr.txt", "execution.log", "stdout.txt"):
+        log(feed, "x\n", file)
+    assert feed.files == ["stdout.txt", "stderr.txt", "execution.log", "a.log"]
+
+
+def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
+    feed = JobFeed()
+    points(feed, 1, 10)
+    restart(feed, "new\n", "stderr.txt")
+    assert (len(feed.points), feed.points.generation) == (2, 0)
+
+
+def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
+    feed = JobFeed()
+    log(feed, "a\n")
+    before = feed.version
+    feed.take(
+        LogBytes(FileRef(JOB, "stdout.txt"), Chunk(b"b\n", 2, 4, False, (Span(2, 3, 0), Span(3, 4, 1))))
+    )
+    assert feed.has_ranks
+    assert feed.version > before
+
+
+def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
+    feed, steps = (
+        JobFeed(),
+        [StepRecord(step, 0, 10.0 if step < 3 else 100.0, 0, 3.0, 2.0) for step in range(30)],
+    )
+    feed.take(MetricsSeen(JOB, tuple(steps[:25])))
+    feed.take(MetricsSeen(JOB, tuple(steps[25:])))
+    assert feed.warm_up is None
+    feed.end()
+    assert feed.warm_up == 0
+
+
+def test_the_same_trouble_is_told_once():
+    feed = JobFeed()
+    feed.report_problem("no disk")
+    version = feed.version
+    feed.report_problem("no disk")
+    assert feed.version == version
+
+
+def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
+    feed, cursor = JobFeed(), Cursor()
+    log(feed, "step 3/10\n", "stderr.txt")
+    told = {"fraction": 0.3, "words": "step 3/10", "ends": None, "is_of_epoch": False}
+    status = {"activity": "", "progress": told}
+    assert cursor.next_batch(feed, BIG).content["status"] == status
+    log(feed, "a line\n", "stderr.txt")
+    assert "status" not in cursor.next_batch(feed, BIG).content
+    cursor.rewind(0, {})
+    assert cursor.next_batch(feed, BIG).content["status"] == status
+    restart(feed, "anew\n", "stderr.txt")
+    assert cursor.next_batch(feed, BIG).content["status"]["progress"] is None
+
+
+def test_a_finished_log_that_lacks_bytes_is_told_of_in_the_head():
+    feed = JobFeed()
+    feed.take(StateChanged(resource(ExecutionState.FAILED)))
+    feed.take(LogFault(FileRef(JOB, "stdout.txt"), "4 of its 8 bytes are missing"))
+    assert facts_of(feed)["log_faults"] == ["stdout.txt is not complete: 4 of its 8 bytes are missing"]

@@ -1,0 +1,102 @@
+"""The numbers of other programs as columns for their charts."""
+
+import numpy as np
+import pytest
+
+from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics.reading.bulk.columns import Columns
+from batchai_magics.metrics.record import EvalRecord, PatternRecord, StepRecord
+from batchai_magics.widgets.job.log_numbers import NO_RANK, StepPoints
+
+
+def points_of(text):
+    points = StepPoints()
+    points.add(read_metrics(text.encode()).records)
+    return points
+
+
+def values(points, name):
+    steps, _, numbers = points.others[name].columns(0, 99)
+    return np.frombuffer(steps, np.int32).tolist(), np.frombuffer(numbers, np.float32).tolist()
+
+
+def test_the_rates_of_horovods_benchmark_can_be_drawn():
+    points = points_of("Iter #0: 10.0 img/sec per GPU\nIter #1: 12.5 img/sec per GPU\n")
+    assert values(points, "images_per_sec_per_device") == ([0, 1], [10, 12.5])
+
+
+def test_steps_that_begin_anew_with_each_epoch_are_counted_on():
+    line = "48/48 - 1s - loss: {} - accuracy: 0.5\n"
+    points = points_of("".join(f"Epoch {epoch}/2\n{line.format(1 / epoch)}" for epoch in (1, 2)))
+    assert values(points, "loss") == ([48, 96], [1, 0.5])
+
+
+def test_steps_of_all_epochs_are_as_the_log_has_them():
+    points = points_of("".join(f"epoch={step // 20} step={step} loss=0.5\n" for step in (10, 20, 30, 40)))
+    assert values(points, "loss")[0] == [10, 20, 30, 40]
+
+
+def test_an_epoch_is_the_place_of_each_rank_alone():
+    lines = [f"[1,{rank}]<stdout>:epoch={epoch} step=5 loss=0.5\n" for epoch in (1, 2) for rank in (0, 1)]
+    assert values(points_of("".join(lines)), "loss")[0] == [5, 5, 10, 10]
+
+
+def test_numbers_without_a_step_are_counted_for_each_rank():
+    points = StepPoints()
+    points.add(PatternRecord("lr", value, None, rank) for value, rank in ((1.0, 0), (2.0, 1), (3.0, 0)))
+    assert values(points, "lr") == ([1, 1, 2], [1, 2, 3])
+
+
+def test_rank_0_is_told_apart_from_nobody():
+    points = StepPoints()
+    points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0), StepRecord(1, None, 1.0, 0, 0, 1.0)])
+    assert np.frombuffer(points.columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]
+
+
+def test_a_step_that_no_column_holds_is_the_last_one_that_does():
+    points = StepPoints()
+    points.add([StepRecord(step, 0, 1.0, 0, 2.0, 3.0) for step in (7, 1 << 40)])
+    assert np.frombuffer(points.columns(0, 2)[0], np.int32).tolist() == [7, (1 << 31) - 1]
+    assert [np.frombuffer(column, np.float32).tolist() for column in points.columns(0, 1)[2:]] == [
+        [1],
+        [3],
+        [2],
+    ]
+
+
+def test_accuracies_beside_steps_are_numbers_of_their_own():
+    points = StepPoints()
+    points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5), StepRecord(2, 0, 1.0, 0, 0, 1.0)])
+    assert len(points) == 2
+    assert values(points, "top-1") == ([1], [0.5])
+    assert "top-5" not in points.others
+
+
+def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
+    points = StepPoints()
+    points.add([StepRecord(10, None, 1e300, 1.0, float("nan"), -1e300), StepRecord(20, 3, 1, 1.0, 0, 2)])
+    steps, ranks, rates, losses, jitters = points.columns(0, 2)
+    assert np.frombuffer(steps + ranks, np.int32).tolist() == [10, 20, NO_RANK, 3]
+    assert np.frombuffer(rates + losses, np.float32).tolist() == [np.inf, 1, -np.inf, 2]
+    assert np.isnan(np.frombuffer(jitters, np.float32)).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [StepRecord(1, None, 1e300, 0, float("nan"), -1e300), StepRecord(1 << 40, 3, 1.5, 0, 2.0, 2.5)],
+        [StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5, 0.75), StepRecord(2, 1, 1.0, 0, 0, 1.0)],
+        [PatternRecord("lr", 0.5, 10, 1), StepRecord(1, 0, 1.0, 0, 0, 1.0), EvalRecord(0, 1, top_1=0.25)],
+    ],
+)
+def test_columns_give_the_points_of_their_records(records):
+    one_by_one, at_once = StepPoints(), StepPoints()
+    one_by_one.add(records)
+    at_once.add_columns(Columns.of(records))
+    assert at_once.columns(0, 9) == one_by_one.columns(0, 9)
+    numbers = [
+        {name: values.columns(0, 9) for name, values in points.others.items()}
+        for points in (one_by_one, at_once)
+    ]
+    assert numbers[0] == numbers[1]
