@@ -3,6 +3,6 @@
 pandas and matplotlib are imported only when a frame or a plot is requested.
 """
 
-import lazy_loader
+from batchai_magics import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports.attach_stub(__name__, __file__)

@@ -33,6 +33,6 @@ Promises, each with a contract test in tests/contract:
 23. `ensure` creates what is missing, each part as `create` would, and leaves what is there as it is.
 """
 
-import lazy_loader
+from batchai_magics import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports.attach_stub(__name__, __file__)

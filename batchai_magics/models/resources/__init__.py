@@ -4,6 +4,6 @@ Keys that begin with `batchai` are ours: the service had no word for them, and i
 they do not know.
 """
 
-import lazy_loader
+from batchai_magics import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports.attach_stub(__name__, __file__)

@@ -1,0 +1,43 @@
+"""Exports of a package that are imported on first use, listed once: in its stub, `__init__.pyi`.
+
+The library lazy_loader does the same, but supervisors start without third-party packages, and quickly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_IMPORT = re.compile(r"^from \.([\w.]+) import (?:\(([^)]*)\)|([^(\n]*))$", re.MULTILINE)
+
+
+def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of the package whose `__init__.py` is `file`.
+
+    The stub beside it has one `from .module import name as name` for each module. Other names raise
+    AttributeError, as everywhere.
+    """
+    homes = _homes(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, lambda: sorted(homes), sorted(homes)
+
+
+def _homes(stub: str) -> dict[str, str]:
+    """The module of each name that a stub imports from its own package."""
+    found = {}
+    for module, several, one in _IMPORT.findall(stub):
+        for item in (several or one).split(","):
+            if name := item.partition(" as ")[0].strip():
+                found[name] = module
+    return found
