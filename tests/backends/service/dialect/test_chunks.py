@@ -78,7 +78,7 @@ def test_what_a_backend_can_do_arrives_under_the_clients_name() -> None:
     told = json.loads(json.dumps(capabilities.to_wire(Behind(), Pace(0.5, 10.0))))
     offer = capabilities.from_wire({**told, "new": 1}, "arm")
     assert offer.capabilities == replace(Behind.capabilities, name="arm", pace=Pace(0.5, 10.0))
-    assert set(offer.facets) == {"storage", "usages"}
+    assert set(offer.facets) == {"storage", "usages", capabilities.ENSURE}
 
 
 @pytest.mark.parametrize("data", [{}, {"capabilities": {}}, {"capabilities": 1, "facets": []}])
