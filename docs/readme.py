@@ -1,4 +1,4 @@
-"""Writes the tables of the README and of docs/commands.md from the package: options, settings, commands."""
+"""Brings generated parts of pages up to date: tables of options, settings and commands, example code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batchai_magics.config import Settings, environment_variable, general_settin
 from batchai_magics.options.option import Option
 
 HERE = Path(__file__).parent
-PAGES = (HERE.parent / "README.md", HERE / "commands.md")
+PAGES = (HERE.parent / "README.md", HERE / "commands.md", HERE / "add-a-runner.md")
 
 
 def main() -> None:
@@ -29,7 +29,11 @@ def updated(text: str) -> str:
     for name, table in {"options": options(), "commands": commands(), "settings": settings()}.items():
         part = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
         text = part.sub(lambda match, table=table: match[1] + table + match[2], text)
-    return text
+    return re.sub(r"(# example: docs/(\S+)\n).*?(# end\n)", _with_example, text, flags=re.DOTALL)
+
+
+def _with_example(match: re.Match[str]) -> str:
+    return match[1] + (HERE / match[2]).read_text(encoding="utf-8") + match[3]
 
 
 def options() -> str:

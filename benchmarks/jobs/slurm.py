@@ -206,7 +206,7 @@ class Counted(SlurmBackend):
     def of(cls, backend: object) -> Counted:
         """A second backend on the home of another one."""
         assert isinstance(backend, SlurmBackend)
-        given = backend._home.settings
+        given = backend.settings
         ask = cls._ask
 
         def counted(self: Slurm, *words: object, **options: object) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.base import Backend, Capabilities
+from batchai_magics.backends.base.registry import BACKENDS, GROUP, open_backend
 from batchai_magics.backends.local.backend import CAPABILITIES as LOCAL
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
@@ -28,7 +29,7 @@ from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm
 from tests.contract.place import Place, Wishes
 from tests.server.running import connected, serving
-from tests.world import World, until
+from tests.world import World, below, until
 
 _OF_FILES = frozenset(
     {"test_metrics", "test_output", "test_running", "test_storage", "test_workdir", "test_uploads"}
@@ -36,6 +37,15 @@ _OF_FILES = frozenset(
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_setup", "new_nodes", "strict_order"}
 )  # nodes and queue are its own: it sets a node up for the first job that gets it
+
+NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
+DOCS = Path(__file__).parents[2] / "docs"
+PROCESSES = Capabilities(
+    name="processes",
+    **dict.fromkeys(("containers", "setup_tasks", "auto_scale", "file_servers"), False),
+    **dict.fromkeys(("unmanaged_mounts", "key_vault", "logins"), False),
+    known_sizes=True,
+)
 
 
 @dataclass(frozen=True)
@@ -159,6 +169,36 @@ def place_on(
         until(slurm.is_idle)
 
 
+@contextlib.contextmanager
+def _processes(folder: Path, wishes: Wishes) -> Iterator[Place]:
+    """The runner of docs/add-a-runner.md, found by the entry point of a package that brings it."""
+    info = folder / "installed" / "example_runner-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example-runner\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{GROUP}]\nprocesses = example_runner\n")
+    with pytest.MonkeyPatch.context() as patch:
+        for path in (DOCS, info.parent):
+            patch.syspath_prepend(str(path))
+        own = BACKENDS.own_settings("processes")
+        settings = Settings(
+            backend="processes",
+            sections={"processes": own(folder / "home", core_quota=wishes.core_quota or 1000)},
+        )
+        backend = open_backend(settings)
+        ensure_defaults(backend, settings)
+        workspace = workspace_id(settings)
+
+        def again() -> AbstractContextManager[Backend]:
+            return contextlib.closing(open_backend(settings))
+
+        experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
+        cluster = workspace.child(Kind.CLUSTER, settings.cluster)
+        place = Place(backend, workspace, experiment, cluster, "batchaishare", again)
+        yield place
+        _end_jobs(place)
+        until(lambda: not below(folder / "home"))
+
+
 PLACES = {
     "local": Offer(_local, LOCAL),
     "arm": Offer(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
@@ -173,6 +213,7 @@ PLACES = {
     "slurm with scratch": Offer(
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.why_not, only=frozenset({"test_workdir"})
     ),
+    "processes": Offer(_processes, PROCESSES, NOT_OF_PROCESSES),
     "slurm on any nodes": Offer(
         _slurm_any,
         SLURM,

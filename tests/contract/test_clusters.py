@@ -141,6 +141,7 @@ def test_a_cluster_changes_between_manual_and_auto_scale(place: Place) -> None:
 # jobs of nodes that leave
 
 
+@pytest.mark.needs("requeue")
 def test_the_job_of_a_leaving_node_is_queued_again(place: Place) -> None:
     place.is_up(place.start(HOLD, nodeCount=2))
     place.scale(place.cluster, manual(1, "requeue"))
@@ -208,6 +209,7 @@ def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
 # commands on nodes
 
 
+@pytest.mark.needs("node_commands")
 def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> None:
     _, node = place.backend.nodes(place.cluster)
     command = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.02; done; pwd; echo oh >&2; exit 3"
@@ -220,6 +222,7 @@ def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> N
     assert node.id in b"".join(part.data for part in parts).decode()
 
 
+@pytest.mark.needs("node_commands")
 def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
     output = place.backend.node_commands.execute(
@@ -232,6 +235,7 @@ def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
     until(lambda: list(commands.execute(place.cluster, node.id, is_there)) == [CommandEnd(1)])
 
 
+@pytest.mark.needs("node_commands")
 def test_a_command_ended_by_a_signal_has_the_exit_code_of_a_shell(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
     assert list(place.backend.node_commands.execute(place.cluster, node.id, "kill -9 $$")) == [
@@ -239,6 +243,7 @@ def test_a_command_ended_by_a_signal_has_the_exit_code_of_a_shell(place: Place) 
     ]
 
 
+@pytest.mark.needs("node_commands")
 def test_a_command_runs_beside_a_job(place: Place) -> None:
     job = place.start(HOLD)
     until(lambda: place.backend.nodes(job))
@@ -248,6 +253,7 @@ def test_a_command_runs_beside_a_job(place: Place) -> None:
     assert list(output) == [CommandBytes(b"hi\n"), CommandEnd(0)]
 
 
+@pytest.mark.needs("node_commands")
 def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
     with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
         place.backend.node_commands.execute(place.cluster, "nope", "true")

@@ -99,6 +99,7 @@ def test_the_working_directory_outlives_a_node_that_auto_scale_drops(place: Plac
     assert kept(place, job.id) == b"model"
 
 
+@pytest.mark.needs("requeue")
 def test_an_attempt_that_is_queued_again_loses_no_file_of_the_one_before(place: Place) -> None:
     place.is_up(id := place.start(f"touch begun-$(ls begun-* 2>/dev/null | wc -l); {HOLD}", nodeCount=2))
     place.scale(place.cluster, manual(1, "requeue"))

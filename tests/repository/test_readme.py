@@ -30,11 +30,11 @@ print(shell.user_ns["job"].wait().log(), end="")
 """
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md", "docs/add-a-runner.md"])
 def test_the_tables_are_those_of_the_package(page):
     updated = runpy.run_path(str(ROOT / "docs/readme.py"))["updated"]
     text = (ROOT / page).read_text(encoding="utf-8")
-    assert updated(text) == text, "python docs/readme.py brings the tables up to date"
+    assert updated(text) == text, "python docs/readme.py brings the page up to date"
 
 
 def test_every_command_is_in_the_table():

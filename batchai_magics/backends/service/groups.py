@@ -27,6 +27,13 @@ class GroupRows(Protocol):
         """Forgets a group whose contents are gone."""
 
 
+class GroupStore(GroupRows, Protocol):
+    """The same, for a backend that makes the group of each new workspace."""
+
+    def ensure(self, name: str, location: str) -> None:
+        """Makes a group unless it exists."""
+
+
 class OwnGroups:
     """Resource groups, and what goes with them: `workspaces` gives those of all groups, `delete` ends one."""
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.file_repository import try_lock
 from batchai_magics.backends.folders.full_disk import left_for_later
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.records import try_lock
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine, NodeLine
 from batchai_magics.errors import ServiceError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm import inferred, orders, understand
 from batchai_magics.backends.slurm.accounting.memory import Beside, Memory
 from batchai_magics.backends.slurm.accounting.past import Kept
@@ -21,7 +22,6 @@ from batchai_magics.backends.slurm.inferred import Evidence
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of
 from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
 from batchai_magics.backends.slurm.node.written_once import written_at
-from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.say import Submission as Said
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.standing import (
@@ -66,13 +66,13 @@ class Runs:
         """The files of a run."""
         return RunFiles(self._layout.job(guid).root)
 
-    def submit(self, job: Record, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
+    def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
         """Hands an attempt to Slurm; ServiceError, with its words, when it refuses."""
-        files, more = self.files(job.guid), job.more
+        files, more = self.files(run.guid), run.state
         is_held = placement.is_held(more["node_count"])
         said = Said(
-            name=job.resource_id.name,
-            guid=job.guid,
+            name=run.name,
+            guid=run.guid,
             partition=more["partition"],
             node_count=more["node_count"],
             minutes=more["minutes"],
@@ -85,7 +85,7 @@ class Runs:
             more=tuple(shlex.split(more["options"])),
         )
         if attempt > 1:
-            orders.write_script(self._layout, job.guid, attempt, python=more["python"])
+            orders.write_script(self._layout, run.guid, attempt, python=more["python"])
         with private_files.at_once(files.root):
             number = self._slurm.submit(files.script, said.options, python=more["python"])
             try:
@@ -99,26 +99,41 @@ class Runs:
                 self._slurm.end(number)
 
     @contextlib.contextmanager
-    def together(self, jobs: Collection[Record]) -> Iterator[None]:
+    def together(self, runs: Collection[Run]) -> Iterator[None]:
         """Within it, where these runs stand may be read from what was there when it began."""
-        folders, said = [self._layout.job(job.guid).root for job in jobs], self._answers.files
-        with self._slurm.machine.together(folders, said if jobs else ()), self._beside.of(jobs):
+        folders, answers = [self._layout.job(run.guid).root for run in runs], self._answers.files
+        with self._slurm.machine.together(folders, answers if runs else ()), self._beside.of(runs):
             yield
+
+    def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
+        """The status of each run; what tells it is read together."""
+        with self.together(runs):
+            return [self._settled(run).status for run in runs]
+
+    def has_never_begun(self, run: Run) -> bool:
+        """Whether no attempt of a run has begun."""
+        return self.files(run.guid).begun(1) is None
+
+    def slurm_job(self, run: Run) -> str:
+        """What Slurm calls the latest attempt of a run that has begun."""
+        begun = self.standing(run.guid).begun
+        assert begun, "it holds nodes"
+        return begun.slurm_job
 
     def standing(self, guid: str) -> Standing:
         """Where a run stands, by its files alone."""
         return standing_of(self.files(guid))
 
-    def settle(self, job: Record) -> Standing:
+    def settle(self, run: Run) -> Standing:
         """Where a run stands, also if Slurm has ended it without a word, or its submitter has died."""
-        with self.together([job]):
-            return self._settled(job)
+        with self.together([run]):
+            return self._settled(run)
 
-    def ask_to_stop(self, job: Record, reason: str = TERMINATE) -> bool:
+    def ask_to_stop(self, run: Run, reason: str = TERMINATE) -> bool:
         """Asks a run to end, or to begin again; one that waits ends at once. False if it was asked before."""
-        files = self.files(job.guid)
-        with self.together([job]):
-            standing = self._settled(job)
+        files = self.files(run.guid)
+        with self.together([run]):
+            standing = self._settled(run)
             attempt = files.attempt or 1  # of one that is being submitted just now, the first
             submission = files.submission(attempt)
         if standing.end:
@@ -146,14 +161,14 @@ class Runs:
                 files.note_end(RunEnd(stopped(reason), self._clock.now()))
         return True
 
-    def requeue(self, job: Record, placement: Placement) -> None:
+    def requeue(self, run: Run, placement: Placement) -> None:
         """Ends a run's attempt and hands the next one to Slurm, to begin when that one is over."""
-        files = self.files(job.guid)
+        files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
-        if not (self.ask_to_stop(job, REQUEUE) and submission):
+        if not (self.ask_to_stop(run, REQUEUE) and submission):
             return
-        self.submit(job, placement, attempt=attempt + 1, after=submission.slurm_job)
+        self.submit(run, placement, attempt=attempt + 1, after=submission.slurm_job)
         if files.stop(attempt + 1) or files.end:  # somebody has ended it meanwhile
             self._end_again(files, attempt + 1)
 
@@ -163,40 +178,36 @@ class Runs:
         if submission:
             self._slurm.end_if_waiting(submission.slurm_job)
 
-    def place(self, job: Record, placement: Placement) -> None:
+    def place(self, run: Run, placement: Placement) -> None:
         """Tells Slurm where a run that waits may run now."""
-        files = self.files(job.guid)
+        files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
-        if submission and self.standing(job.guid).is_waiting:
-            is_held = placement.is_held(job.more["node_count"])
+        if submission and self.standing(run.guid).is_waiting:
+            is_held = placement.is_held(run.state["node_count"])
             excluded = () if is_held else placement.excluded
             self._slurm.place(submission.slurm_job, excluded=excluded, is_held=is_held)
 
-    def conclude(self, job: Record, outcome: Outcome, *, ended: float = 0.0) -> None:
+    def conclude(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> None:
         """Notes the end of a run that cannot tell it itself."""
-        files = self.files(job.guid)
+        files = self.files(run.guid)
         files.note_end(RunEnd(with_files_left(with_ranks(outcome, files), files), ended or self._clock.now()))
 
-    def forget(self, job: Record) -> None:
-        """Deletes the folder of a run."""
-        private_files.remove_folder(self._layout.job(job.guid).root)
-
-    def _settled(self, job: Record) -> Standing:
-        standing = self.standing(job.guid)
+    def _settled(self, run: Run) -> Standing:
+        standing = self.standing(run.guid)
         if not standing.is_open:
             return standing
-        files = self.files(job.guid)
+        files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
         if submission is None:
             with left_for_later():
-                self._settle_unsubmitted(job, files)
-            return self.standing(job.guid)
+                self._settle_unsubmitted(run, files)
+            return self.standing(run.guid)
         heard = self._heard(files, attempt, submission)
         with left_for_later():
-            self._settle_submitted(job, attempt, submission, heard and heard.line)
-        standing = self.standing(job.guid)
+            self._settle_submitted(run, attempt, submission, heard and heard.line)
+        standing = self.standing(run.guid)
         if heard is None or not standing.is_open:
             return standing
         begun = files.written("begun", attempt)
@@ -216,44 +227,42 @@ class Runs:
             return self._answers.of_job(submission.slurm_job, since=since, within_s=age_s / 2)
         return heard
 
-    def _settle_unsubmitted(self, job: Record, files: RunFiles) -> None:
-        since = written_at(files.order) or job.created
+    def _settle_unsubmitted(self, run: Run, files: RunFiles) -> None:
+        since = written_at(files.order) or run.created
         overdue_s = self._clock.age_s(since) - self._settings.lost_s
         if files.attempt or overdue_s <= 0:
             return
-        if number := self._number_in_slurm(job, since=since):
+        if number := self._number_in_slurm(run, since=since):
             files.note_submission(1, Submission(number, self._clock.now()))
         elif overdue_s > PATIENCE_S:  # before, sbatch may be at work
             text = "The process that submitted it disappeared before it was done: submit it again"
-            self.conclude(job, failed_with("JobLaunchFailed", text))
+            self.conclude(run, failed_with("JobLaunchFailed", text))
 
-    def _number_in_slurm(self, job: Record, *, since: float) -> str:
+    def _number_in_slurm(self, run: Run, *, since: float) -> str:
         """What Slurm calls a job whose submitter died before it could note it; empty where it has none."""
         with contextlib.suppress(ServiceError):
             _, lines = self._answers.jobs(since=since)
-            return next((line.number for line in lines.values() if line.comment == job.guid), "")
+            return next((line.number for line in lines.values() if line.comment == run.guid), "")
         return ""
 
-    def _settle_submitted(
-        self, job: Record, attempt: int, submission: Submission, line: JobLine | None
-    ) -> None:
-        files = self.files(job.guid)
+    def _settle_submitted(self, run: Run, attempt: int, submission: Submission, line: JobLine | None) -> None:
+        files = self.files(run.guid)
         self._end_overdue(files, attempt, submission)
-        ending = heard_ending(job.guid, line, files)
+        ending = heard_ending(run.guid, line, files)
         if ending is None:
             return
         over = files.note_over(attempt, Over(ending.value, self._clock.now()))
-        evidence = Evidence(files, attempt, self._layout.home, job.more.get("partition", ""), line)
-        is_cancelled = ending is Ending.CANCELLED and self.standing(job.guid).is_waiting
+        evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
+        is_cancelled = ending is Ending.CANCELLED and self.standing(run.guid).is_waiting
         over_s = self._clock.age_s(files.written("over", attempt))
         if inferred.is_certain(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
-            known, ended, words = self._remembered(job, submission, ending)
+            known, ended, words = self._remembered(run, submission, ending)
             stop = files.last_stop(attempt)
             reason = stop.reason if stop and stop.reason != REQUEUE else ""
             problems = self._node_problems(over.time) if inferred.is_of_nodes(known, evidence) else {}
             outcome = inferred.outcome(known, evidence, reason=reason, problems=problems)
             outcome = with_words(with_last_words(outcome, files), words)
-            self.conclude(job, outcome, ended=ended or over.time)
+            self.conclude(run, outcome, ended=ended or over.time)
 
     def _node_problems(self, since: float) -> dict[str, str]:
         """Why nodes cannot be used, by name, as Slurm has said since; nothing where it does not answer."""
@@ -268,16 +277,16 @@ class Runs:
         if is_stopped and self._clock.age_s(files.written("stop", attempt)) > OVERDUE_S:
             self._slurm.end(submission.slurm_job)
 
-    def _remembered(self, job: Record, submission: Submission, ending: Ending) -> Kept:
+    def _remembered(self, run: Run, submission: Submission, ending: Ending) -> Kept:
         """How a run ended; of one that the controller has forgotten, what the accounting has kept."""
-        kept = self._memory.of(job, submission, self._forgotten) if ending is Ending.GONE else None
+        kept = self._memory.of(run, submission, self._forgotten) if ending is Ending.GONE else None
         return kept or Kept(ending)
 
     def _forgotten(self) -> set[str]:
         """The numbers of those of the jobs looked at that the controller has forgotten."""
         with contextlib.suppress(ServiceError):
             _, lines = self._answers.jobs()
-            files = [self.files(job.guid) for job in self._beside.jobs]
+            files = [self.files(run.guid) for run in self._beside.runs]
             latest = [each.submission(each.attempt) for each in files if not each.end]
             return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
         return set()

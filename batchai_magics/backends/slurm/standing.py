@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
 from batchai_magics.backends.node.runner.exits import exits_in
-from batchai_magics.backends.slurm.node.beginning import said_ending
+from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
+from batchai_magics.backends.slurm.node.beginning import UNTOLD, said_ending
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.endings import Ending, ending_of
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
@@ -45,9 +46,37 @@ class Standing:
         return self.is_open and self.begun is not None and not self.has_left
 
     @property
+    def status(self) -> RunStatus:
+        """The same in the words of the service."""
+        begun, end = self.begun, self.end
+        return RunStatus(
+            state=self.state,
+            changed=self.changed,
+            started=begun.time if begun else None,
+            nodes=begun.nodes if begun and self.holds_nodes else (),
+            waiting=self.waiting,
+            attempts=tuple(self._attempts()),
+            result=end and _result(end),
+        )
+
+    def _attempts(self) -> Iterator[Attempt]:
+        """One that left no word was over when the next one began."""
+        later = [begun.time for begun, _ in self.beginnings[1:]]
+        for index, (begun, left) in enumerate(self.beginnings):
+            is_latest = index == len(self.beginnings) - 1
+            ended = left.time if left else None if is_latest else later[index]
+            reason = left.reason if left else "" if is_latest else UNTOLD
+            yield Attempt(begun.nodes, begun.time, ended, reason)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it has no program that could be told anything."""
         return self.is_open and (self.begun is None or self.has_left)
+
+
+def _result(end: RunEnd) -> RunResult:
+    outcome = end.outcome
+    return RunResult(end.ended, outcome.exit_code, outcome.errors, outcome.warnings, outcome.ranks)
 
 
 def standing_of(files: RunFiles) -> Standing:

@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.accounting import past
 from batchai_magics.backends.slurm.accounting.past import Kept, PastJob
 from batchai_magics.backends.slurm.node.run_files import Submission
-from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.errors import BatchAIError
 
@@ -18,20 +18,20 @@ KEPT_S = 60.0  # how long an answer is good
 
 
 class Beside(threading.local):
-    """The jobs that this thread looks at together."""
+    """The runs that this thread looks at together."""
 
     def __init__(self) -> None:
-        self.jobs: Collection[Record] = ()
+        self.runs: Collection[Run] = ()
 
     @contextlib.contextmanager
-    def of(self, jobs: Collection[Record]) -> Iterator[None]:
+    def of(self, runs: Collection[Run]) -> Iterator[None]:
         """Within it, these are, unless they are looked at together with others already."""
-        before = self.jobs
-        self.jobs = before or jobs
+        before = self.runs
+        self.runs = before or runs
         try:
             yield
         finally:
-            self.jobs = before
+            self.runs = before
 
 
 class Memory:
@@ -44,8 +44,8 @@ class Memory:
         self._asked: dict[str, float] = {}  # when, by number
         self._known: Sequence[PastJob] = ()
 
-    def of(self, job: Record, submission: Submission, beside: Callable[[], Collection[str]]) -> Kept | None:
-        """How an attempt at a job ended; the numbers `beside` its own are asked for at the same time.
+    def of(self, run: Run, submission: Submission, beside: Callable[[], Collection[str]]) -> Kept | None:
+        """How an attempt of a run ended; the numbers `beside` its own are asked for at the same time.
 
         None where nobody knows: there is no accounting, it does not answer, or it has not heard of that end.
         """
@@ -54,7 +54,7 @@ class Memory:
             if time.monotonic() - self._asked.get(number, -KEPT_S) >= KEPT_S and self._is_kept():
                 self._ask({number, *beside()})
             known = self._known
-        return past.kept(known, number, guid=job.guid, name=job.resource_id.name, submitted=submission.time)
+        return past.kept(known, number, guid=run.guid, name=run.name, submitted=submission.time)
 
     def _ask(self, numbers: Collection[str]) -> None:
         try:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 from batchai_magics.backends.node import mpi, mpi_use
 from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
+from batchai_magics.backends.node.runner import termination
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
-from batchai_magics.backends.slurm.node import ending
 from batchai_magics.backends.slurm.node.killed import KILLED, of_kernel, oom_kills, out_of_memory
 from batchai_magics.launch.plan import Plan, ProcessExit
 
@@ -51,7 +51,7 @@ class NearCrew:
     def end(self, *, patience_s: float) -> None:
         """Ends all that still runs."""
         self._by_themselves, self._trouble = set(self._ranks.ends), self._found_trouble
-        ending.end(self._ranks, patience_s=patience_s)
+        termination.end(self._ranks, patience_s=patience_s)
 
     def outcome(self) -> Outcome:
         """How the job ends, as far as its processes say."""
@@ -64,7 +64,7 @@ class NearCrew:
 
     def close(self) -> None:
         """Lets go of everything."""
-        ending.remove_containers(self._ranks.plan.containers.removals, self._env)
+        termination.remove_containers(self._ranks.plan.containers.removals, self._env)
         self._ranks.close()
 
     @property

@@ -14,15 +14,15 @@ import sys
 import time
 from pathlib import Path
 
+from batchai_magics.backends.node.runner import termination
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node import ending
 
 
 def main() -> None:
     """Runs the command, and leaves nothing of it behind."""
     code_file, command = Path(sys.argv[1]), sys.argv[2]
-    ending.adopt_orphans()
+    termination.adopt_orphans()
     bell = Bell()
     child = subprocess.Popen(["/bin/bash", "-c", command], stdin=subprocess.DEVNULL, start_new_session=True)
     if _is_left_alone(child, bell):
@@ -45,11 +45,11 @@ def _is_left_alone(child: subprocess.Popen[bytes], bell: Bell) -> bool:
 
 
 def _end() -> None:
-    ending.send(ending.below(), signal.SIGTERM)
-    deadline = time.monotonic() + ending.GRACE_S
-    while ending.below() and time.monotonic() < deadline:
-        time.sleep(ending.PAUSE_S)
-    ending.kill()
+    termination.send(termination.below(), signal.SIGTERM)
+    deadline = time.monotonic() + termination.GRACE_S
+    while termination.below() and time.monotonic() < deadline:
+        time.sleep(termination.PAUSE_S)
+    termination.kill()
 
 
 if __name__ == "__main__":

@@ -29,10 +29,11 @@ from batchai_magics.backends.node.outcome import (
     stopped,
     too_long,
 )
+from batchai_magics.backends.node.runner import termination
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node import allocation, ending
+from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.crews import Crew, crew, is_cut_off, let_end
@@ -55,7 +56,7 @@ LOOK_S = 1.0  # between looks at whether somebody wants the job to end, without 
 def main() -> None:
     """Runs the job, and records its end."""
     files, attempt, bell = RunFiles(Path(sys.argv[1])), int(sys.argv[2]), Bell()
-    ending.adopt_orphans()
+    termination.adopt_orphans()
     if files.end:  # it was given up meanwhile
         return
     beginning = Beginning(files, attempt)
@@ -101,7 +102,7 @@ class JobRun:
             outcome = self._interruption(set()) or self._set_up() or requirements.directories(self._here)
             outcome = outcome or self._prepare() or self._run_processes()
         finally:
-            ending.kill()
+            termination.kill()
             left = Collection(self._files, self._plan).collect(self._collecting_s)
             record.write(self._seals())
             record.close()

@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node.runner import termination
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node import ending
 from batchai_magics.backends.slurm.node.collection import Collection
 from batchai_magics.backends.slurm.node.killed import (
     KILLED,
@@ -44,7 +44,7 @@ def main() -> None:
     if collection.is_wanted and (problem := make_own_folder(plan, rank)):
         sys.stderr.write(problem)
         sys.exit(os.EX_CANTCREAT)
-    ending.adopt_orphans()
+    termination.adopt_orphans()
     note(started_folder(plan), rank)
     kills = oom_kills()
     is_told = False
@@ -54,13 +54,13 @@ def main() -> None:
             if signal.SIGTERM in ranks.turn(LOOK_S) or files.end or is_followed(plan):
                 is_told = True
                 note(cut_off_folder(plan), rank)
-                ending.end(ranks, patience_s=PATIENCE_S)
+                termination.end(ranks, patience_s=PATIENCE_S)
         note_unkept(plan, ranks.unwritable)
-        ending.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
+        termination.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     if code == KILLED and oom_kills() > kills:
         note(out_of_memory_folder(plan), rank)
-    ending.kill()
+    termination.kill()
     if is_told:  # it may be Slurm that ends the run: then no other program comes to this node any more
         collection.collect_behind(rank)
     sys.exit(code if code is not None else os.EX_IOERR)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import ConflictError, Problem, SpecError, did_you_mean
 from batchai_magics.models.cluster import ClusterSpec
-from batchai_magics.models.resources import Node
 from batchai_magics.models.states import NodeState
 
 _SHOWN_IDLE = (NodeState.IDLE, NodeState.PREPARING, NodeState.LEAVING)
@@ -33,10 +32,10 @@ def chosen(lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Seq
     return [*own, *free][:count]
 
 
-def of_too_large(busy: Mapping[str, Node], count: int) -> set[str]:
-    """The nodes of jobs that have more of them than a cluster is to have, where it has none of its own."""
-    sizes = Counter(node.job for node in busy.values())
-    return {name for name, node in busy.items() if sizes[node.job] > count}
+def of_too_large(busy: Mapping[str, str], count: int) -> set[str]:
+    """The nodes of runs that have more of them than a cluster is to have, where it has none of its own."""
+    sizes = Counter(busy.values())
+    return {name for name, run in busy.items() if sizes[run] > count}
 
 
 def seen(lines: Mapping[str, NodeLine], busy: Collection[str], target: int) -> list[str]:

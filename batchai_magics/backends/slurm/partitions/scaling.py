@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from batchai_magics.backends.service.runner import Scale
 from batchai_magics.backends.slurm.understand import NodeLine
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.cluster import ClusterSpec, ScaleSettings
 
 _FIELD = "properties.scaleSettings.autoScale"
 _FIXED = "Give the cluster a fixed number of nodes; nothing was written."
 _PROGRAMS = ("ResumeProgram", "SuspendProgram")
 
 
-def most_nodes(scale: ScaleSettings | None) -> int:
-    """How many nodes a cluster may have at most."""
-    if scale and scale.auto_scale:
-        return scale.auto_scale.maximum_node_count
-    return scale.manual.target_node_count if scale and scale.manual else 0
-
-
-def is_auto(spec: ClusterSpec) -> bool:
-    """Whether a cluster grows and shrinks by itself."""
-    return bool(spec.scale_settings and spec.scale_settings.auto_scale)
-
-
-def check(scale: ScaleSettings | None, partition: str, ask: Callable[[], Mapping[str, str]]) -> None:
+def check(scale: Scale, partition: str, ask: Callable[[], Mapping[str, str]]) -> None:
     """Raises a CapabilityError for auto-scale that a partition cannot do. `ask` gives the configuration."""
-    auto = scale.auto_scale if scale else None
-    if auto is None:
+    if not scale.is_auto:
         return
     told = ask()
     if any(told.get(name, "(null)") in ("", "(null)") for name in _PROGRAMS):
@@ -36,15 +23,15 @@ def check(scale: ScaleSettings | None, partition: str, ask: Callable[[], Mapping
         raise _refusal(_FIELD, reason)
     if partition in told.get("SuspendExcParts", "").split(","):
         raise _refusal(_FIELD, f"Slurm never stops the nodes of the partition {partition} (SuspendExcParts)")
-    for name in ("minimum_node_count", "initial_node_count"):
-        if getattr(auto, name):
-            field = f"{_FIELD}.{name.replace('_node_count', '')}NodeCount"
+    for name in ("minimum", "initial"):
+        if getattr(scale, name):
+            field = f"{_FIELD}.{name}NodeCount"
             raise _refusal(field, "Slurm starts nodes for jobs alone, and stops them when they are idle")
 
 
-def asleep(spec: ClusterSpec, lines: Iterable[NodeLine]) -> set[str]:
+def asleep(scale: Scale, lines: Iterable[NodeLine]) -> set[str]:
     """The nodes that a cluster does not show: those asleep, where it grows and shrinks by itself."""
-    return {line.name for line in lines if is_asleep(line)} if is_auto(spec) else set()
+    return {line.name for line in lines if is_asleep(line)} if scale.is_auto else set()
 
 
 def is_asleep(line: NodeLine) -> bool:

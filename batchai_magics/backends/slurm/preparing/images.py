@@ -6,22 +6,19 @@ from collections.abc import Callable
 
 from batchai_magics.backends.node import containers
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.job import JobSpec
 
 HOST = "host"  # instead of an engine: jobs run without their image
 ENGINES = ("apptainer", "singularity", "enroot", "podman")
 _FIELD = "properties.containerSettings"
 
 
-def engine(configured: str, spec: JobSpec, *, has: Callable[[str], bool]) -> tuple[str, ...]:
-    """The command that runs the job's containers; none for a job without, or where the host is to do.
+def engine(configured: str, *, has_credentials: bool, has: Callable[[str], bool]) -> tuple[str, ...]:
+    """The command that runs a job's containers; none where the host is to do.
 
     `has` tells whether a program is where jobs are submitted, which is taken for a machine like the nodes: a
     CapabilityError where none is.
     """
-    if not spec.container_settings:
-        return ()
-    if spec.container_settings.image_source_registry.credentials:
+    if has_credentials:
         field = f"{_FIELD}.imageSourceRegistry.credentials"
         raise _refusal(field, "", "Sign in where the image is pulled; nothing was written.")
     if configured:

@@ -154,7 +154,7 @@ def test_a_job_that_did_not_ask_for_it_is_never_begun_again(
 def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
     again_place: Place, again_slurm: RealSlurm, tmp_path: Path, lost_s: float
 ) -> None:
-    settings = replace(again_place.backend._home.settings, lost_s=lost_s)
+    settings = replace(again_place.backend.settings, lost_s=lost_s)
     place = replace(again_place, backend=SlurmBackend(settings))
     command = {"commandLine": "bash -c 'echo up; exec sleep 1000'", "processCount": 2}
     id = place.start(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
@@ -199,7 +199,7 @@ def preempted(place: Place, slurm: RealSlurm, done: Path) -> tuple[Place, Resour
 
 def on_partition(place: Place, partition: str) -> Place:
     """The place with a cluster of a partition."""
-    settings = replace(place.backend._home.settings, sizes=f"Standard_D3=-p {partition}")
+    settings = replace(place.backend.settings, sizes=f"Standard_D3=-p {partition}")
     there = replace(place, backend=SlurmBackend(settings))
     cluster = there.make_cluster(vmSize="STANDARD_D3", scale={"manual": {"targetNodeCount": 2}})
     return replace(there, cluster=cluster.id)

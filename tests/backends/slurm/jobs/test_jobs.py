@@ -45,8 +45,7 @@ def test_mpi_ranks_of_several_nodes_are_one_world(place: Place) -> None:
 
 
 def test_ranks_without_a_process_manager_never_run_alone(place: Place, slurm: RealSlurm) -> None:
-    home = place.backend._home
-    with_none = SlurmBackend(replace(home.settings, mpi="none"))
+    with_none = SlurmBackend(replace(place.backend.settings, mpi="none"))
     mpi = {"commandLine": "echo alone", "processCount": 2}
     spec = place.spec(nodeCount=2, customToolkitSettings=None, customMpiSettings=mpi)
     with_none.create(place.job(), spec)
@@ -95,12 +94,11 @@ def test_secrets_are_in_no_file_when_the_job_has_ended(place: Place, tmp_path: P
 
 
 def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
-    home = place.backend._home
-    strict = SlurmBackend(replace(home.settings, options="--licenses=nobody-sells-this:3"))
+    strict = SlurmBackend(replace(place.backend.settings, options="--licenses=nobody-sells-this:3"))
     with pytest.raises(ServiceError, match="Slurm refused"):
         strict.create(place.job(), place.spec())
-    assert not list(home.records.children(place.experiment, place.job().kind))
-    assert not list(home.layout.jobs.iterdir())
+    assert not list(place.backend.context.repository.children(place.experiment, place.job().kind))
+    assert not list(place.backend.layout.jobs.iterdir())
 
 
 def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -> None:
@@ -147,8 +145,7 @@ def test_a_job_whose_cluster_is_too_small_says_so(place: Place) -> None:
 
 
 def test_a_partition_that_is_not_there_is_named_with_those_that_are(place: Place) -> None:
-    home = place.backend._home
-    backend = SlurmBackend(replace(home.settings, sizes="Standard_D3=--partition=bach"))
+    backend = SlurmBackend(replace(place.backend.settings, sizes="Standard_D3=--partition=bach"))
     with pytest.raises(SpecError, match=r"Slurm has no partition 'bach'.*batch"):
         replace(place, backend=backend).make_cluster(vmSize="STANDARD_D3")
     assert len(place.backend.list(place.workspace, place.cluster.kind)) == 1

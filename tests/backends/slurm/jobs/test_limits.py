@@ -42,7 +42,7 @@ def strict_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
 @pytest.fixture
 def strict_place(strict_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     with place_on(strict_slurm, tmp_path, Wishes()) as place:
-        settings = replace(place.backend._home.settings, options="")
+        settings = replace(place.backend.settings, options="")
         yield replace(place, backend=SlurmBackend(settings))
 
 

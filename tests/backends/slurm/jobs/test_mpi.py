@@ -22,7 +22,7 @@ SUM = (
 
 def ranks_by(place: Place, mpi: str) -> JobResource:
     """A job of four ranks on two nodes, that meet by what `srun --mpi=` is told."""
-    with closing(SlurmBackend(replace(place.backend._home.settings, mpi=mpi))) as backend:
+    with closing(SlurmBackend(replace(place.backend.settings, mpi=mpi))) as backend:
         command = {"commandLine": f"python -c '{SUM}'", "processCount": 4}
         spec = place.spec(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
         backend.create(place.job(), spec)

@@ -121,7 +121,7 @@ def test_a_cluster_of_another_partition_than_the_settings_says_so(
     any_place: Place, reporting_slurm: RealSlurm
 ) -> None:
     assert not any_place.backend.show(any_place.cluster).errors
-    settings = replace(any_place.backend._home.settings, partition="other")
+    settings = replace(any_place.backend.settings, partition="other")
     with closing(SlurmBackend(settings)) as backend:
         (error,) = backend.show(any_place.cluster).errors
         there = replace(any_place, backend=backend)

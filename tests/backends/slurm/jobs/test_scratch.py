@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from batchai_magics.backends.base import FileRef
@@ -37,7 +39,7 @@ def place(slurm: RealSlurm, tmp_path: Path, disks: Path) -> Iterator[Place]:
 
 def limited(place: Place, **settings: object) -> Place:
     """The same place with other settings."""
-    return replace(place, backend=SlurmBackend(replace(place.backend._home.settings, **settings)))
+    return replace(place, backend=SlurmBackend(replace(place.backend.settings, **settings)))
 
 
 def folders(place: Place, job) -> list[str]:
@@ -82,8 +84,9 @@ def test_a_job_that_slurm_cancels_loses_no_file(place: Place, disks: Path, slurm
 def test_a_job_whose_program_was_killed_tells_where_its_files_are(place: Place, disks: Path) -> None:
     place.is_up(id := place.start(f"touch model.pt; {HOLD}"))
     for process in below(disks.parent):
-        if any("slurm.node.run_job" in word for word in process.cmdline()):
-            process.kill()
+        with contextlib.suppress(psutil.ZombieProcess):  # one that has just ended
+            if any("slurm.node.run_job" in word for word in process.cmdline()):
+                process.kill()
     lost, left = place.wait(id).execution.errors
     (file,) = disks.glob("*/*/*")
     assert (lost.code, left.code) == ("JobSupervisorLost", "FilesLeftBehind")
@@ -117,4 +120,4 @@ def test_a_scratch_folder_may_be_named_by_variables_of_the_nodes(place: Place, d
 
 def test_a_relative_scratch_folder_is_refused_by_name(place: Place) -> None:
     with pytest.raises(UsageError, match=r"setting slurm\.scratch: 'scratch' is no absolute path"):
-        replace(place.backend._home.settings, scratch="scratch").check()
+        replace(place.backend.settings, scratch="scratch").check()

@@ -46,7 +46,7 @@ def test_account_constraint_gres_and_reservation_reach_slurm(rich_slurm: RealSlu
             place.start(name="other", batchaiSlurm="--constraint=h100")
         with pytest.raises(SpecError, match=r"--gres: no node of the partition batch has fpga:3"):
             place.start(name="other", batchaiSlurm="--gres=fpga:3")
-        poor = SlurmBackend(replace(place.backend._home.settings, sizes="Standard_NC6=-C h100"))
+        poor = SlurmBackend(replace(place.backend.settings, sizes="Standard_NC6=-C h100"))
         with pytest.raises(SpecError, match=r"properties\.vmSize: --constraint"):
             replace(place, backend=poor).make_cluster(vmSize="STANDARD_NC6")
 

@@ -14,7 +14,6 @@ import pytest
 from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.preparing import images
 from batchai_magics.errors import CapabilityError
-from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import (
     IMAGE,
@@ -41,7 +40,7 @@ print(world.rank, "of", world.size, "sum", world.allreduce(world.rank + 1), os.p
 @pytest.fixture
 def boxed(place: Place, podman: str, tmp_path: Path) -> Iterator[Place]:
     """A place whose jobs run in podman's containers."""
-    settings = replace(place.backend._home.settings, container_command=str(limited(podman, tmp_path)))
+    settings = replace(place.backend.settings, container_command=str(limited(podman, tmp_path)))
     with closing(SlurmBackend(settings)) as backend:
         yield replace(place, backend=backend)
 
@@ -84,21 +83,9 @@ def test_a_terminated_container_is_gone(boxed: Place, podman: str, tmp_path: Pat
     until(lambda: not below(tmp_path / "home"))
 
 
-def spec(**fields: object) -> JobSpec:
-    properties = {
-        "cluster": {"id": "/subscriptions/s/resourceGroups/g/providers/x/workspaces/w/clusters/c"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "customToolkitSettings": {"commandLine": "true"},
-        **BOX,
-        **fields,
-    }
-    return JobSpec.from_wire({"properties": properties})
-
-
 def test_containers_are_refused_by_name_where_nothing_runs_them() -> None:
     with pytest.raises(CapabilityError, match=r"properties\.containerSettings .* no apptainer.* or podman"):
-        images.engine("", spec(), has=lambda _: False)
+        images.engine("", has_credentials=False, has=lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -113,14 +100,9 @@ def test_containers_are_refused_by_name_where_nothing_runs_them() -> None:
 def test_what_was_set_or_is_there_runs_them(
     configured: str, there: set[str], engine: tuple[str, ...]
 ) -> None:
-    assert images.engine(configured, spec(), has=there.__contains__) == engine
-
-
-def test_a_job_without_an_image_needs_nothing() -> None:
-    assert images.engine("", spec(containerSettings=None), has=lambda _: False) == ()
+    assert images.engine(configured, has_credentials=False, has=there.__contains__) == engine
 
 
 def test_a_password_for_an_image_is_refused_by_name() -> None:
-    source = {"image": "x", "credentials": {"username": "me", "password": "hush"}}
     with pytest.raises(CapabilityError, match=r"imageSourceRegistry\.credentials"):
-        images.engine("podman", spec(containerSettings={"imageSourceRegistry": source}), has=bool)
+        images.engine("podman", has_credentials=True, has=bool)

@@ -60,7 +60,7 @@ def test_a_python_that_is_too_old_for_the_nodes_is_named_before_a_rank_starts(pl
     if not found:
         pytest.skip("no Python older than 3.10 here")
     for number, old in enumerate((found[0], found[-1])):
-        backend = SlurmBackend(replace(place.backend._home.settings, python=str(old)))
+        backend = SlurmBackend(replace(place.backend.settings, python=str(old)))
         id = place.job(f"job{number}")
         backend.create(id, place.spec("echo started"))
         message = place.wait(id).execution.errors[0].message

@@ -101,7 +101,7 @@ def test_its_secrets_reach_it_alone_and_go_with_the_cluster(place: Place, tmp_pa
 
 
 def test_two_jobs_that_share_a_node_set_it_up_once(place: Place) -> None:
-    settings = replace(place.backend._home.settings, options="--ntasks=1")
+    settings = replace(place.backend.settings, options="--ntasks=1")
     with closing(SlurmBackend(settings)) as shared:
         other = replace(place, backend=shared)
         command = f"echo x >> {MOUNTED}/once; until [ -e {MOUNTED}/go ]; do sleep 0.05; done"

@@ -13,9 +13,9 @@ from threading import Event
 import pytest
 
 from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.file_repository import try_lock
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.slurm.answers import NEWS_S, Answer, Answers
-from batchai_magics.backends.slurm.records import try_lock
 from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError

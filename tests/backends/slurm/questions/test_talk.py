@@ -61,7 +61,7 @@ def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for
 @pytest.mark.slow
 def test_many_jobs_are_submitted_with_few_questions(place: Place, commands: Counter[str]) -> None:
     look_s = SlurmSettings().look_s
-    settings = replace(place.backend._home.settings, look_s=look_s)
+    settings = replace(place.backend.settings, look_s=look_s)
     began_s = time.monotonic()
     with closing(SlurmBackend(settings)) as backend:
         for number in range(JOBS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,9 +17,9 @@ from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.node.outcome import TERMINATE
+from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.answers import NEWS_S, Answers
 from batchai_magics.backends.slurm.node.run_files import Begun, Stop, Submission
-from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import OVERDUE_S, SKEW_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.talk import PATIENCE_S, Slurm
@@ -69,9 +70,8 @@ def slurm() -> Said:
 
 
 @pytest.fixture
-def job() -> Record:
-    id = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w/experiments/e/jobs/j"
-    return Record(id, "guid", "{}", "", time.time(), {**MORE})
+def job() -> Run:
+    return Run("guid", "j", time.time(), {**MORE})
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def opened(slurm: Slurm, folder: Path) -> Answers:
 
 
 def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
-    runs: Runs, slurm: Said, job: Record
+    runs: Runs, slurm: Said, job: Run
 ) -> None:
     runs.submit(job, PLACEMENT)
     assert slurm.ended == []
@@ -96,9 +96,9 @@ def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
     assert runs.files("guid").submission(1).slurm_job == "1"
 
 
-def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Said, job: Record) -> None:
+def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Said, job: Run) -> None:
     def break_the_folder() -> None:
-        runs.forget(job)
+        shutil.rmtree(runs.files("guid").root)
         runs.files("guid").root.touch()
 
     slurm.meanwhile = break_the_folder
@@ -109,9 +109,9 @@ def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Said, jo
 
 @pytest.mark.parametrize(("node_count", "is_held"), [(1, False), (2, False), (3, True)])
 def test_a_job_waits_for_a_cluster_that_is_too_small_for_it(
-    runs: Runs, slurm: Said, job: Record, node_count: int, is_held: bool
+    runs: Runs, slurm: Said, job: Run, node_count: int, is_held: bool
 ) -> None:
-    job.more["node_count"] = node_count
+    job.state["node_count"] = node_count
     runs.submit(job, PLACEMENT)
     (options,) = slurm.submitted
     assert ("--hold" in options) is is_held
@@ -130,7 +130,7 @@ def age(runs: Runs, kind: str, ago_s: float) -> None:
 
 
 def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
-    runs: Runs, slurm: Said, job: Record, tmp_path: Path
+    runs: Runs, slurm: Said, job: Run, tmp_path: Path
 ) -> None:
     opened(slurm, tmp_path).jobs()
     slurm.is_down = True
@@ -139,18 +139,18 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
     assert runs.files("guid").over(1) is None
 
 
-def test_a_job_that_waits_says_why(runs: Runs, slurm: Said, job: Record) -> None:
+def test_a_job_that_waits_says_why(runs: Runs, slurm: Said, job: Run) -> None:
     note_submitted(runs)
     slurm.say("PENDING")
     assert runs.settle(job).waiting == "too few of its nodes are free"
 
 
-def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: Said, job: Record) -> None:
+def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: Said, job: Run) -> None:
     note_submitted(runs)
     assert runs.settle(job).end is not None
 
 
-def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said, job: Record) -> None:
+def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said, job: Run) -> None:
     note_submitted(runs)
     slurm.say("RUNNING")
     assert runs.settle(job).is_open
@@ -163,7 +163,7 @@ def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said
     [(-SKEW_S - 1, ExecutionState.QUEUED), (0.0, ExecutionState.RUNNING), (9.0, ExecutionState.RUNNING)],
 )
 def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_than_the_job_began(
-    runs: Runs, slurm: Said, job: Record, begun_s: float, state: ExecutionState
+    runs: Runs, slurm: Said, job: Run, begun_s: float, state: ExecutionState
 ) -> None:
     note_submitted(runs, ago_s=60)
     runs.files("guid").note_begun(1, Begun("1", ("n1",), time.time()))
@@ -174,7 +174,7 @@ def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_tha
 
 
 def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
-    runs: Runs, slurm: Said, job: Record, tmp_path: Path
+    runs: Runs, slurm: Said, job: Run, tmp_path: Path
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
@@ -188,7 +188,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
 
 @pytest.mark.parametrize(("name", "is_ended"), [("batch.log", True), ("begun-1.json", False)])
 def test_a_job_whose_script_has_written_something_sees_the_home(
-    runs: Runs, slurm: Said, job: Record, tmp_path: Path, name: str, is_ended: bool
+    runs: Runs, slurm: Said, job: Run, tmp_path: Path, name: str, is_ended: bool
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
@@ -203,7 +203,7 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
 
 
 def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
-    runs: Runs, slurm: Said, job: Record, tmp_path: Path
+    runs: Runs, slurm: Said, job: Run, tmp_path: Path
 ) -> None:
     answers = Answers(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
@@ -225,7 +225,7 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     ],
 )
 def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
-    runs: Runs, slurm: Said, job: Record, tmp_path: Path, state: str, reason: str, is_asked: bool
+    runs: Runs, slurm: Said, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
 ) -> None:
     answers = Answers(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
@@ -239,13 +239,11 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
     assert (unhurried.settle(job).end is not None) is is_asked
 
 
-def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
-    runs: Runs, slurm: Said, job: Record
-) -> None:
+def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs: Runs, slurm: Said, job: Run) -> None:
     slurm.say("RUNNING")
     assert runs.settle(job).is_open
     assert runs.files("guid").submission(1).slurm_job == "1"
-    runs.forget(job)
+    shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
     slurm.say("RUNNING", comment="another")
     (error,) = runs.settle(replace(job, created=job.created - PATIENCE_S - 1)).end.outcome.errors
@@ -254,7 +252,7 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
 
 @pytest.mark.parametrize(("asked_s", "ended"), [(OVERDUE_S / 2, []), (OVERDUE_S + 1, ["1"])])
 def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
-    runs: Runs, slurm: Said, job: Record, asked_s: float, ended: list[str]
+    runs: Runs, slurm: Said, job: Run, asked_s: float, ended: list[str]
 ) -> None:
     note_submitted(runs, ago_s=100)
     runs.files("guid").ask_to_stop(1, Stop(TERMINATE, time.time()))

@@ -101,7 +101,7 @@ def test_ranks_whose_output_finds_no_room_in_time_end_and_the_job_says_why(
     place: Place, slurm: RealSlurm, disk: SmallDisk, tmp_path: Path, count: int
 ) -> None:
     """The grace runs out while they run: on one node, and on two."""
-    backend = SlurmBackend(replace(place.backend._home.settings, disk_grace_s=1.0))
+    backend = SlurmBackend(replace(place.backend.settings, disk_grace_s=1.0))
     impatient = replace(place, backend=backend)
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     prints = "while :; do echo 0123456789012345678901234567890123456789; done"

@@ -20,6 +20,7 @@ from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
+from tests.backends.slurm.kept import files
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import MOUNTED, Place, manual
 from tests.world import until
@@ -91,15 +92,14 @@ def test_two_hosts_make_and_end_jobs_in_one_folder(place: Place, slurm: RealSlur
 def test_every_look_opens_its_files_afresh(place: Place, tmp_path: Path) -> None:
     """What another host has put in the place of a file is seen, and no file is held open in between."""
     job = place.run("echo first")
-    home = place.backend._home
-    files = home.runs.files(home.records.get(job.id).guid)
+    run_files = files(place, job.id)
     log = next((tmp_path / "home" / "shares").rglob("stdouterr/stdout.txt"))
     assert place.log(job.id) == b"first\n"
     assert not [file.path for file in psutil.Process().open_files() if file.path.startswith(str(tmp_path))]
     _put(log, b"second\n")
     assert place.log(job.id) == b"second\n"
-    end = files.layout.end.read_text()
-    _put(files.layout.end, end.replace('"exit_code": 0', '"exit_code": 7').encode())
+    end = run_files.layout.end.read_text()
+    _put(run_files.layout.end, end.replace('"exit_code": 0', '"exit_code": 7').encode())
     assert place.backend.show(job.id).execution.exit_code == 7
 
 

@@ -69,7 +69,7 @@ def blind_place(blind_slurm: BlindSlurm, tmp_path: Path) -> Iterator[Place]:
     """A place whose settings for how often Slurm is asked, and how long it waits, are the usual ones."""
     usual = SlurmSettings()
     with place_on(blind_slurm, tmp_path, Wishes()) as place:
-        settings = replace(place.backend._home.settings, look_s=usual.look_s, lost_s=usual.lost_s)
+        settings = replace(place.backend.settings, look_s=usual.look_s, lost_s=usual.lost_s)
         yield replace(place, backend=SlurmBackend(settings))
 
 

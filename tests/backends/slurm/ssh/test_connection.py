@@ -63,7 +63,7 @@ def test_no_byte_is_lost_when_the_connection_is(far_place: Place, sshd: RealSshd
                 sshd.kill()
         if isinstance(event, Unreached):
             news.append(event.reason)
-            (Path(far_place.backend._home.settings.home) / "shares/local/batchaishare/go").touch()
+            (Path(far_place.backend.settings.home) / "shares/local/batchaishare/go").touch()
             sshd.start()
         if isinstance(event, Reached):
             news.append("back")
@@ -83,7 +83,7 @@ def test_a_job_is_submitted_once_however_often_the_connection_breaks(
     far_place.backend.close()
     (sshd.home / ".bash_profile").write_text(f'PATH="{wrapper.parent}:$PATH"')
     code = "import sys; from tests.backends.slurm.ssh.test_connection import submit; submit(sys.argv[1:])"
-    arguments = [str(far_place.backend._home.settings.home), sshd.ssh, str(slurm.conf)]
+    arguments = [str(far_place.backend.settings.home), sshd.ssh, str(slurm.conf)]
     other = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE)
     until(lambda: (tmp_path / "submitted").exists())
     sshd.kill()
@@ -116,7 +116,7 @@ def test_slurm_that_is_not_there_is_named(sshd: RealSshd, slurm: RealSlurm, tmp_
     (sshd.home / ".bash_profile").write_text("PATH=/nowhere")
     backend = SlurmBackend(settings(sshd, slurm, tmp_path / "home", ssh_python="/usr/bin/python3"))
     with pytest.raises(CapabilityError, match=f"there is no sinfo on {HOST}"):
-        backend._home.clusters._answers.nodes()
+        backend.runner._answers.nodes()
     backend.close()
 
 
@@ -129,7 +129,7 @@ def test_a_home_that_cannot_be_is_named(sshd: RealSshd, slurm: RealSlurm) -> Non
 def test_the_usual_home_is_in_the_folder_of_the_user_there(sshd: RealSshd, slurm: RealSlurm) -> None:
     own = SlurmSettings(ssh=HOST, ssh_command=sshd.ssh, conf=str(slurm.conf))
     backend = SlurmBackend(own)
-    assert Path(str(backend._home.layout.home)).is_relative_to(sshd.home)
+    assert Path(str(backend.layout.home)).is_relative_to(sshd.home)
     assert list(sshd.home.glob(".local/share/*/slurm"))
     backend.close()
 

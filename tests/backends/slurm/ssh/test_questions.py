@@ -41,7 +41,7 @@ def far_place(slurm: RealSlurm, sshd: RealSshd, tmp_path: Path) -> Iterator[Plac
 @pytest.fixture
 def calm_place(far_place: Place) -> Iterator[Place]:
     """The same, where what Slurm has said stays good for longer than questions take on any machine."""
-    with closing(SlurmBackend(replace(far_place.backend._home.settings, look_s=1000.0))) as backend:
+    with closing(SlurmBackend(replace(far_place.backend.settings, look_s=1000.0))) as backend:
         yield replace(far_place, backend=backend)
 
 
@@ -162,7 +162,7 @@ def test_a_secret_printed_between_two_questions_is_hidden(
     print_it = f'echo begin; {wait}; echo "$KEY"; {HOLD}'
     job = far_place.start(print_it, secrets=[{"name": "KEY", "value": "hunter2"}])
     until(lambda: far_place.log(job) == b"begin\n")
-    home, tail = Path(str(far_place.backend._home.layout.home)), Logs.tail
+    home, tail = Path(str(far_place.backend.layout.home)), Logs.tail
 
     def printed() -> bool:
         return any(b"up" in log.read_bytes() for log in home.glob("shares/**/stdout.txt"))

@@ -13,9 +13,9 @@ import pytest
 from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.answers import Answers
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Submission
-from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.backends.slurm.standing import Standing
@@ -71,13 +71,13 @@ class Host:
         self.runs = Runs(layout, slurm, self.answers, SlurmSettings(home=home, lost_s=LOST_S))
         self.files = RunFiles(layout.job(GUID).root)
 
-    def made(self) -> Record:
+    def made(self) -> Run:
         """The job, made by this host just now."""
         self.files.root.mkdir(parents=True)
         self.files.order.write_text("{}")
-        return Record("/subscriptions/s", GUID, "{}", "", time.time())
+        return Run(GUID, "j", time.time(), {})
 
-    def submitted(self) -> Record:
+    def submitted(self) -> Run:
         """The job, made by this host just now, and handed to Slurm as number 7."""
         job = self.made()
         self.files.note_submission(1, Submission("7", time.time()))

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.answers import NEWS_S
 from batchai_magics.backends.slurm.node.run_files import Begun, Over, Stop
-from batchai_magics.backends.slurm.records import Record
 from batchai_magics.backends.slurm.runs import OVERDUE_S
 from batchai_magics.backends.slurm.standing import Standing
 from batchai_magics.backends.slurm.talk import PATIENCE_S
@@ -91,7 +91,7 @@ def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
     assert here.runs.settle(job).state is ExecutionState.RUNNING
 
 
-def until_heard(host: Host, job: Record) -> Standing:
+def until_heard(host: Host, job: Run) -> Standing:
     """Where a job stands when Slurm has been asked since: times of files are rounded."""
     host.passes(NEWS_S + 1)
     return host.runs.settle(job)

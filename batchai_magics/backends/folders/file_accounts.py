@@ -1,4 +1,4 @@
-"""Resource groups and storage accounts as small files on the shared folder."""
+"""Resource groups and storage accounts as small files of a home."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.backends.folders.file_repository import locked
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
-from batchai_magics.backends.slurm.records import locked
 from batchai_magics.models.ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 
@@ -51,7 +51,7 @@ class Rows:
         return self._folder / f"={name.lower()}.json"
 
 
-class SlurmGroups:
+class FileGroups:
     """The resource groups of a home. What is in them is deleted by the backend."""
 
     def __init__(self, layout: Layout) -> None:
@@ -84,10 +84,10 @@ class SlurmGroups:
         self._rows.delete(name)
 
 
-class SlurmAccounts:
+class FileAccounts:
     """The storage accounts of a home."""
 
-    def __init__(self, layout: Layout, groups: SlurmGroups) -> None:
+    def __init__(self, layout: Layout, groups: FileGroups) -> None:
         self._layout, self._groups = layout, groups
         self._rows = Rows(layout.home / "accounts")
 

@@ -1,4 +1,4 @@
-"""The end of all that a process has started: kindly, then surely. Linux alone."""
+"""Ending everything that a process has started: SIGTERM, then SIGKILL. Linux alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources as small files on the shared folder: made by a link, changed by a rename, safe from many hosts.
+"""Records as small files on a file system that hosts may share: created by a link, replaced by a rename.
 
 The folders mirror the ids: a workspace has one for its clusters and one for its experiments, an experiment
 one for its jobs. What is inside a resource is there as long as the folder is.
@@ -12,50 +12,45 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from batchai_magics.backends.base import Page
-from batchai_magics.backends.machines.machine import Machine
+from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files, refusals
+from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Footprint, Record
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.ids import Kind, ResourceId
 
-OWNER = "owner"  # in `more`: the user who created the resource
 _OWN = "resource.json"  # of a resource that others are inside of
 LOCK_S = 60.0  # a lock that is older belongs to a process that has died
 _AGAIN_S = 0.02
 
 
-@dataclass(frozen=True)
-class Record:
-    """What is written down of a resource; `more` is what only its kind has."""
+class Snapshots(Protocol):
+    """A machine that answers for files of its own."""
 
-    id: str
-    guid: str
-    spec: str  # wire JSON
-    fingerprint: str
-    created: float  # seconds since 1970
-    more: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def resource_id(self) -> ResourceId:
-        """The id as a value."""
-        return ResourceId.parse(self.id)
-
-    @property
-    def mark(self) -> str:
-        """Where it stands in the order of creation."""
-        return f"{self.created:020.6f} {self.guid}"
+    def together(
+        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
+    ) -> AbstractContextManager[None]:
+        """Within it, this thread may be answered from what was in these folders, and at these paths."""
 
 
-class Records:
-    """The resources below a folder."""
+class FileRepository:
+    """The records of a home as small files; see `backends.service.repository.Repository`."""
 
-    def __init__(self, root: Path, machine: Machine) -> None:
-        self._root, self.machine = root, machine
+    def __init__(self, layout: Layout, machine: Snapshots) -> None:
+        self._layout, self._machine = layout, machine
+        self._root = layout.home / "resources"
+        self.clock = FileClock(layout.home / "clock")
+
+    def now(self) -> float:
+        """The time by the clock of the file system, in seconds since 1970."""
+        return self.clock.now()
 
     def find(self, id: ResourceId) -> Record | None:
         """What is written down of a resource; None when there is none."""
@@ -63,12 +58,17 @@ class Records:
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """What is written down of those resources that there are."""
-        with self.machine.together([], self.files(ids)):
+        with self._machine.together([], [self._file(id) for id in ids]):
             return [record for id in ids if (record := self.find(id))]
 
-    def files(self, ids: Iterable[ResourceId]) -> list[Path]:
-        """Where resources are written down."""
-        return [self._file(id) for id in ids]
+    def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
+        """The files of these records, and the folders of the open jobs of these clusters (by guid)."""
+        return Footprint([self._open_folder(guid) for guid in clusters], [self._file(id) for id in ids])
+
+    def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
+        """Within it, this thread may be answered from one read of all of these, taken at its beginning."""
+        folders, files, listed = ([path for each in footprints for path in each[part]] for part in range(3))
+        return self._machine.together(folders, files, listed=listed)
 
     def get(self, id: ResourceId) -> Record:
         """The same; NotFoundError, for the outermost that is missing, when there is none."""
@@ -151,6 +151,35 @@ class Records:
         else:
             file.unlink(missing_ok=True)
 
+    # -- the runs that have not ended
+
+    def add_open_job(self, job: Record) -> None:
+        """Notes that the run of a job has not ended."""
+        private_files.write(self._open_file(job), job.id)
+
+    def remove_open_job(self, job: Record) -> None:
+        """Notes that it has."""
+        self._open_file(job).unlink(missing_ok=True)
+
+    def open_jobs(self, cluster_guid: str) -> list[Record]:
+        """The jobs of a cluster whose runs are noted as open, oldest first."""
+        folder = self._open_folder(cluster_guid)
+        with self._machine.together([folder]):
+            files = {file.stem: file for file in folder.glob("*.id")}
+            jobs = self.find_all([id for file in files.values() if (id := _id_in(file))])
+        return sorted((job for job in jobs if job.guid in files), key=lambda job: job.mark)
+
+    def all_open_jobs(self) -> Iterable[Record]:
+        """The same of all clusters."""
+        for folder in self._layout.clusters.glob("*"):
+            yield from self.open_jobs(folder.name)
+
+    def _open_folder(self, cluster_guid: str) -> Path:
+        return self._layout.cluster(cluster_guid) / "open"
+
+    def _open_file(self, job: Record) -> Path:
+        return self._open_folder(job.more[CLUSTER_GUID]) / f"{job.guid}.id"
+
     @contextlib.contextmanager
     def locked(self, id: ResourceId) -> Iterator[None]:
         """Within it, nobody else is within it for the same resource, on any host."""
@@ -159,7 +188,7 @@ class Records:
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]
-        with self.machine.together([], paths):
+        with self._machine.together([], paths):
             return [record for file in paths if (record := _read(file))]
 
     def _file(self, id: ResourceId) -> Path:
@@ -232,8 +261,8 @@ def _unwritable(file: Path, error: OSError) -> StorageError:
     return StorageError(f"{file} cannot be written: {error.strerror}", code="StateUnavailable")
 
 
-def pages(records: Sequence[Record], page: Page | None) -> tuple[Sequence[Record], Page | None]:
-    """The records of a page, and the page after it."""
-    size = page.size if page else None
-    shown = records[:size]
-    return shown, None if len(shown) == len(records) else Page(size, shown[-1].mark)
+def _id_in(file: Path) -> ResourceId | None:
+    try:
+        return ResourceId.parse(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,63 @@
+"""Shares, containers and accounts that jobs use are not deleted under them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.file_accounts import FileAccounts, FileGroups
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.shares import FolderStorage
+from batchai_magics.backends.service import refusals, resource_views
+from batchai_magics.backends.service.home_folders import CLUSTER_SPEC
+from batchai_magics.backends.service.repository import Record
+
+OpenJobs = Callable[[], Iterable[Record]]
+
+
+class ShareUsers:
+    """Which of a home's open jobs use which of its folders; `open_jobs` returns those jobs."""
+
+    def __init__(self, layout: Layout, open_jobs: OpenJobs) -> None:
+        self.layout, self._open_jobs = layout, open_jobs
+
+    def of(self, places: Sequence[Path]) -> list[str]:
+        """The names of the open jobs that use something in these folders."""
+        return [job.resource_id.name for job in self._open_jobs() if self._uses(job, places)]
+
+    def _uses(self, job: Record, places: Sequence[Path]) -> bool:
+        cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
+        used = mounts.used_by(self.layout, resource_views.job_spec(job.spec), cluster)
+        return any(folder.is_relative_to(place) for folder in used for place in places)
+
+
+class GuardedStorage(FolderStorage):
+    """The shares, or the containers, of a home, and which jobs use them."""
+
+    def __init__(self, root: Path, unfinished: Path, noun: str, *, users: ShareUsers) -> None:
+        super().__init__(root, unfinished, noun)
+        self._users = users
+
+    def remove(self, share: str) -> None:
+        """Deletes a share with its contents; ConflictError while an open job uses it."""
+        names = self._users.of([self._existing(share)])
+        if names:
+            raise refusals.share_in_use(share, names)
+        super().remove(share)
+
+
+class GuardedAccounts(FileAccounts):
+    """The storage accounts of a home, and which jobs use what is in them."""
+
+    def __init__(self, layout: Layout, groups: FileGroups, *, users: ShareUsers) -> None:
+        super().__init__(layout, groups)
+        self._users = users
+
+    def delete(self, name: str) -> None:
+        """Deletes an account with its shares and containers; ConflictError while an open job uses one."""
+        self.show(name)
+        names = self._users.of(self._users.layout.of_account(name))
+        if names:
+            raise refusals.account_in_use(name, names)
+        super().delete(name)

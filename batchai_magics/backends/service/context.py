@@ -1,0 +1,105 @@
+"""What every operation of the service works with, and the values that it hands to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.service import quotas, resource_views
+from batchai_magics.backends.service.repository import Record, Repository
+from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Run, Runner, RunStatus, Scale
+from batchai_magics.models.cluster import ScaleSettings, VmPriority
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.service.groups import GroupStore
+    from batchai_magics.backends.service.home_folders import HomeFolders
+    from batchai_magics.models.ids import ResourceId
+
+OpenRun = tuple[Record, Run, RunStatus]  # a job that has not ended, its run, and the status of that
+
+
+@dataclass(frozen=True)
+class Context:
+    """A home, and the engine that runs its jobs."""
+
+    repository: Repository
+    folders: HomeFolders
+    runner: Runner
+    groups: GroupStore
+    core_quota: int
+    shell: NodeShell | None = None  # where the engine runs commands on nodes
+
+    def snapshot(
+        self,
+        ids: Sequence[ResourceId] = (),
+        *,
+        jobs: Sequence[Record] = (),
+        clusters: Sequence[Record] = (),
+    ) -> AbstractContextManager[None]:
+        """Within it, these may be read as they were when it began; one request where the home is remote."""
+        guids = [cluster.guid for cluster in clusters]
+        return self.repository.snapshot(
+            self.repository.footprint(ids, guids), self.runner.footprint(list(map(run_of, jobs)), guids)
+        )
+
+    def status(self, job: Record) -> RunStatus:
+        """The status of a job's run."""
+        return self.runner.poll([run_of(job)])[0]
+
+    def open_runs(self, cluster_guid: str) -> list[OpenRun]:
+        """The runs of a cluster that have not ended, oldest first."""
+        jobs = self.repository.open_jobs(cluster_guid)
+        return self._open(jobs)
+
+    def all_open_runs(self) -> list[OpenRun]:
+        """The runs of all clusters that have not ended."""
+        return self._open(list(self.repository.all_open_jobs()))
+
+    def busy(self, cluster_guid: str) -> dict[str, str]:
+        """The guid of the run on each node of a cluster that runs one, by node name."""
+        return busy_nodes(self.open_runs(cluster_guid))
+
+    def quota_nodes(self, records: Iterable[Record]) -> Iterable[quotas.Nodes]:
+        """The nodes that clusters are to have, as quotas count them."""
+        for record in records:
+            spec = resource_views.cluster_spec(record.spec)
+            is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
+            yield quotas.Nodes(spec.vm_size, scale_of(spec.scale_settings).maximum, is_low)
+
+    def _open(self, jobs: Sequence[Record]) -> list[OpenRun]:
+        runs = list(map(run_of, jobs))
+        open_runs = []
+        for job, run, status in zip(jobs, runs, self.runner.poll(runs), strict=True):
+            if status.is_open:
+                open_runs.append((job, run, status))
+            else:
+                self.repository.remove_open_job(job)
+        return open_runs
+
+
+def busy_nodes(runs: Iterable[OpenRun]) -> dict[str, str]:
+    """The guid of the run on each node that runs one of these, by node name."""
+    return {name: run.guid for _, run, status in runs for name in status.nodes}
+
+
+def run_of(job: Record) -> Run:
+    """A job's run as the engine knows it."""
+    return Run(job.guid, job.resource_id.name, job.created, job.more)
+
+
+def cluster_of(record: Record) -> ClusterRef:
+    """A cluster as the engine knows it."""
+    spec, name = resource_views.cluster_spec(record.spec), record.resource_id.name
+    return ClusterRef(record.guid, name, spec.vm_size, scale_of(spec.scale_settings), record.more)
+
+
+def scale_of(settings: ScaleSettings | None) -> Scale:
+    """How many nodes a description asks for; none where it does not say."""
+    if settings and settings.auto_scale:
+        auto = settings.auto_scale
+        least, most = auto.minimum_node_count, auto.maximum_node_count
+        return Scale(least, most, auto.initial_node_count or 0, is_auto=True)
+    count = settings.manual.target_node_count if settings and settings.manual else 0
+    return Scale(count, count)

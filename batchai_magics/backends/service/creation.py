@@ -1,0 +1,224 @@
+"""Creating and resizing resources: checked, then recorded at once; a job is submitted, or does not exist."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base import Spec
+from batchai_magics.backends.service import descriptions, quotas, refusals, resource_views
+from batchai_magics.backends.service.context import Context, cluster_of, run_of, scale_of
+from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
+from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
+from batchai_magics.backends.service.resource_views import CHANGED
+from batchai_magics.backends.service.runner import ClusterRequest, RunRequest
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import ResourceId, check_name
+from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.resources import WorkspaceSpec
+from batchai_magics.models.states import DeallocationOption
+from batchai_magics.models.times import duration
+from batchai_magics.models.vm_sizes import lookup
+
+if TYPE_CHECKING:
+    from batchai_magics.models.cluster import ClusterPatch
+    from batchai_magics.models.storage import MountVolumes
+
+_PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
+_OPTIONS_FIELD = "properties.batchaiSlurm"
+
+
+def create(context: Context, id: ResourceId, spec: Spec, owner: str = "") -> Record:
+    """Creates a resource, all or nothing, or finds the same one; returns the record that exists."""
+    check_name(id.name, id.kind)
+    record = _new_record(context, id, spec, owner)
+    if isinstance(spec, JobSpec):
+        with context.snapshot([id, id.parent, ResourceId.parse(spec.cluster.id)]):
+            return _create_job(context, record, spec)
+    if isinstance(spec, ClusterSpec):
+        with context.snapshot([id, id.parent]):
+            return _create_cluster(context, record, spec)
+    inserted = _inserted(context, record)
+    if isinstance(spec, WorkspaceSpec):
+        context.groups.ensure(id.group, spec.location)
+    return inserted
+
+
+def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
+    """Changes a cluster's size; what runs on nodes that leave ends as the deallocation option says."""
+    manual = patch.scale_settings.manual
+    old = context.repository.get(id)
+    spec = resource_views.cluster_spec(old.spec)
+    others = [record for record in context.repository.clusters() if record.guid != old.guid]
+    request = ClusterRequest(spec.vm_size, scale_of(patch.scale_settings), spec.what)
+    _check_quota(context, request, others)
+    changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
+    state = context.runner.allocate(
+        request,
+        before=cluster_of(old),
+        busy=context.busy(old.guid),
+        others=[record.more for record in others],
+    )
+    more = {**state, CHANGED: context.repository.now()}
+    text = descriptions.kept_text(changed)
+    cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
+    option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
+    runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
+    context.runner.resized(cluster_of(cluster), runs, option)
+
+
+def change_tags(context: Context, id: ResourceId, tags: dict[str, str]) -> None:
+    """Replaces a workspace's tags."""
+
+    def with_tags(record: Record) -> Record:
+        spec = WorkspaceSpec.from_stored(record.spec).model_copy(update={"tags": tags})
+        return record.changed({}, spec=descriptions.kept_text(spec))
+
+    context.repository.change(id, with_tags)
+
+
+def _create_cluster(context: Context, record: Record, spec: ClusterSpec) -> Record:
+    lookup(spec.vm_size)
+    if existing := _existing(context, record):
+        return existing
+    context.repository.get(record.resource_id.parent)
+    volumes = spec.node_setup.mount_volumes if spec.node_setup else None
+    _check_file_servers(context, volumes)
+    context.folders.check_cluster(spec)
+    others = context.repository.clusters()
+    request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
+    _check_quota(context, request, others)
+    state = context.runner.allocate(request, before=None, busy={}, others=[each.more for each in others])
+    record = record.changed({**state, CHANGED: context.repository.now()})
+    with context.folders.batch():
+        context.folders.make_cluster(record.guid, spec)
+        context.runner.set_up(record.guid, _setup_secrets(spec))
+    inserted = _inserted(context, record)
+    if inserted is not record:
+        context.folders.remove_cluster(record.guid)
+    return inserted
+
+
+def _setup_secrets(spec: ClusterSpec) -> dict[str, str]:
+    task = spec.node_setup.setup_task if spec.node_setup else None
+    secrets = (task.secrets if task else None) or ()
+    return {item.name: item.value.get_secret_value() for item in secrets if item.value}
+
+
+def _create_job(context: Context, record: Record, spec: JobSpec) -> Record:
+    engine = _container_engine(context, spec)
+    if existing := _existing(context, record):
+        return existing
+    context.repository.get(record.resource_id.parent)
+    _check_file_servers(context, spec.mount_volumes)
+    cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
+    most = cluster_of(cluster).scale.maximum
+    if most and spec.node_count > most:
+        raise refusals.too_many_nodes(spec.node_count, cluster.resource_id, most)
+    cluster_spec = resource_views.cluster_spec(cluster.spec)
+    more = {
+        "cluster": cluster.id,
+        CLUSTER_GUID: cluster.guid,
+        CLUSTER_SPEC: cluster.spec,
+        OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
+    }
+    record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
+    made = _submitted(context, record, cluster, _run_folder(context, record, spec, cluster, engine))
+    now = context.repository.find(cluster.resource_id)
+    if made is record and now and now.more != cluster.more:  # it was resized meanwhile
+        status = context.status(made)
+        wait = DeallocationOption.WAIT_FOR_JOB_COMPLETION
+        context.runner.resized(cluster_of(now), [(run_of(made), status)], wait)
+    return made
+
+
+def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
+    """The command that runs the job's containers; none for a job without."""
+    if not spec.container_settings:
+        return ()
+    has_credentials = bool(spec.container_settings.image_source_registry.credentials)
+    return context.runner.container_engine(has_credentials=has_credentials)
+
+
+def _request(spec: JobSpec) -> RunRequest:
+    return RunRequest(
+        node_count=spec.node_count,
+        priority=_PRIORITY[spec.scheduling_priority],
+        wall_s=duration(spec.constraints.max_wall_clock_time).total_seconds(),
+        options=spec.batchai_slurm or "",
+        options_field=_OPTIONS_FIELD,
+        what=spec.what,
+    )
+
+
+def _run_folder(
+    context: Context, record: Record, spec: JobSpec, cluster: Record, engine: tuple[str, ...]
+) -> RunFolder:
+    return RunFolder(
+        guid=record.guid,
+        segment=descriptions.output_segment(record.resource_id, record.guid),
+        spec=spec,
+        cluster_guid=cluster.guid,
+        cluster=resource_views.cluster_spec(cluster.spec),
+        output_root=record.more[OUTPUT_ROOT],
+        container_engine=engine,
+        site=context.runner.site(cluster_of(cluster)),
+        notes=tuple(warning.message for warning in context.runner.warnings(cluster_of(cluster))),
+    )
+
+
+def _submitted(context: Context, record: Record, cluster: Record, folder: RunFolder) -> Record:
+    """Records a job and submits it; nothing of it is left when that fails or another process was first."""
+    is_ours = False
+    try:
+        with context.folders.batch():
+            launch = context.folders.make_run(folder)
+            context.runner.prepare(run_of(record), launch)
+            context.repository.add_open_job(record)
+        inserted = _inserted(context, record)
+        is_ours = inserted is record
+        if is_ours:
+            context.runner.submit(run_of(record), cluster_of(cluster))
+        return inserted
+    except BaseException:
+        if is_ours:
+            context.repository.delete(record.resource_id)
+        is_ours = False
+        raise
+    finally:
+        if not is_ours:
+            context.repository.remove_open_job(record)
+            context.folders.remove_run(record.guid)
+
+
+def _check_file_servers(context: Context, volumes: MountVolumes | None) -> None:
+    """Raises NotFoundError for a mounted file server that does not exist."""
+    for mount in (volumes.file_servers if volumes else None) or ():
+        context.repository.get(ResourceId.parse(mount.file_server.id))
+
+
+def _new_record(context: Context, id: ResourceId, spec: Spec, owner: str) -> Record:
+    text, digest = descriptions.kept_text(spec), descriptions.fingerprint(spec)
+    more = {OWNER: owner} if owner else {}
+    return Record(str(id), str(uuid.uuid4()), text, digest, context.repository.now(), more)
+
+
+def _existing(context: Context, record: Record) -> Record | None:
+    """The same resource, if it exists; ConflictError when a different one does."""
+    return _same(context.repository.find(record.resource_id), record)
+
+
+def _inserted(context: Context, record: Record) -> Record:
+    """Inserts a record; the existing one when it is the same, ConflictError when it is different."""
+    return _same(context.repository.insert(record.resource_id, record), record) or record
+
+
+def _same(existing: Record | None, record: Record) -> Record | None:
+    if existing and existing.fingerprint != record.fingerprint:
+        raise refusals.already_exists(record.resource_id)
+    return existing
+
+
+def _check_quota(context: Context, request: ClusterRequest, others: list[Record]) -> None:
+    wanted = quotas.Nodes(request.vm_size, request.scale.maximum)
+    quotas.check(wanted, context.quota_nodes(others), context.core_quota)

@@ -1,0 +1,126 @@
+"""The Repository protocol: the records of a home, and which runs of it are open.
+
+A record is what the service has written down of a resource. A repository inserts one unless it exists,
+changes one atomically, reads many at once and lists children by page. Two processes may use it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from batchai_magics.models.ids import ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import Page
+    from batchai_magics.models.ids import Kind
+
+OWNER = "owner"  # in `more`: the user who created the resource
+CLUSTER_GUID = "cluster_guid"  # in a job's `more`: the guid of its cluster
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is written down of a resource.
+
+    `guid` names its folder, `spec` is its description as wire JSON without secrets, `fingerprint` a digest
+    of what was asked for, `created` seconds since 1970. `more` is what only its kind has, and what the
+    engine keeps with it.
+    """
+
+    id: str
+    guid: str
+    spec: str
+    fingerprint: str
+    created: float
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def resource_id(self) -> ResourceId:
+        """The id as a value."""
+        return ResourceId.parse(self.id)
+
+    @property
+    def mark(self) -> str:
+        """The sort key of the order of creation."""
+        return f"{self.created:020.6f} {self.guid}"
+
+    def changed(self, more: Mapping[str, Any], *, spec: str | None = None) -> Record:
+        """The record with these entries of `more`, and another description where one is given."""
+        return replace(self, spec=self.spec if spec is None else spec, more={**self.more, **more})
+
+
+class Footprint(NamedTuple):
+    """Files of a home that are read together; of what is in `listed` folders no bytes are wanted."""
+
+    folders: Sequence[Path] = ()
+    files: Sequence[Path] = ()
+    listed: Sequence[Path] = ()
+
+
+class Repository(Protocol):
+    """The records of a home."""
+
+    def now(self) -> float:
+        """The time by the clock that all hosts of the home share, in seconds since 1970."""
+
+    def find(self, id: ResourceId) -> Record | None:
+        """The record of a resource; None when there is none."""
+
+    def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
+        """The records of those resources that exist, read together."""
+
+    def get(self, id: ResourceId) -> Record:
+        """The record of a resource.
+
+        Raises:
+            NotFoundError: for the outermost resource that is missing.
+        """
+
+    def insert(self, id: ResourceId, record: Record) -> Record | None:
+        """Inserts a record unless one exists; returns the one that existed before, if any."""
+
+    def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
+        """Replaces a record by what `make` returns for it; concurrent changes are serialized."""
+
+    def delete(self, id: ResourceId) -> None:
+        """Deletes a record and those inside it."""
+
+    def children(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> list[Record]:
+        """The records of a kind inside `parent`, oldest first: all, or those of a page and one more."""
+
+    def names(self, parent: ResourceId, kind: Kind) -> list[str]:
+        """The names of the resources of a kind inside `parent`, oldest first."""
+
+    def inside(self, id: ResourceId) -> list[Record]:
+        """A resource and everything inside it, innermost first."""
+
+    def workspaces(self) -> list[Record]:
+        """The workspaces of all resource groups."""
+
+    def clusters(self) -> list[Record]:
+        """The clusters of all workspaces."""
+
+    def owners(self, key: str) -> dict[str, str]:
+        """The known owners of the resource or resource group of that key and of what is inside, by key."""
+
+    def add_open_job(self, job: Record) -> None:
+        """Notes that the run of a job has not ended."""
+
+    def remove_open_job(self, job: Record) -> None:
+        """Notes that it has."""
+
+    def open_jobs(self, cluster_guid: str) -> list[Record]:
+        """The jobs of a cluster whose runs are noted as open, oldest first."""
+
+    def all_open_jobs(self) -> Iterable[Record]:
+        """The same of all clusters."""
+
+    def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
+        """What has to be read for these records, and for the open jobs of these clusters (by guid)."""
+
+    def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
+        """Within it, this thread may be answered from one read of all of these, taken at its beginning."""

@@ -1,0 +1,208 @@
+"""The Service: the Backend protocol once, over a repository, the folders of a home, and a runner."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.base import BackendBase, Capabilities, Listing, Look
+from batchai_magics.backends.service import creation, deletion, resource_views
+from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of, run_of
+from batchai_magics.backends.service.groups import OwnGroups
+from batchai_magics.backends.service.service_facets import (
+    ServiceNodeCommands,
+    ServiceOwnership,
+    ServiceSetupLogs,
+    ServiceTelemetry,
+    ServiceUsages,
+)
+from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import WorkspacePatch
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import (
+        Accounts,
+        Chunk,
+        FileRef,
+        Page,
+        Patch,
+        Spec,
+        Storage,
+    )
+    from batchai_magics.backends.service.repository import Record
+    from batchai_magics.backends.service.runner import NodeStatus
+    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.resources import Node, Resource
+
+_VIEWS: Mapping[Kind, Callable[[Record], Resource]] = {
+    Kind.WORKSPACE: resource_views.workspace,
+    Kind.EXPERIMENT: resource_views.experiment,
+    Kind.FILE_SERVER: resource_views.file_server,
+}
+
+
+class Service(BackendBase):
+    """Workspaces, clusters, experiments and jobs of a home, run by an engine."""
+
+    storage: Storage
+    containers: Storage
+    accounts: Accounts
+    groups: OwnGroups
+
+    def __init__(
+        self,
+        context: Context,
+        capabilities: Capabilities,
+        *,
+        storage: Storage,
+        containers: Storage,
+        accounts: Accounts,
+    ) -> None:
+        self.context, self._capabilities = context, capabilities
+        self.storage, self.containers, self.accounts = storage, containers, accounts
+        self.groups = OwnGroups(
+            context.groups,
+            accounts,
+            workspaces=lambda: [record.resource_id for record in context.repository.workspaces()],
+            delete=lambda workspace: deletion.delete(context, workspace),
+        )
+        self.node_commands = ServiceNodeCommands(context, context.shell) if context.shell else None
+        self.telemetry = ServiceTelemetry(context)
+        self.usages = ServiceUsages(context)
+        self.ownership = ServiceOwnership(context.repository)
+        self.setup_logs = ServiceSetupLogs(context)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can and cannot do."""
+        return self._capabilities
+
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+        """Creates a resource, or returns it if the same one exists."""
+        with self.context.folders.refusing_full_disk():
+            record = creation.create(self.context, id, spec, owner)
+        return self._views([record])[0]
+
+    def show(self, id: ResourceId) -> Resource:
+        """The resource with its present status."""
+        return self._views([self.context.repository.get(id)])[0]
+
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
+        """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
+        from batchai_magics.backends.base import Page
+
+        if kind is not Kind.WORKSPACE:
+            self.context.repository.get(parent)
+        records = self.context.repository.children(parent, kind, page)
+        size = page.size if page else None
+        shown = records[:size]
+        after = None if len(shown) == len(records) else Page(size, shown[-1].mark)
+        return Listing(self._views(shown), after)
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` that begin with `prefix`; only records are read."""
+        self.context.repository.get(parent)
+        names = self.context.repository.names(parent, kind)
+        return [name for name in names if name.lower().startswith(prefix.lower())]
+
+    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+        """The status of jobs and clusters; the engine is asked once for all of them, if at all."""
+        views = self._views(self.context.repository.find_all(ids))
+        return Look({resource.id.key: resource for resource in views})
+
+    def close(self) -> None:
+        """Releases what the engine holds open."""
+        self.context.runner.close()
+
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
+        with self.context.folders.refusing_full_disk():
+            if isinstance(patch, WorkspacePatch):
+                creation.change_tags(self.context, id, dict(patch.tags))
+            else:
+                creation.resize(self.context, id, patch)
+        return self.show(id)
+
+    def delete(self, id: ResourceId) -> None:
+        """Deletes a resource and everything inside it; jobs are ended first."""
+        deletion.delete(self.context, id)
+
+    def terminate(self, job: ResourceId) -> None:
+        """Asks a job to end; nothing happens to one that has ended."""
+        self.context.runner.stop(run_of(self.context.repository.get(job)))
+
+    def nodes(self, id: ResourceId) -> Sequence[Node]:
+        """The nodes of a cluster, or those a job holds."""
+        record = self.context.repository.get(id)
+        if id.kind is Kind.JOB:
+            return resource_views.nodes_of_job(record.resource_id, self.context.status(record))
+        statuses, running = self._nodes_of(record)
+        return [resource_views.node(status, running) for status in statuses]
+
+    def files(
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name; addresses of files here never expire."""
+        return self.context.folders.files(self.context.repository.get(job), directory_id, path, limit)
+
+    def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
+        """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
+        job = self.context.repository.get(file.job)
+        is_open = self.context.status(job).is_open
+        return self.context.folders.read(job, file.directory_id, file.path, offset, limit, is_open=is_open)
+
+    def tail(
+        self,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all of a job's logs."""
+        record = self.context.repository.get(job)
+        is_open = self.context.status(record).is_open
+        return self.context.folders.tail(record, positions, limit, is_open=is_open)
+
+    def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
+        """Records as resources; what their status depends on is read together."""
+        jobs = [record for record in records if record.resource_id.kind is Kind.JOB]
+        clusters = [record for record in records if record.resource_id.kind is Kind.CLUSTER]
+        is_live = bool(jobs or clusters)
+        with self.context.snapshot(jobs=jobs, clusters=clusters) if is_live else contextlib.nullcontext():
+            runs = [run_of(job) for job in jobs]
+            statuses = {
+                run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)
+            }
+            return [
+                resource_views.job(record, statuses[record.guid])
+                if record.guid in statuses
+                else self._view(record)
+                for record in records
+            ]
+
+    def _view(self, record: Record) -> Resource:
+        kind = record.resource_id.kind
+        if kind is Kind.CLUSTER:
+            warnings = self.context.runner.warnings(cluster_of(record))
+            return resource_views.cluster(record, self._nodes_of(record)[0], warnings)
+        return _VIEWS[kind](record)
+
+    def _nodes_of(self, cluster: Record) -> tuple[Sequence[NodeStatus], Mapping[str, Node]]:
+        """The status of a cluster's nodes, and those that jobs hold, by name."""
+        with self.context.snapshot(clusters=[cluster]):
+            runs = self.context.open_runs(cluster.guid)
+            running = {
+                node.id: node
+                for job, _, status in runs
+                for node in resource_views.nodes_of_job(job.resource_id, status)
+            }
+            return self.context.runner.nodes(cluster_of(cluster), busy_nodes(runs)), running

@@ -1,0 +1,92 @@
+"""The facets of the service: commands on nodes, setup logs, telemetry, ownership, quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.service import quotas, refusals, resource_views
+from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of
+from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
+from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
+from batchai_magics.models.ids import Kind, ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base import CommandOutput
+    from batchai_magics.models.execution import OutputFile
+    from batchai_magics.models.subscription import Usage
+    from batchai_magics.models.telemetry import TelemetryRecord
+
+
+class ServiceNodeCommands:
+    """Commands on the nodes of clusters and jobs."""
+
+    def __init__(self, context: Context, shell: NodeShell) -> None:
+        self._context, self._shell = context, shell
+
+    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
+        """Runs a shell command on a node, in its folder and environment; yields its output as it comes."""
+        record = self._context.repository.get(id)
+        if id.kind is Kind.JOB:
+            cluster = ClusterRef(record.more[CLUSTER_GUID], "", "", Scale(0, 0), record.more)
+        else:
+            cluster = cluster_of(record)
+        runs = self._context.open_runs(cluster.guid)
+        busy = busy_nodes(runs)
+        if id.kind is Kind.JOB:
+            is_its = busy.get(node_id) == record.guid
+        else:
+            is_its = self._shell.has_node(cluster, node_id, busy)
+        if not is_its:
+            raise refusals.node_not_found(node_id)
+        open_runs = [(run, status) for _, run, status in runs]
+        return self._shell.execute(cluster, node_id, command, runs=open_runs, tick_s=tick_s)
+
+
+class ServiceSetupLogs:
+    """What the setup tasks of clusters wrote to mounted shares."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
+        """One level of what a cluster's setup task wrote, sorted by name."""
+        spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
+        if not (spec.node_setup and spec.node_setup.setup_task):
+            raise refusals.no_setup_logs()
+        return self._context.folders.setup_files(spec, path)
+
+
+class ServiceTelemetry:
+    """Samples of what the processes of jobs use."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
+        """The samples that were taken later than `after`, in seconds since 1970."""
+        record = self._context.repository.get(job)
+        return self._context.folders.telemetry(record.guid, after)
+
+
+class ServiceOwnership:
+    """The owners in the records."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def within(self, key: str) -> Mapping[str, str]:
+        """The known owners of the resource or group of that key and of what is inside, by key."""
+        return self._repository.owners(key)
+
+
+class ServiceUsages:
+    """The quotas of a home."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def list(self, location: str) -> Sequence[Usage]:
+        """What is used of each quota, the same in every location."""
+        nodes = self._context.quota_nodes(self._context.repository.clusters())
+        return quotas.usages(nodes, self._context.core_quota)

@@ -1,0 +1,202 @@
+"""Slurm as the engine of a service: its queue and its nodes, for clusters and runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import uuid
+from collections.abc import Mapping, Sequence
+
+from batchai_magics.backends.base import CommandOutput
+from batchai_magics.backends.folders.file_clock import FileClock
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.machines.machine import Line, Machine
+from batchai_magics.backends.node.outcome import TERMINATE, failed_with
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.repository import Footprint
+from batchai_magics.backends.service.runner import (
+    ClusterRef,
+    ClusterRequest,
+    ClusterWarning,
+    EngineState,
+    Launch,
+    NodeStatus,
+    Run,
+    RunRequest,
+    RunStatus,
+    Site,
+)
+from batchai_magics.backends.slurm import commands, orders, programs, say, talk
+from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.clusters import Clusters
+from batchai_magics.backends.slurm.preparing import images, setups
+from batchai_magics.backends.slurm.runs import Runs
+from batchai_magics.backends.slurm.settings import SlurmSettings
+from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.models.states import DeallocationOption
+
+
+class SlurmRunner:
+    """Runs jobs on Slurm; see `backends.service.runner.Runner`."""
+
+    def __init__(self, layout: Layout, machine: Machine, settings: SlurmSettings, clock: FileClock) -> None:
+        self._layout, self._machine, self._settings = layout, machine, settings
+        slurm = Slurm(machine, settings.conf)
+        self._answers = Answers(slurm, layout.home / "asked", settings.look_s, clock)
+        self.runs = Runs(layout, slurm, self._answers, settings)
+        self._clusters = Clusters(layout, self._answers, settings)
+
+    @property
+    def _python(self) -> str:
+        """The interpreter that runs on nodes."""
+        return self._settings.python or self._machine.python
+
+    # -- clusters
+
+    def allocate(
+        self,
+        request: ClusterRequest,
+        *,
+        before: ClusterRef | None,
+        busy: Mapping[str, str],
+        others: Sequence[EngineState],
+    ) -> EngineState:
+        """The partition of a cluster, and the nodes that it keeps to where it has nodes of its own."""
+        if before is None:
+            return self._clusters.foundation(request, others)
+        return self._clusters.resized(before, request, busy=busy, others=others)
+
+    def resized(
+        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
+    ) -> None:
+        """Ends or requeues what runs on nodes that leave, and tells Slurm where the others may run."""
+        placement = self._clusters.placement(cluster)
+        leaving = {*cluster.state["leaving"]}
+        for run, status in runs:
+            if not status.nodes:
+                self.runs.place(run, placement)
+            elif leaving.isdisjoint(status.nodes):
+                continue
+            elif option is DeallocationOption.REQUEUE:
+                self.runs.requeue(run, placement)
+            elif option is DeallocationOption.TERMINATE:
+                self.runs.ask_to_stop(run)
+
+    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
+        """Keeps the secrets of a cluster's setup task in a file that only its owner can read."""
+        if secrets:
+            private_files.write(setups.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets)))
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+        """The nodes of a cluster; one whose setup task has failed is unusable."""
+        problems = setups.problems(self._layout, cluster.guid)
+        return setups.marked(self._clusters.nodes(cluster, busy), problems, busy)
+
+    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
+        """Whether a node belongs to a cluster: any of its partition, where it has none of its own."""
+        return self._clusters.has_node(cluster, name, busy)
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        """That a cluster is of another partition than the settings name, where it is."""
+        message = self._clusters.other_partition(cluster)
+        return [ClusterWarning("PartitionDiffers", message)] if message else []
+
+    def remove_cluster(self, cluster_guid: str) -> None:
+        """Deletes the secrets of its setup task."""
+        setups.secrets_file(self._layout, cluster_guid).unlink(missing_ok=True)
+
+    # -- runs
+
+    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
+        """Checks a run's options against Slurm's partition, and gives what its submission needs."""
+        self._clusters.check(cluster, request)
+        more = cluster.state
+        return {
+            "partition": more["partition"],
+            "options": " ".join((self._settings.options, more["options"], request.options)),
+            "minutes": orders.minutes(request.wall_s, more["limit"]),
+            "niceness": orders.NICENESS[request.priority],
+            "node_count": request.node_count,
+            "python": self._python,
+        }
+
+    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
+        """The command that runs the containers of a job on nodes."""
+        command = self._settings.container_command
+        return images.engine(command, has_credentials=has_credentials, has=self._machine.has)
+
+    def site(self, cluster: ClusterRef) -> Site:
+        """What the Plan of a run on a cluster needs to know; the programs of nodes are copied to the home."""
+        folder = programs.installed(self._layout.home)
+        return Site(
+            python=self._python,
+            script_wrapper=str(folder / programs.RUN_SCRIPT),
+            environ=self._machine.environ,
+            core_count=cluster.state["core_count"],
+            disk_grace_s=self._settings.disk_grace_s,
+            has_scratch=bool(self._settings.scratch),
+        )
+
+    def prepare(self, run: Run, launch: Launch) -> None:
+        """Writes what the first node of a run does, its secrets, and its batch script."""
+        orders.write(self._layout, run, launch, self._settings)
+
+    def submit(self, run: Run, cluster: ClusterRef) -> None:
+        """Submits a prepared run; ServiceError, with Slurm's words, when it refuses."""
+        self.runs.submit(run, self._clusters.placement(cluster))
+
+    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        """The status of each run."""
+        return self.runs.statuses(runs)
+
+    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
+        """The folders of these runs and of the setup of these clusters, and Slurm's latest answers."""
+        folders = [self._layout.job(run.guid).root for run in runs]
+        folders += [setups.folder(self._layout, guid) for guid in clusters]
+        return Footprint(folders, self._answers.files, [programs.folder(self._layout.home)])
+
+    def stop(self, run: Run, reason: str = "") -> None:
+        """Asks a run to end; one that waits ends at once."""
+        self.runs.ask_to_stop(run, reason or TERMINATE)
+
+    def cluster_deleted(self, run: Run, text: str) -> None:
+        """Ends a run whose cluster is deleted."""
+        is_waiting = self.runs.has_never_begun(run)
+        self.runs.ask_to_stop(run, text)
+        if is_waiting and self.runs.has_never_begun(run):
+            self.runs.conclude(run, failed_with("ClusterNotFound", text))
+
+    # -- commands on nodes
+
+    def execute(
+        self,
+        cluster: ClusterRef,
+        node: str,
+        command: str,
+        *,
+        runs: Sequence[tuple[Run, RunStatus]],
+        tick_s: float,
+    ) -> CommandOutput:
+        """Runs a command on a node: beside a run's processes, or as a short job where none runs."""
+        folder = self._layout.node(cluster.guid, node)
+        private_files.make_folder(folder)
+        code_file = folder / f"command-{uuid.uuid4().hex}"
+        mounts = shlex.quote(str(self._layout.mounts(cluster.guid)))
+        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command}"
+        words = say.Command(self._place(cluster, node, runs), in_shell, code_file).words(
+            python=self._python, programs=programs.installed(self._layout.home)
+        )
+        env = talk.environment(self._machine, self._python, self._settings.conf)
+        line = Line(words, env, str(folder))
+        return commands.run(self._machine, line, code_file=code_file, tick_s=tick_s)
+
+    def _place(self, cluster: ClusterRef, node: str, runs: Sequence[tuple[Run, RunStatus]]) -> list[str]:
+        """The options of srun by which a command gets to a node."""
+        for run, status in runs:
+            if node in status.nodes:
+                return say.beside_job(self.runs.slurm_job(run), node)
+        return say.alone(cluster.state["partition"], node, shlex.split(cluster.state["options"]))
+
+    def close(self) -> None:
+        """Releases the connection to another machine."""
+        self._machine.close()

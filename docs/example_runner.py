@@ -1,0 +1,353 @@
+"""A runner in one file: jobs are processes of this machine, and a node is a name. No MPI, no containers."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from batchai_magics.backends.base import Capabilities
+from batchai_magics.backends.folders.file_accounts import FileGroups
+from batchai_magics.backends.folders.file_repository import FileRepository
+from batchai_magics.backends.folders.home_directory import HomeDirectory
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.share_guard import GuardedAccounts, GuardedStorage, ShareUsers
+from batchai_magics.backends.machines.here import Here
+from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node.execution_log import ExecutionLog
+from batchai_magics.backends.node.outcome import (
+    TERMINATE,
+    Outcome,
+    failed_with,
+    not_run,
+    of_preparation,
+    of_ranks,
+    stopped,
+)
+from batchai_magics.backends.node.ports import free_ports
+from batchai_magics.backends.node.programs import RUN_SCRIPT
+from batchai_magics.backends.node.runner import termination
+from batchai_magics.backends.node.runner.bell import Bell
+from batchai_magics.backends.node.runner.log_seals import seal_record
+from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.service.inherited_environment import inherited
+from batchai_magics.backends.service.repository import Footprint
+from batchai_magics.backends.service.runner import (
+    ClusterRef,
+    ClusterRequest,
+    ClusterWarning,
+    EngineState,
+    Launch,
+    NodeStatus,
+    Run,
+    RunRequest,
+    RunResult,
+    RunStatus,
+    Site,
+)
+from batchai_magics.backends.service.service import Service
+from batchai_magics.config import Settings
+from batchai_magics.launch.plan import Plan, ProcessExit
+from batchai_magics.launch.references import Bindings
+from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+
+CAPABILITIES = Capabilities(
+    name="processes", containers=False, setup_tasks=False, auto_scale=False, file_servers=False,
+    unmanaged_mounts=False, key_vault=False, logins=False, known_sizes=True,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ProcessSettings:
+    """The settings of this backend: the section `processes` of config.yaml."""
+
+    home: Path = Path("~/.batchai-processes")
+    core_quota: int = 1000
+
+
+IMPLEMENTED_IN = __name__
+OWN_SETTINGS = ProcessSettings
+
+
+def open_backend(settings: Settings) -> Service:
+    """What the entry point names: the service over a folder, with the runner below as its engine."""
+    own, here = settings.own(ProcessSettings), Here()
+    layout = Layout(own.home.expanduser())
+    groups = FileGroups(layout)
+    folders = HomeDirectory(layout, here, setting="processes.home")
+    context = Context(FileRepository(layout, here), folders, ProcessRunner(layout), groups, own.core_quota)
+    users = ShareUsers(layout, lambda: (job for job, _, _ in context.all_open_runs()))
+    storage = GuardedStorage(layout.home / "shares", layout.unfinished("shares"), "share", users=users)
+    blobs = GuardedStorage(
+        layout.home / "containers", layout.unfinished("containers"), "container", users=users
+    )
+    accounts = GuardedAccounts(layout, groups, users=users)
+    return Service(context, CAPABILITIES, storage=storage, containers=blobs, accounts=accounts)
+
+
+class ProcessRunner:
+    """Every run has one process, which waits for its turn, runs the Plan and records the end."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._children: list[int] = []
+
+    # clusters: node1, node2, … as many as the cluster is to have
+
+    def allocate(
+        self,
+        request: ClusterRequest,
+        *,
+        before: ClusterRef | None,
+        busy: Mapping[str, str],
+        others: Sequence[EngineState],
+    ) -> EngineState:
+        return {}
+
+    def resized(
+        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
+    ) -> None:
+        self._write_size(cluster)
+        names = _names(cluster.scale.maximum)
+        for run, status in runs:
+            is_leaving = not set(names).issuperset(status.nodes)
+            if is_leaving and option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
+                self.stop(run)
+
+    def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
+        """Nothing: setup tasks are no capability of this backend."""
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        return []
+
+    def remove_cluster(self, cluster_guid: str) -> None:
+        """Nothing: its folder is removed with it."""
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+        own = _names(cluster.scale.maximum)
+        states = {name: NodeState.RUNNING if name in busy else NodeState.IDLE for name in own}
+        states |= {name: NodeState.LEAVING for name in busy if name not in own}
+        return [NodeStatus(name, state, address="127.0.0.1") for name, state in sorted(states.items())]
+
+    # runs
+
+    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
+        return {"node_count": request.node_count, "priority": request.priority}
+
+    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
+        return ()
+
+    def site(self, cluster: ClusterRef) -> Site:
+        return Site(sys.executable, RUN_SCRIPT, inherited(os.environ), core_count=1, disk_grace_s=60.0)
+
+    def prepare(self, run: Run, launch: Launch) -> None:
+        job = self._layout.job(run.guid)
+        for folder in (job.exits, job.preparation_exits):
+            private_files.make_folder(folder)
+        launch.plan.write(str(job.plan))
+        if launch.preparation:
+            launch.preparation.write(str(job.preparation))
+        given = {"ports": launch.port_count, "secrets": dict(launch.secrets)}
+        private_files.write(job.root / "given.json", json.dumps(given))
+
+    def submit(self, run: Run, cluster: ClusterRef) -> None:
+        self._write_size(cluster)
+        entry = self._queue(cluster.guid) / f"{run.state['priority']} {run.created:020.6f} {run.guid}"
+        job = self._layout.job(run.guid)
+        argv = [sys.executable, __file__, str(self._layout.home), run.guid, str(entry)]
+        env = inherited(os.environ)
+        pid = os.posix_spawn(sys.executable, argv, env, file_actions=_log_to(job), setsid=True)
+        self._children.append(pid)
+        private_files.write(job.supervisor, json.dumps([pid, psutil.Process(pid).create_time()]))
+        private_files.write(entry, json.dumps([run.state["node_count"], pid, []]))
+
+    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        for child in self._children:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, os.WNOHANG)
+        return [self._status(run) for run in runs]
+
+    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
+        return Footprint()
+
+    def stop(self, run: Run, reason: str = "") -> None:
+        self._stop(run, reason or TERMINATE, stopped(reason or TERMINATE))
+
+    def cluster_deleted(self, run: Run, text: str) -> None:
+        self._stop(run, text, failed_with("ClusterNotFound", text))
+
+    def _stop(self, run: Run, reason: str, unless_begun: Outcome) -> None:
+        job = self._layout.job(run.guid)
+        if job.end.exists():
+            return
+        with _locked(self._queue(run.state["cluster_guid"]) / ".lock"):
+            process = _process(job)
+            if process and (job.root / "begun").exists():
+                private_files.write_new(job.root / "stop", reason)
+                process.send_signal(signal.SIGTERM)
+            elif process:
+                process.kill()
+                RunEnd(unless_begun, time.time()).write(job.end)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _status(self, run: Run) -> RunStatus:
+        job = self._layout.job(run.guid)
+        is_alive = _process(job) is not None  # before its end is looked for: it may come meanwhile
+        end = RunEnd.read(job.end)
+        if end is None and not is_alive and (job.supervisor.exists() or time.time() - run.created > 60):
+            lost = failed_with("JobSupervisorLost", "The process that ran the job disappeared")
+            end = RunEnd(stopped(_stop_reason(job)) if _stop_reason(job) else lost, time.time())
+            end.write(job.end)
+        begun = job.root / "begun"
+        nodes, started = json.loads(begun.read_text()) if begun.exists() else ([], None)
+        if end:
+            state = ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
+            outcome = end.outcome
+            result = RunResult(end.ended, outcome.exit_code, outcome.errors, outcome.warnings, outcome.ranks)
+            return RunStatus(state, end.ended, started, result=result)
+        if _stop_reason(job):
+            return RunStatus(ExecutionState.TERMINATING, time.time(), started, tuple(nodes))
+        state = ExecutionState.RUNNING if nodes else ExecutionState.QUEUED
+        return RunStatus(state, started or run.created, started, tuple(nodes))
+
+    def _queue(self, cluster_guid: str) -> Path:
+        return self._layout.cluster(cluster_guid) / "queue"
+
+    def _write_size(self, cluster: ClusterRef) -> None:
+        folder = self._queue(cluster.guid)
+        private_files.make_folder(folder)
+        with _locked(folder / ".lock"):
+            private_files.write(folder / "size", str(cluster.scale.maximum))
+
+
+def _log_to(job: JobLayout) -> list[tuple[int, ...]]:
+    """Has a program read nothing, and write to the log of what the run's own process has to say."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+    log = (os.POSIX_SPAWN_OPEN, 1, str(job.supervisor_log), flags, private_files.FILE)
+    return [null, log, (os.POSIX_SPAWN_DUP2, 1, 2)]
+
+
+def _names(count: int) -> list[str]:
+    return [f"node{number}" for number in range(1, count + 1)]
+
+
+def _stop_reason(job: JobLayout) -> str:
+    """Why a run is to end; empty while it is not."""
+    with contextlib.suppress(FileNotFoundError):
+        return (job.root / "stop").read_text()
+    return ""
+
+
+def _process(job: JobLayout) -> psutil.Process | None:
+    """The process of a run, while it is alive; its start time tells it from a later one with its pid."""
+    with contextlib.suppress(OSError, ValueError, psutil.NoSuchProcess):
+        pid, created = json.loads(job.supervisor.read_text())
+        process = psutil.Process(pid)
+        if process.create_time() == created and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+# -- the process of a run
+
+
+def main() -> None:
+    """Waits for nodes, runs the job, records its end."""
+    layout, guid, entry = Layout(Path(sys.argv[1])), sys.argv[2], Path(sys.argv[3])
+    job, bell = layout.job(guid), Bell()
+    termination.adopt_orphans()
+    try:
+        outcome = _run(job, _wait_for_nodes(entry, job), bell)
+    except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+        outcome = not_run(error)
+    termination.kill()
+    RunEnd(outcome, time.time()).write(job.end)
+    entry.unlink(missing_ok=True)
+
+
+def _wait_for_nodes(entry: Path, job: JobLayout) -> list[str]:
+    """The names of the run's nodes, once it is the first in the queue and they are free."""
+    while True:
+        with _locked(entry.parent / ".lock"):
+            queue = {file: json.loads(file.read_text()) for file in sorted(entry.parent.glob("[0-9]*"))}
+            queue = {file: item for file, item in queue.items() if psutil.pid_exists(item[1])}
+            taken = {name for item in queue.values() for name in item[2]}
+            free = [name for name in _names(int((entry.parent / "size").read_text())) if name not in taken]
+            if entry in queue and next(file for file, item in queue.items() if not item[2]) == entry:
+                count, pid, _ = queue[entry]
+                if count <= len(free):
+                    private_files.write(entry, json.dumps([count, pid, free[:count]]))
+                    private_files.write(job.root / "begun", json.dumps([free[:count], time.time()]))
+                    return free[:count]
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _run(job: JobLayout, nodes: list[str], bell: Bell) -> Outcome:
+    given = json.loads((job.root / "given.json").read_text())
+    (job.root / "given.json").unlink()
+    bindings = Bindings(nodes, ["127.0.0.1"] * len(nodes), free_ports(given["ports"]))
+    plan, env = Plan.read(str(job.plan)).resolved(bindings), {**os.environ, **given["secrets"]}
+    for folder in (node.folder for node in plan.nodes):
+        private_files.make_folder(Path(folder))
+    private_files.write(job.host_file, "".join(f"{name}\n" for name in nodes))
+    log = ExecutionLog(plan.execution_logs)
+    failed = requirements.directories(plan)
+    if not failed and job.preparation.exists():
+        ends, _ = _run_plan(Plan.read(str(job.preparation)).resolved(bindings), env, job, bell)
+        failed = of_preparation([end.exit_code or 0 for end in ends])
+    if failed:
+        return failed
+    for note in plan.notes:
+        log.write(f"warning: {note}")
+    log.write(f"starting {len(plan.processes)} process(es) on {len(nodes)} node(s)")
+    ends, by_themselves = _run_plan(plan, env, job, bell)
+    if reason := _stop_reason(job):
+        return stopped(reason).with_ranks(ends, plan)
+    return of_ranks(ends, plan, by_themselves)
+
+
+def _run_plan(
+    plan: Plan, env: Mapping[str, str], job: JobLayout, bell: Bell
+) -> tuple[list[ProcessExit], set[int]]:
+    """Runs the processes of a plan; gives how each ended, and which ended by themselves."""
+    with (
+        contextlib.closing(seal_record(job.seals)) as record,
+        contextlib.closing(Ranks(plan, bell, env=env)) as ranks,
+    ):
+        ranks.start()
+        try:
+            while ranks.is_running and not _stop_reason(job):
+                ranks.turn(1.0)
+                if any(end.exit_code for end in ranks.ends.values()) or plan.are_workers_done(ranks.ends):
+                    break
+            by_themselves = set(ranks.ends)
+            termination.end(ranks, patience_s=60.0)
+        finally:
+            record.write(ranks.seals)
+        return [*ranks.ends.values()], by_themselves
+
+
+if __name__ == "__main__":
+    main()
