@@ -83,7 +83,7 @@ OWN_SETTINGS = ProcessSettings
 
 def open_backend(settings: Settings) -> Service:
     """What the entry point names: the service over a folder, with the runner below as its engine."""
-    own, here = settings.own(ProcessSettings), Here()
+    own, here = settings.for_backend(ProcessSettings), Here()
     layout = Layout(own.home.expanduser())
     groups = FileGroups(layout)
     folders = HomeDirectory(layout, here, setting="processes.home")

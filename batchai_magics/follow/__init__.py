@@ -1,7 +1,7 @@
-"""The only loop that waits: a job's events, from wherever it stands to its end.
+"""The only loop that waits: yields the events of a job from its current state to its end.
 
-`Follower.poll` looks once and never waits; `events` polls and waits in between. Polling beats file
-notification here: it is as quick at 50 ms, needs nothing, and works on network file systems.
+`Follower.poll` polls once without waiting; `events` polls repeatedly. At 50 ms, polling is as fast as file
+system notifications, has no dependencies, and works on network file systems.
 """
 
 from __future__ import annotations
@@ -13,44 +13,43 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from batchai_magics.backends.base import Backend, FileRef, Look, Watcher
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import UnreachableError
-from batchai_magics.follow.event import (
+from batchai_magics.follow.event_types import (
+    ConnectionLost,
+    ConnectionRestored,
     Event,
     LogBytes,
     LogFault,
-    MetricsSeen,
+    MetricsAdded,
     NodesChanged,
-    Reached,
     StateChanged,
-    Unreached,
 )
 from batchai_magics.follow.follower import METRICS_FILE, Follower
-from batchai_magics.follow.queue import QueueSeen
-from batchai_magics.follow.telemetry import UseSeen
+from batchai_magics.follow.job_pollers import QueueChanged, UsageSampled
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource, Resource
 
 __all__ = [
     "METRICS_FILE",
+    "ConnectionLost",
+    "ConnectionRestored",
     "Event",
     "Follower",
     "LogBytes",
     "LogFault",
-    "MetricsSeen",
+    "MetricsAdded",
     "NodesChanged",
-    "QueueSeen",
-    "Reached",
+    "QueueChanged",
     "StateChanged",
-    "Unreached",
-    "UseSeen",
+    "UsageSampled",
     "endings",
     "events",
     "records_in",
 ]
 
-SHORTEST_S = 0.05  # between two looks while something happens
-LONGEST_S = 0.5  # while nothing does
-GROWTH = 1.3
-LOST_S = 5.0  # the most between two tries to reach a backend that does not answer any more
+MIN_DELAY_S = 0.05  # poll interval while there are changes
+MAX_DELAY_S = 0.5  # poll interval without changes
+BACKOFF_FACTOR = 1.3
+MAX_RETRY_DELAY_S = 5.0  # longest delay between attempts to reach an unreachable backend
 
 
 def events(
@@ -62,21 +61,30 @@ def events(
     stop: threading.Event | None = None,
     wait: Callable[[float], object] | None = None,
 ) -> Iterator[Event]:
-    """Everything that happens to a job, from its first byte to its end; then it stops by itself.
+    """Yield everything that happens to a job, from the first log byte to its end.
 
-    Logs are drained before the last StateChanged, which has a final state. `files` are the ones to read
-    (of any output directory; by default all logs, and metrics from stdout). `stop` ends it early;
-    `wait` takes seconds and replaces sleeping. Raises NotFoundError when the job is deleted.
+    Logs are drained before the last StateChanged, which has a final state. If a backend becomes unreachable
+    after it has responded once, ConnectionLost is yielded, requests are retried with backoff, and
+    ConnectionRestored follows; no event is lost.
 
-    A backend that answered and then cannot be reached is asked again, ever more rarely: Unreached says so,
-    Reached that it is over, and nothing is lost.
+    Args:
+        backend: The backend of the job.
+        id: The job.
+        files: The logs to read; by default all logs of the job. Metrics come from its stdout.
+        patterns: User-defined metrics: regular expressions by name.
+        stop: Ends the iteration when set.
+        wait: Replaces sleeping; takes seconds.
+
+    Raises:
+        NotFoundError: The job was deleted.
+        UnreachableError: The backend never responded.
     """
     stop = stop or threading.Event()
     wait = wait or stop.wait
     follower = Follower(backend, id, files, patterns or {})
-    delays = _Delays(backend)
+    delays = _Backoff(backend)
     while not stop.is_set():
-        seen = _looked(follower, delays)
+        seen = _poll_once(follower, delays)
         yield from seen
         if follower.is_over:
             return
@@ -88,18 +96,18 @@ def events(
             wait(delay_s)
 
 
-def _looked(follower: Follower, delays: _Delays) -> list[Event]:
-    """What is new in one look, or that nobody answers any more, told once."""
+def _poll_once(follower: Follower, delays: _Backoff) -> list[Event]:
+    """The events of one poll; ConnectionLost once if the backend is unreachable."""
     try:
         seen = follower.poll(wait_s=delays.wait_s)
     except UnreachableError as error:
-        if not delays.is_met:
+        if not delays.has_connected:
             raise
-        news: list[Event] = [] if delays.is_lost else [Unreached(follower.id, error.message)]
+        news: list[Event] = [] if delays.is_lost else [ConnectionLost(follower.id, error.message)]
         delays.is_lost = True
         return news
-    back: list[Event] = [Reached(follower.id)] if delays.is_lost else []
-    delays.is_met, delays.is_lost = True, False
+    back: list[Event] = [ConnectionRestored(follower.id)] if delays.is_lost else []
+    delays.has_connected, delays.is_lost = True, False
     return [*back, *seen]
 
 
@@ -110,23 +118,23 @@ def endings(
     wait: Callable[[float], object] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Collection[ResourceId]]:
-    """Those of these jobs that have ended, or are gone, since the last look, until none is left.
+    """Yield the jobs that have ended or were deleted since the last poll, until all have.
 
-    All are looked at together. A look that finds none gives nothing but a moment to do something else.
+    All jobs are polled together. A poll without changes yields an empty collection.
     """
     left = {id.key: id for id in jobs}
     watcher = Watcher(backend, jobs, clock=clock)
-    delays = _Delays(backend)
+    delays = _Backoff(backend)
     while left:
         try:
             look = watcher.look()
         except UnreachableError:
-            if not delays.is_met:
+            if not delays.has_connected:
                 raise
             wait(delays.after_failure())
             continue
-        delays.is_met = True
-        over = _over(look, left.values())
+        delays.has_connected = True
+        over = _ended_jobs(look, left.values())
         for id in over:
             del left[id.key]
         yield over
@@ -135,7 +143,7 @@ def endings(
             wait(delay_s)
 
 
-def _over(look: Look | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
+def _ended_jobs(look: Look | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
     return [] if look is None else [id for id in jobs if _has_ended(look.of(id))]
 
 
@@ -143,24 +151,24 @@ def _has_ended(job: Resource | None) -> bool:
     return not isinstance(job, JobResource) or job.state.is_final
 
 
-class _Delays:
-    """How long to wait between two looks: briefly after news, ever longer without, at the backend's pace."""
+class _Backoff:
+    """Poll delays: short after changes, growing without, at least the backend's poll interval."""
 
     def __init__(self, backend: Backend) -> None:
         pace = backend.capabilities.pace
-        self._shortest_s = max(SHORTEST_S, pace.look_s)
-        self._longest_s = max(LONGEST_S, pace.look_s)
+        self._shortest_s = max(MIN_DELAY_S, pace.look_s)
+        self._longest_s = max(MAX_DELAY_S, pace.look_s)
         self._delay_s = self._shortest_s
         self.wait_s = pace.longest_wait_s
-        self.is_met, self.is_lost = False, False  # it has answered; it did, and does not any more
+        self.has_connected, self.is_lost = False, False  # a response was received; the connection is down now
 
     def after(self, *, is_news: bool) -> float:
-        """The delay after a look, in seconds."""
-        self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * GROWTH)
+        """The delay after a poll, in seconds."""
+        self._delay_s = self._shortest_s if is_news else min(self._longest_s, self._delay_s * BACKOFF_FACTOR)
         return self._delay_s
 
     def after_failure(self) -> float:
-        """The delay after a question that nobody has answered, in seconds."""
+        """The delay after a failed request, in seconds."""
         self.is_lost = True
-        self._delay_s = min(LOST_S, self._delay_s * 2)
+        self._delay_s = min(MAX_RETRY_DELAY_S, self._delay_s * 2)
         return self._delay_s

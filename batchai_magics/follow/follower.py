@@ -1,4 +1,4 @@
-"""A place in a job's story, and what each look from there tells: state, nodes, bytes, numbers."""
+"""Polls one job: state, nodes, log bytes and metrics since the previous poll."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
-from batchai_magics.follow.event import Event, LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
-from batchai_magics.follow.numbers import numbers_in
-from batchai_magics.follow.queue import Queue
-from batchai_magics.follow.telemetry import Telemetry
+from batchai_magics.follow.chunk_readers import parse_metrics
+from batchai_magics.follow.event_types import (
+    Event,
+    LogBytes,
+    LogFault,
+    MetricsAdded,
+    NodesChanged,
+    StateChanged,
+)
+from batchai_magics.follow.job_pollers import QueuePoller, TelemetryPoller
 from batchai_magics.metrics import Parser
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import OUT, STDOUTERR
@@ -19,23 +25,23 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 
-PIECE_BYTES = 1 << 20
-MOST_PIECES = 16  # of one file in one look
+CHUNK_BYTES = 1 << 20
+MAX_CHUNKS = 16  # of one file per poll
 METRICS_FILE = OUT
 
 
 @dataclass
 class Follower:
-    """A place in a job's story. Each `poll` tells what is new since the last one."""
+    """The position in a job's history. Each `poll` returns the events since the previous one."""
 
     backend: Backend
     id: ResourceId
     files: Collection[FileRef] | None = None
     patterns: Mapping[str, str] = field(default_factory=dict)
     is_over: bool = False
-    is_behind: bool = False  # there is more to read at once
+    is_behind: bool = False  # more log data is available immediately
     clock: Callable[[], float] = time.monotonic
-    with_use: bool = False  # what its processes use is told too
+    with_telemetry: bool = False  # include resource usage
 
     def __post_init__(self) -> None:
         self._parser = Parser(self.patterns)
@@ -44,50 +50,56 @@ class Follower:
         self._marks: dict[FileRef, Bookmark] = {}
         self._digests: dict[FileRef, hashlib._Hash] = {}
         self._job: JobResource | None = None
-        self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None  # what they were asked for at
-        self._queue = Queue(self.backend, self.id, clock=self.clock)
-        self._telemetry = Telemetry(self.backend, self.id, clock=self.clock)
+        # cluster node counts and job state at the last request
+        self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None
+        self._queue = QueuePoller(self.backend, self.id, clock=self.clock)
+        self._telemetry = TelemetryPoller(self.backend, self.id, clock=self.clock)
         self._cluster: ResourceId | None = None
         self._last_look = Look({})
-        self._news: list[Event] = []
+        self._pending: list[Event] = []
 
     def poll(self, *, wait_s: float = 0.0) -> list[Event]:
-        """What is new: the state, the nodes, the logs; a final state comes after the last byte.
+        """Poll once.
 
-        Nothing as long as the backend's pace forbids to ask; it may wait `wait_s` for news of the log.
+        Args:
+            wait_s: How long the backend may wait for new log data (long polling).
+
+        Returns:
+            The new events; empty while the backend's minimum poll interval has not passed. A final state
+            comes after the last log byte.
         """
         if self.is_over or not self._is_due:
             return []
         self._due_at = self.clock() + self.backend.capabilities.pace.look_s
-        look = self._look()
+        look = self._poll_status()
         job = self._job_in(look)
-        self._note(self._state(job))
-        self._note(self._nodes(look, job))
-        self._note(self._queue.news(job))
-        self._note(self._telemetry.news(job) if self.with_use else [])
+        self._add_events(self._state(job))
+        self._add_events(self._nodes(look, job))
+        self._add_events(self._queue.poll(job))
+        self._add_events(self._telemetry.poll(job) if self.with_telemetry else [])
         self.is_behind = False
-        self._note(self._logs(0.0 if self._news or job.state.is_final else wait_s))
+        self._add_events(self._logs(0.0 if self._pending or job.state.is_final else wait_s))
         if job.state.is_final and not self.is_behind:
-            self._note_end(job)
-        news, self._news = self._news, []
+            self._finish(job)
+        news, self._pending = self._pending, []
         return news
 
-    def _note_end(self, job: JobResource) -> None:
-        """Its end, unless a log has changed meanwhile."""
-        self._note(self._changed())
-        self._note([] if self.is_behind else self._end(job))
+    def _finish(self, job: JobResource) -> None:
+        """Finish the job, unless a log changed meanwhile."""
+        self._add_events(self._check_logs())
+        self._add_events([] if self.is_behind else self._end(job))
 
-    def _note(self, events: Iterable[Event]) -> None:
-        """Keeps what is new until it is told: when a question fails, what others answered is not lost."""
+    def _add_events(self, events: Iterable[Event]) -> None:
+        """Keep events until they are returned, so that none is lost if a later request fails."""
         for event in events:
-            self._news.append(event)
+            self._pending.append(event)
 
     @property
     def _is_due(self) -> bool:
         return self.is_behind or self.clock() >= self._due_at
 
-    def _look(self) -> Look:
-        """The job and its cluster in the next look; the last one while the pace allows no other."""
+    def _poll_status(self) -> Look:
+        """The current status of job and cluster; the previous one while the poll interval has not passed."""
         look = self._watcher.look() or self._last_look
         job = look.of(self.id)
         if isinstance(job, JobResource) and self._cluster is None:
@@ -98,7 +110,7 @@ class Follower:
         return look
 
     def _job_in(self, look: Look) -> JobResource:
-        job = look.of(self.id) or self.backend.show(self.id)  # which says in the right words that it is gone
+        job = look.of(self.id) or self.backend.show(self.id)  # raises the appropriate error if it was deleted
         assert isinstance(job, JobResource)
         return job
 
@@ -109,7 +121,7 @@ class Follower:
         return [StateChanged(job)]
 
     def _nodes(self, look: Look, job: JobResource) -> list[Event]:
-        """The job's nodes, asked for when those of its cluster have changed, or its state has."""
+        """Request the job's nodes if its state or its cluster's node counts changed."""
         cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
         if not isinstance(cluster, Cluster):
             return []
@@ -126,29 +138,29 @@ class Follower:
             for file in self.files:
                 yield from self._read(file)
             return
-        for _ in range(MOST_PIECES):
+        for _ in range(MAX_CHUNKS):
             positions = {file.path: mark.offset for file, mark in self._marks.items()}
-            chunks = self.backend.tail(self.id, positions, PIECE_BYTES, wait_s=wait_s)
+            chunks = self.backend.tail(self.id, positions, CHUNK_BYTES, wait_s=wait_s)
             for path, chunk in chunks.items():
-                yield from self._take(FileRef(self.id, path), chunk)
+                yield from self._chunk_events(FileRef(self.id, path), chunk)
             if all(chunk.end >= chunk.size for chunk in chunks.values()):
                 return
             wait_s = 0.0
         self.is_behind = True
 
     def _read(self, file: FileRef) -> Iterator[Event]:
-        for _ in range(MOST_PIECES):
-            chunk = self.backend.read(file, self._mark(file).offset, PIECE_BYTES)
-            yield from self._take(file, chunk)
+        for _ in range(MAX_CHUNKS):
+            chunk = self.backend.read(file, self._mark(file).offset, CHUNK_BYTES)
+            yield from self._chunk_events(file, chunk)
             if chunk.end >= chunk.size:
                 return
         self.is_behind = True
 
-    def _take(self, file: FileRef, chunk: Chunk) -> Iterator[Event]:
-        """The events of the next chunk of a file; one of another file under its name starts it again."""
+    def _chunk_events(self, file: FileRef, chunk: Chunk) -> Iterator[Event]:
+        """The events of a log chunk; a replaced file is read from the start."""
         mark = self._mark(file)
         if chunk.offset and not mark.is_in(chunk):
-            chunk = self.backend.read(file, 0, PIECE_BYTES)
+            chunk = self.backend.read(file, 0, CHUNK_BYTES)
         restarted = chunk.offset < mark.offset
         self._marks[file] = mark.after(chunk)
         if restarted or file not in self._digests:
@@ -161,8 +173,8 @@ class Follower:
     def _mark(self, file: FileRef) -> Bookmark:
         return self._marks.get(file, Bookmark())
 
-    def _changed(self) -> Iterator[Event]:
-        """At the end: the files that became others of just the length that is known, and what is wrong."""
+    def _check_logs(self) -> Iterator[Event]:
+        """At the end: read files that were replaced by others of equal size, and report corrupt logs."""
         for file, mark in list(self._marks.items()):
             chunk = self.backend.read(file, mark.offset, 0)
             if chunk.generation and not mark.is_in(chunk):
@@ -177,11 +189,11 @@ class Follower:
             return
         if restarted:
             self._parser = Parser(self.patterns)
-        records = numbers_in(chunk, self._parser)
+        records = parse_metrics(chunk, self._parser)
         if len(records):
-            yield MetricsSeen(self.id, records)
+            yield MetricsAdded(self.id, records)
 
     def _end(self, job: JobResource) -> list[Event]:
         self.is_over = True
         last = tuple(self._parser.finish())
-        return [*([MetricsSeen(self.id, last)] if last else []), StateChanged(job)]
+        return [*([MetricsAdded(self.id, last)] if last else []), StateChanged(job)]

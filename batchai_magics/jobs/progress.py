@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.follow.progress import read_progress
+from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.jobs.logs import shown
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.models.execution import ERR, OUT

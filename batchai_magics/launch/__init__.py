@@ -1,5 +1,5 @@
-"""A job description and its nodes become a Plan: what each node starts, and its environment. Pure.
+"""Turns a job description and its nodes into a Plan: what each node starts, in which environment. Pure.
 
-`plan` holds the Plan alone, which needs the standard library only; nothing is imported here, so that the
-programs that only read one do not load the models.
+`plan` contains only the Plan and needs only the standard library. Nothing is imported here, so that programs
+that read a plan do not load the models.
 """

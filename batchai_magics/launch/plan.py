@@ -1,11 +1,11 @@
-"""The Plan: what a job's nodes start, all that their programs are told. Frozen, typed, with a version.
+"""The Plan: everything that the programs on a job's nodes need to start it. Frozen, typed, versioned.
 
-Only the standard library is imported, and little of it: this file, `typed_json` and `references` travel with
-the programs of `backends.node` to wherever nodes are, and every rank reads them before it starts its process.
-So the values are named tuples: `dataclasses` alone would make a rank's start half as long again.
+This file, `typed_json` and `references` are copied to nodes with the programs of `backends.node`, and every
+rank loads them before it starts its process. So they import little of the standard library and use named
+tuples: importing `dataclasses` alone would make the start of a rank 50 % slower.
 
-A plan may be made before its nodes are known. Then its texts have references to them (see `references`), and
-`Plan.resolved` gives the plan that can be carried out.
+A plan may be made before its nodes are known. Its texts then contain references (see `references`), which
+`Plan.resolved` replaces.
 """
 
 import enum
@@ -17,31 +17,31 @@ from typing import NamedTuple
 
 from batchai_magics.launch import references
 from batchai_magics.launch.references import Bindings
-from batchai_magics.launch.typed_json import FormError, plain, typed
+from batchai_magics.launch.typed_json import FormError, from_json_types, to_json_types
 
-VERSION = 5  # of the file's form: a program reads its own version only
+VERSION = 5  # of the file format: a program only reads its own version
 
 
 class PlanError(ValueError):
-    """A file holds no plan, or one of another version."""
+    """A file is not a plan, or has another version."""
 
 
 class Launcher(enum.Enum):
     """How the processes of a plan are started."""
 
-    DIRECT = "direct"  # each by itself
-    MPI = "mpi"  # together, as the ranks of one MPI job
+    DIRECT = "direct"  # independently
+    MPI = "mpi"  # as the ranks of one MPI job
 
 
-class Meeting(enum.Enum):
+class Rendezvous(enum.Enum):
     """How the ranks of an MPI job reach their process manager."""
 
-    DESCRIPTOR = "descriptor"  # one that each inherits
-    PORT = "port"  # of this machine alone, from containers that inherit nothing
+    DESCRIPTOR = "descriptor"  # inherited file descriptor
+    PORT = "port"  # loopback port, for containers that do not inherit descriptors
 
 
 class Role(enum.Enum):
-    """What a process is for; parameter servers are ended when all the others are done."""
+    """What a process is for; parameter servers are terminated when all others have ended."""
 
     RANK = "rank"
     MASTER = "master"
@@ -49,24 +49,24 @@ class Role(enum.Enum):
     PARAMETER_SERVER = "ps"
 
 
-class Need(enum.Enum):
-    """What a directory of a job needs before the job starts."""
+class Requirement(enum.Enum):
+    """What must be true of a directory before the job starts."""
 
     NOTHING = "nothing"
-    MAKE = "make"  # it is made unless it is there
-    FIND = "find"  # the job fails unless it is there
+    CREATE = "make"  # created if missing
+    EXIST = "find"  # must exist, else the job fails
 
 
 class Directory(NamedTuple):
-    """A directory of a job on one node: the variable that tells its path, the path, what it needs."""
+    """A directory of a job on one node: the variable with its path, the path, and its requirement."""
 
     variable: str
     path: str
-    need: Need
+    need: Requirement
 
 
 class Node(NamedTuple):
-    """A node: the folder that its processes start in, their `$TMPDIR`, and what each of them is told."""
+    """A node: the working directory, `$TMPDIR` and environment of its processes."""
 
     id: str
     folder: str
@@ -76,15 +76,15 @@ class Node(NamedTuple):
 
 
 class LogFile(NamedTuple):
-    """A file that output goes to, which rank wrote what of it, and when, and where secrets stand in it.
+    """A log file with its companions: which rank wrote which bytes, when, and where secrets are.
 
-    Without a path none is kept.
+    Without a path, the output is not kept.
     """
 
     path: str
-    spans: str = ""  # only of a file that several ranks share
+    spans: str = ""  # only if several ranks share the file
     times: str = ""
-    hidden: str = ""  # only of a job that has secrets
+    hidden: str = ""  # only if the job has secrets
 
 
 class Output(NamedTuple):
@@ -95,9 +95,9 @@ class Output(NamedTuple):
 
 
 class Process(NamedTuple):
-    """One process: a shell command on the node number `node`, with variables of its own, and maybe logs.
+    """One process: a shell command on node number `node`, with its own variables and possibly its own logs.
 
-    `output` is where it writes in place of where all do, `own` where all of it is written besides.
+    `output` replaces the common output; `own` receives a copy.
     """
 
     rank: int
@@ -110,14 +110,14 @@ class Process(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A mount command, and where below the mount root it mounts."""
+    """A mount command, and its mount point relative to the mount root."""
 
     command: str
     path: str
 
 
 class Image(NamedTuple):
-    """A container's image as the description names it; without a username, anybody may pull it."""
+    """A container image; without a username it is pulled anonymously."""
 
     name: str
     server: str = ""
@@ -126,7 +126,7 @@ class Image(NamedTuple):
 
 
 class Containers(NamedTuple):
-    """The image that the job asks for, the command that runs it (empty: none does), what removes all."""
+    """The requested image, the command that runs it (empty: none), and those that remove containers."""
 
     image: Image | None = None
     engine: tuple[str, ...] = ()
@@ -134,29 +134,29 @@ class Containers(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How long the processes may run, and for how long they wait for room on a full disk."""
+    """How long the processes may run, and how long they wait for free space on a full disk."""
 
-    wall: str = "P7D"  # as the description has it
+    wall: str = "P7D"  # as in the description
     wall_s: float = 604_800.0
     disk_grace_s: float = 60.0
 
 
 class ProcessExit(NamedTuple):
-    """What a process that has ended leaves in a small file; without a code, it disappeared."""
+    """The status file of a process that has ended; without an exit code, it disappeared."""
 
     rank: int
     node: str
     exit_code: int | None = None
-    ended: float | None = None  # in seconds since 1970
-    peak_bytes: int | None = None  # the most memory that one of its processes had at once
+    ended: float | None = None  # seconds since the epoch
+    peak_bytes: int | None = None  # peak memory of its processes together
 
 
 class Plan(NamedTuple):
-    """What is started together: a node's setup task, a job's preparation, or a job's processes.
+    """What is started together: a node's setup task, a job's preparation, or its processes.
 
-    `python` runs the programs of nodes, `exits` is the folder for one small file of each process that ended,
-    `telemetry` that for samples of what they use (empty: none are taken), `secrets` are the names of the
-    variables whose values only the supervisor's memory holds.
+    `python` runs the programs on nodes. `exits` is the folder for status files of ended processes,
+    `telemetry` for usage samples (empty: none). `secrets` are names of variables whose values exist only in
+    the supervisor's memory.
     """
 
     guid: str
@@ -166,7 +166,7 @@ class Plan(NamedTuple):
     exits: str
     python: str
     launcher: Launcher = Launcher.DIRECT
-    meeting: Meeting = Meeting.DESCRIPTOR
+    meeting: Rendezvous = Rendezvous.DESCRIPTOR
     limits: Limits = Limits()
     mounts: tuple[Mount, ...] = ()
     containers: Containers = Containers()
@@ -177,11 +177,11 @@ class Plan(NamedTuple):
 
     @property
     def processes_per_node(self) -> int:
-        """How many processes a full node has: ranks fill a node before the next."""
+        """The number of processes on a full node: ranks fill a node before the next."""
         return -(-len(self.processes) // len(self.nodes))
 
     def node_of(self, process: Process) -> Node:
-        """The node that a process is on."""
+        """The node of a process."""
         return self.nodes[process.node]
 
     def output_of(self, process: Process) -> Output:
@@ -189,7 +189,7 @@ class Plan(NamedTuple):
         return process.output or self.output
 
     def are_workers_done(self, ended: Collection[int]) -> bool:
-        """Whether, of processes among which there are parameter servers, nothing else runs any more.
+        """Whether only parameter servers are still running, if there are any.
 
         `ended` are the ranks that have ended.
         """
@@ -197,17 +197,17 @@ class Plan(NamedTuple):
         return len(workers) < len(self.processes) and workers <= set(ended)
 
     def resolved(self, bindings: Bindings) -> "Plan":
-        """The plan with the values of all references in its texts."""
+        """The plan with all references replaced by their values."""
         plan: Plan = references.resolved(self, bindings)
         return plan
 
     def to_json(self) -> str:
-        """The plan as it is written to a file."""
-        return json.dumps({"version": VERSION, **plain(self)})
+        """The plan as file contents."""
+        return json.dumps({"version": VERSION, **to_json_types(self)})
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """The plan that was written so; a PlanError when it is none, or of another version."""
+        """Parse file contents; PlanError if they are not a plan of this version."""
         try:
             body = json.loads(text)
         except ValueError as error:
@@ -218,13 +218,13 @@ class Plan(NamedTuple):
             text = f"The plan has {written}, and this program reads version {VERSION}"
             raise PlanError(f"{text}: submit the job again with the batchai_magics that is installed now")
         try:
-            plan: Plan = typed(cls, body, "plan")
+            plan: Plan = from_json_types(cls, body, "plan")
         except FormError as error:
             raise PlanError(str(error)) from None
         return plan
 
     def write(self, path: str) -> None:
-        """Writes a file that appears whole or not at all."""
+        """Write the plan to a file atomically."""
         part = os.open(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(part, "w", encoding="utf-8") as file:
             file.write(self.to_json())
@@ -232,6 +232,6 @@ class Plan(NamedTuple):
 
     @classmethod
     def read(cls, path: str) -> "Plan":
-        """The plan in a file."""
+        """Read the plan in a file."""
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 pathlib slows each rank
             return cls.from_json(file.read())

@@ -1,4 +1,4 @@
-"""From the description of a job, or of a cluster's set-up, and nodes to the Plan of what they start. Pure."""
+"""Makes the Plan for a job, or for the setup of a cluster's nodes. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.launch import own_logs
-from batchai_magics.launch.batch_variables import batch_variables
-from batchai_magics.launch.description import Description
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch import process_logs
+from batchai_magics.launch.job_description import Description
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import (
     Containers,
     Directory,
@@ -17,14 +16,14 @@ from batchai_magics.launch.plan import (
     Limits,
     LogFile,
     Mount,
-    Need,
     Node,
     Output,
     Plan,
     Process,
+    Requirement,
 )
+from batchai_magics.launch.process_variables import batch_variables, thread_variables
 from batchai_magics.launch.references import joined
-from batchai_magics.launch.threads import thread_variables
 from batchai_magics.launch.toolkits import TOPOLOGIES
 from batchai_magics.models.times import duration
 
@@ -34,7 +33,16 @@ if TYPE_CHECKING:  # supervisors plan without the models
 
 
 def plan(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
-    """What each node of the job starts, in what environment. `nodes` has the job's node count."""
+    """Plan a job.
+
+    Args:
+        job: The description of the job.
+        nodes: Its nodes, as many as the description asks for.
+        site: What the nodes share.
+
+    Returns:
+        The commands, environments, logs and mounts of every node.
+    """
     launcher, processes = TOPOLOGIES[job.toolkit](job, nodes, site)
     output = _output(job, site, is_shared=len(processes) > 1)
     return Plan(
@@ -55,7 +63,7 @@ def plan(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
 
 
 def preparation(job: Description, plan: Plan, site: JobSite) -> Plan | None:
-    """The plan of the job's preparation: one process a node, with log files of its own; None without one."""
+    """Plan the job preparation: one process per node with logs of its own; None if there is none."""
     if not job.preparation:
         return None
     processes = tuple(
@@ -66,8 +74,8 @@ def preparation(job: Description, plan: Plan, site: JobSite) -> Plan | None:
     return plan._replace(processes=processes, launcher=Launcher.DIRECT, exits=exits, telemetry="")
 
 
-def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
-    """What one node mounts, and runs if there is a setup task, whose output goes to the folder `logs`."""
+def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
+    """Plan the mounts and the setup task of one node; `logs` is the folder for the task's output."""
     plan = Plan(
         guid=node.id,
         nodes=(Node(node.id, node.temp, node.tmpdir, {}),),
@@ -75,9 +83,9 @@ def setup(asked: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: s
         output=Output(LogFile(""), LogFile("")),
         exits=exits,
         python=python,
-        mounts=_mount_commands(asked.mount_volumes),
+        mounts=_mount_commands(node_setup.mount_volumes),
     )
-    return _with_task(plan, asked.setup_task, node, logs) if asked.setup_task else plan
+    return _with_task(plan, node_setup.setup_task, node, logs) if node_setup.setup_task else plan
 
 
 def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
@@ -94,10 +102,10 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
 def environment(
     job: Description, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite
 ) -> dict[str, str]:
-    """The variables of every process on `node`, secrets left out; later ones may refer to earlier ones."""
+    """The variables of every process on `node`, except secrets; later ones may refer to earlier ones."""
     base = {
         **batch_variables(node, nodes, site),
-        **_own(node, site),
+        **_node_variables(node, site),
         **{directory.variable: directory.path for directory in _directories(job, node, site)},
     }
     for name, value in job.variables:
@@ -106,7 +114,7 @@ def environment(
 
 
 def _module_path(variables: Mapping[str, str], site: JobSite) -> dict[str, str]:
-    """The job's own `PYTHONPATH`, with what the site has behind it."""
+    """The job's own `PYTHONPATH` followed by that of the site."""
     folders = [variables.get("PYTHONPATH", ""), site.module_path]
     return {"PYTHONPATH": joined(filter(None, folders), ":")} if site.module_path else {}
 
@@ -126,11 +134,11 @@ def _node(
 
 
 def _directories(job: Description, node: NodeShare, site: JobSite) -> Iterator[Directory]:
-    return directories(job, _own(node, site), site.output_segment)
+    return directories(job, _node_variables(node, site), site.output_segment)
 
 
 def _output(job: Description, site: JobSite, *, is_shared: bool) -> Output:
-    """Where all processes write; a lone one needs no record of who wrote what."""
+    """The common output; spans are recorded only if several processes share it."""
     logs = (_log(f"{name}.txt", job, site) for name in ("stdout", "stderr"))
     return Output(
         *(
@@ -141,8 +149,8 @@ def _output(job: Description, site: JobSite, *, is_shared: bool) -> Output:
 
 
 def _with_own_logs(job: Description, process: Process, output: Output, launcher: Launcher) -> Process:
-    label = own_logs.label(job, process, launcher)
-    return process._replace(own=own_logs.beside(output, label)) if label else process
+    label = process_logs.log_label(job, process, launcher)
+    return process._replace(own=process_logs.with_label(output, label)) if label else process
 
 
 def _preparation_output(plan: Plan, job: Description, site: JobSite, node: Node) -> Output:
@@ -157,13 +165,13 @@ def _log(name: str, job: Description, site: JobSite) -> LogFile:
 
 
 def _execution_logs(site: JobSite, nodes: Sequence[NodeShare]) -> tuple[str, ...]:
-    """`execution.log`, or one of each node when there are several."""
+    """`execution.log`, or one per node if there are several."""
     suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
     return tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes)
 
 
-def _own(node: NodeShare, site: JobSite) -> dict[str, str]:
-    """What a node tells each of its processes."""
+def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
+    """The variables that a node sets for each of its processes."""
     return {
         "AZ_BATCHAI_MOUNT_ROOT": node.mount_root,
         "AZ_BATCHAI_JOB_MOUNT_ROOT": node.job_mount_root,
@@ -179,9 +187,9 @@ def _own(node: NodeShare, site: JobSite) -> dict[str, str]:
 
 
 def directories(job: Description, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
-    """Every directory of the job on a node with these variables; `segment` is the job's own path on a share.
+    """Yield the directories of the job on a node with these variables; `segment` is the path of its run.
 
-    The path of one may name the variables of those before it.
+    The path of a directory may contain variables of earlier ones.
     """
     known = dict(variables)
     for directory in (*_inputs(job), *_outputs(job, segment)):
@@ -191,25 +199,25 @@ def directories(job: Description, variables: Mapping[str, str], segment: str) ->
 
 
 def _absolute(path: str, variables: Mapping[str, str]) -> str:
-    """A relative path is one below the folder that the job's processes start in."""
+    """A relative path is below the working directory of the job's processes."""
     folder = variables.get("AZ_BATCHAI_JOB_TEMP", "")
     return joined([folder, "/", path]) if folder and not path.startswith(("/", "$")) else path
 
 
 def _inputs(job: Description) -> Iterator[Directory]:
-    needs = {None: Need.NOTHING, True: Need.MAKE, False: Need.FIND}
+    needs = {None: Requirement.NOTHING, True: Requirement.CREATE, False: Requirement.EXIST}
     for item in job.inputs:
         yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.is_new])
 
 
 def _outputs(job: Description, segment: str) -> Iterator[Directory]:
     for item in job.results:
-        need = Need.MAKE if item.is_own else Need.FIND
+        need = Requirement.CREATE if item.is_own else Requirement.EXIST
         yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path(segment), need)
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`$NAME` and `${NAME}` of the variables that are known; anything else stays as it is."""
+    """Expand `$NAME` and `${NAME}` of known variables; others stay unchanged."""
     if "$" not in text or not variables:
         return text
     names = "|".join(re.escape(name) for name in sorted(variables, key=len, reverse=True))

@@ -1,8 +1,8 @@
-"""References in the texts of a Plan: to nodes, addresses and ports that are known only once a job has them.
+"""References in the texts of a Plan to nodes, addresses and ports that are not known yet.
 
-A text with references is a `Template`: a sequence of literals and references. The program that knows the
-values resolves it; nothing is ever searched for in text that a user wrote. Standard library only, like the
-Plan, whose file names it travels with.
+A text with references is a `Template`: a sequence of literals and references, resolved by the program that
+knows the values. User text is never searched for placeholders. Standard library only, because it is copied
+with the Plan.
 """
 
 import enum
@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 
-class Subject(enum.Enum):
-    """What a reference is to."""
+class ReferenceKind(enum.Enum):
+    """What a reference refers to."""
 
     NODE = "node"  # its name
-    ADDRESS = "address"  # where other nodes reach a node
+    ADDRESS = "address"  # where other nodes reach it
     PORT = "port"  # a free TCP port
-    SCRATCH = "scratch"  # the folder of the run on its nodes' own disks
+    SCRATCH = "scratch"  # the run's folder on the disks of its nodes
 
 
 class Reference(NamedTuple):
-    """The name or address of one of the job's nodes, a port, or its scratch folder, by its number from 0."""
+    """The name or address of a node, a port, or the scratch folder, by number from 0."""
 
-    subject: Subject
+    subject: ReferenceKind
     number: int
 
 
@@ -31,29 +31,29 @@ Part = str | Reference
 
 
 class Template(str):
-    """Literals and references in their order.
+    """A sequence of literals and references.
 
-    It is a `str` because every text of a plan may be one. Its characters are no text, though: they contain
-    NUL, which no path, variable or argument accepts, so a template that nobody resolved is never used.
+    It is a `str` because any text of a plan may be one. Its characters contain NUL, which no path, variable
+    or argument accepts, so an unresolved template cannot be used by accident.
     """
 
     __slots__ = ("parts",)
     parts: tuple[Part, ...]
 
     def __new__(cls, parts: Iterable[Part]) -> "Template":
-        """A template of these parts."""
+        """Make a template of these parts."""
         given = tuple(parts)
-        made = super().__new__(cls, "".join(map(_marked, given)))
+        made = super().__new__(cls, "".join(map(_with_marks, given)))
         made.parts = given
         return made
 
     def __format__(self, spec: str) -> str:
-        """Refuses to become part of an f-string, which would lose the references: use `joined`."""
+        """Reject f-strings, which would lose the references: use `joined`."""
         raise TypeError(f"{self.parts} has references that are not resolved: use references.joined")
 
 
 class Bindings(NamedTuple):
-    """The values of references, by their numbers."""
+    """The values of references, by number."""
 
     nodes: Sequence[str] = ()
     addresses: Sequence[str] = ()
@@ -63,21 +63,21 @@ class Bindings(NamedTuple):
     def value(self, reference: Reference) -> str:
         """The value of a reference."""
         values: Sequence[object] = {
-            Subject.NODE: self.nodes,
-            Subject.ADDRESS: self.addresses,
-            Subject.PORT: self.ports,
-            Subject.SCRATCH: (self.scratch,),
+            ReferenceKind.NODE: self.nodes,
+            ReferenceKind.ADDRESS: self.addresses,
+            ReferenceKind.PORT: self.ports,
+            ReferenceKind.SCRATCH: (self.scratch,),
         }[reference.subject]
         return str(values[reference.number])
 
 
-def reference(subject: Subject, number: int) -> Template:
-    """The template that consists of one reference."""
+def reference(subject: ReferenceKind, number: int) -> Template:
+    """A template with a single reference."""
     return Template([Reference(subject, number)])
 
 
 def joined(texts: Iterable[str], separator: str = "") -> str:
-    """The texts as one, like `str.join`: a template if one of them is."""
+    """Join texts like `str.join`; the result is a template if any of them is."""
     parts: list[Part] = []
     for number, text in enumerate(texts):
         parts += [separator] if number else []
@@ -86,7 +86,7 @@ def joined(texts: Iterable[str], separator: str = "") -> str:
 
 
 def json_text(value: Any) -> str:
-    """The JSON of a value whose texts may be templates; what they stand for needs no escape in JSON."""
+    """The JSON of a value that may contain templates; their values must not need escaping in JSON."""
     if isinstance(value, Template):
         inner = [part if isinstance(part, Reference) else json.dumps(part)[1:-1] for part in value.parts]
         return Template(['"', *inner, '"'])
@@ -99,7 +99,7 @@ def json_text(value: Any) -> str:
 
 
 def resolved(value: Any, bindings: Bindings) -> Any:
-    """A named tuple, tuple, mapping or text with each reference replaced by its value."""
+    """Replace the references in a named tuple, tuple, mapping or text by their values."""
     if isinstance(value, Template):
         return "".join(part if isinstance(part, str) else bindings.value(part) for part in value.parts)
     if hasattr(value, "_fields"):
@@ -111,5 +111,5 @@ def resolved(value: Any, bindings: Bindings) -> Any:
     return value
 
 
-def _marked(part: Part) -> str:
+def _with_marks(part: Part) -> str:
     return part if isinstance(part, str) else f"\0{part.subject.value} {part.number}\0"

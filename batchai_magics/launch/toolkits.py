@@ -1,6 +1,6 @@
-"""One topology a toolkit: how many processes, on which nodes, with which commands and variables. Pure.
+"""One topology per toolkit: number of processes, their nodes, commands and variables. Pure.
 
-The rules are those of the 2018-05-01 specification's descriptions of the toolkit settings.
+The rules are in the descriptions of the toolkit settings in the 2018-05-01 specification.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from batchai_magics.launch.description import Description, ToolkitSettings
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.job_description import Description, ToolkitSettings
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Process, Role
 from batchai_magics.launch.references import joined, json_text
 
-_TORCH_BACKEND = "gloo"  # where the description names none
+_TORCH_BACKEND = "gloo"  # used if the description has none
 
 Topology = tuple[Launcher, list[Process]]
 
 
-# The toolkits, each by the key of its settings in job.json.
+# Toolkits by the key of their settings in job.json.
 CNTK, PYTORCH, TENSORFLOW = "cntkSettings", "pyTorchSettings", "tensorFlowSettings"
 CAFFE, CAFFE2, CHAINER = "caffeSettings", "caffe2Settings", "chainerSettings"
 CUSTOM, MPI, HOROVOD = "customToolkitSettings", "customMpiSettings", "horovodSettings"
 
 
 def process_count(job: Description, gpus_per_node: int) -> int:
-    """How many processes the job has: what it asks for, else one a GPU (one a node without GPUs)."""
+    """The number of processes: as requested, else one per GPU (per node without GPUs)."""
     settings = job.settings
     asked = settings.process_count or settings.worker_count
     if job.toolkit == CUSTOM:
@@ -36,7 +36,7 @@ def process_count(job: Description, gpus_per_node: int) -> int:
 
 
 def port_count(job: Description) -> int:
-    """How many free TCP ports the plan needs."""
+    """The number of free TCP ports that the plan needs."""
     settings = job.settings
     if job.toolkit == TENSORFLOW:
         return (settings.worker_count or job.node_count) + (settings.parameter_server_count or 1)
@@ -67,7 +67,7 @@ def _mpi(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topolog
 
 
 def _custom(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    """One process on the first node, as in the service; as many as are asked for, each with its index."""
+    """One process on the first node, as in the service, or the requested number, each with its index."""
     command = job.settings.command_line or "true"
     if not job.settings.batchai_process_count:
         return Launcher.DIRECT, [Process(0, 0, command)]
@@ -120,7 +120,7 @@ def _pytorch(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Top
         return _under_mpi(_script(settings, site, wrapped=True), job, nodes)
     placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
     meeting = {
-        # torch's own rendezvous, and the variable the recipes hand to init_process_group.
+        # torch's own rendezvous, and the variable that recipes pass to init_process_group.
         "AZ_BATCHAI_PYTORCH_BACKEND": backend or _TORCH_BACKEND,
         "AZ_BATCHAI_PYTORCH_INIT_METHOD": joined(["tcp://", nodes[0].address, ":", _port(site, 0)]),
         "MASTER_ADDR": nodes[0].address,
@@ -139,7 +139,7 @@ def _torch_rank(rank: int, placement: Sequence[int]) -> dict[str, str]:
 
 
 def _tensorflow(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
-    """Worker 0 is the master. Without counts and on one node there is the master alone."""
+    """Worker 0 is the master. On one node without counts there is only the master."""
     settings = job.settings
     worker_count, server_count = _tensorflow_counts(settings, len(nodes))
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
@@ -163,7 +163,7 @@ def _tensorflow(job: Description, nodes: Sequence[NodeShare], site: JobSite) -> 
 
 
 def _tensorflow_counts(settings: ToolkitSettings, node_count: int) -> tuple[int, int]:
-    """How many workers (the master is one) and parameter servers there are."""
+    """The number of workers (including the master) and of parameter servers."""
     if node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
         return 1, 0
     return settings.worker_count or node_count, settings.parameter_server_count or 1
@@ -194,11 +194,8 @@ TOPOLOGIES: dict[str, Callable[[Description, Sequence[NodeShare], JobSite], Topo
 }
 
 
-# -- command lines -------------------------------------------------------------
-
-
 def _script(settings: ToolkitSettings, site: JobSite, *, wrapped: bool = False, args: str = "") -> str:
-    """`exec python script args`, for a shell, which expands the `$AZ_BATCHAI_*` in it."""
+    """`exec python script args` for a shell, which expands the `$AZ_BATCHAI_*` in it."""
     python = _quoted(settings.python_interpreter_path or site.python)
     wrapper = _quoted(site.python_wrapper) if wrapped and site.python_wrapper else ""
     script = _quoted(settings.python_script_file_path)
@@ -210,7 +207,7 @@ def _words(*words: str | None) -> str:
 
 
 def _quoted(path: str) -> str:
-    """A path in double quotes: variables in it are expanded, blanks keep it whole."""
+    """A path in double quotes: variables are expanded, blanks are safe."""
     for sign in ("\\", '"', "`"):
         path = path.replace(sign, "\\" + sign)
     return f'"{path}"'

@@ -1,6 +1,6 @@
-"""Named tuples, enums and what they hold as JSON's own types, and back, each value checked by its type.
+"""Converts named tuples and enums to JSON types and back, checking the type of each value.
 
-Of the standard library it imports as little as the Plan, which travels with it to wherever nodes are.
+It is copied to nodes with the Plan and imports as little of the standard library.
 """
 
 import enum
@@ -11,28 +11,28 @@ from batchai_magics.launch.references import Reference, Template
 
 
 class FormError(ValueError):
-    """A value is not of its type."""
+    """A value has the wrong type."""
 
 
-def plain(value: Any) -> Any:
-    """JSON's own types for a value: an object for a named tuple, a list for a template, an enum's value."""
+def to_json_types(value: Any) -> Any:
+    """The JSON types of a value: objects for named tuples, lists for templates, values for enums."""
     if isinstance(value, Template):
-        return [plain(part) for part in value.parts]
+        return [to_json_types(part) for part in value.parts]
     if hasattr(value, "_fields"):
-        return {name: plain(getattr(value, name)) for name in value._fields}
+        return {name: to_json_types(getattr(value, name)) for name in value._fields}
     if isinstance(value, tuple):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: to_json_types(item) for name, item in value.items()}
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def typed(kind: Any, value: Any, where: str) -> Any:
-    """The value of a type that JSON's own types stand for; a FormError names the field that is of another."""
+def from_json_types(kind: Any, value: Any, where: str) -> Any:
+    """Convert JSON types to a value of this type; FormError names the field with a wrong type."""
     if hasattr(kind, "_fields"):
         return _record(kind, value, where)
     if hasattr(kind, "__args__"):
-        return _made_of(kind, value, where)
+        return _generic(kind, value, where)
     if issubclass(kind, enum.Enum):
         return _member(kind, value, where)
     if kind is str and isinstance(value, list):
@@ -40,19 +40,21 @@ def typed(kind: Any, value: Any, where: str) -> Any:
     return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
 
 
-def _made_of(kind: Any, value: Any, where: str) -> Any:
-    """The same for `tuple[kind, …]`, `kind | None`, and mappings of texts."""
+def _generic(kind: Any, value: Any, where: str) -> Any:
+    """Convert a `tuple[kind, …]`, `kind | None`, or a mapping of texts."""
     inner = kind.__args__[0]
     if type(None) in kind.__args__:
-        return None if value is None else typed(inner, value, where)
+        return None if value is None else from_json_types(inner, value, where)
     if kind.__origin__ is tuple:
-        return tuple(typed(inner, item, where) for item in _checked(list, value, where))
-    return {name: typed(str, text, where) for name, text in _checked(dict, value, where).items()}
+        return tuple(from_json_types(inner, item, where) for item in _checked(list, value, where))
+    return {name: from_json_types(str, text, where) for name, text in _checked(dict, value, where).items()}
 
 
 def _template(parts: list[Any], where: str) -> Template:
-    """A text with references: texts and references in their order."""
-    return Template(part if isinstance(part, str) else typed(Reference, part, where) for part in parts)
+    """A template from its parts."""
+    return Template(
+        part if isinstance(part, str) else from_json_types(Reference, part, where) for part in parts
+    )
 
 
 def _record(kind: Any, value: Any, where: str) -> Any:
@@ -61,7 +63,7 @@ def _record(kind: Any, value: Any, where: str) -> Any:
         odd = ", ".join(sorted(body.keys() ^ set(kind._fields)))
         raise FormError(f"{where} has not the fields of a {kind.__name__}: {odd}")
     types = kind.__annotations__
-    return kind(*[typed(types[name], body[name], f"{where}.{name}") for name in kind._fields])
+    return kind(*[from_json_types(types[name], body[name], f"{where}.{name}") for name in kind._fields])
 
 
 def _member(kind: type[enum.Enum], value: Any, where: str) -> enum.Enum:

@@ -129,7 +129,7 @@ def _open(job: Job) -> tuple[Source, JobFeed]:
 
     feed = JobFeed(processes=_process_count(job))
     feed.take(StateChanged(job.show()))
-    return Follower(job.backend, job.id, patterns=job.patterns, with_use=True), feed
+    return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True), feed
 
 
 def _embed_job(job: Job) -> str:
@@ -157,7 +157,7 @@ def _show_text(job: Job) -> None:
 
 def _process_count(job: Job) -> int:
     """The number of processes of the job; 0 if it depends on an unknown cluster."""
-    from batchai_magics.launch.description import Description
+    from batchai_magics.launch.job_description import Description
     from batchai_magics.launch.toolkits import process_count
     from batchai_magics.models import vm_sizes
     from batchai_magics.models.ids import ResourceId

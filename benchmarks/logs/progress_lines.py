@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from batchai_magics.backends.base import Chunk, Span, Written
 from batchai_magics.follow import records_in
-from batchai_magics.follow.progress import read_progress
+from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
 from batchai_magics.widgets.job.merged_log import MergedLog

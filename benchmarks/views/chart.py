@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.base.registry import open_backend
 from batchai_magics.config import Settings
-from batchai_magics.follow import MetricsSeen, records_in
-from batchai_magics.follow.numbers import numbers_in
+from batchai_magics.follow import MetricsAdded, records_in
+from batchai_magics.follow.chunk_readers import parse_metrics
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.bulk.columns import Columns
@@ -38,7 +38,7 @@ def rows() -> Iterator[Row]:
         yield Row(what, ours, "matplotlib PNG of all", theirs, "ms")
     for count in (10_000, 100_000):
         tries = [
-            [reading_cpu_ms(read, live_view(), count) for read in (numbers_in, one_by_one)]
+            [reading_cpu_ms(read, live_view(), count) for read in (parse_metrics, one_by_one)]
             for _ in range(TRIES)
         ]
         ours, theirs = map(min, zip(*tries, strict=True))
@@ -52,7 +52,7 @@ Records = tuple[Record, ...] | Columns
 def cpu_ms(update: Callable[[Records], None], count: int) -> float:
     """The mean CPU time of one of the updates that bring `count` points."""
     parser = Parser()
-    updates = [numbers_in(chunk, parser) for chunk in chunks(count)]
+    updates = [parse_metrics(chunk, parser) for chunk in chunks(count)]
     began = time.process_time()
     for records in updates:
         update(records)
@@ -97,7 +97,7 @@ def live_view() -> Callable[[Records], None]:
     page.say_ready()
 
     def update(records: Records) -> None:
-        feed.take(MetricsSeen(id, records))
+        feed.take(MetricsAdded(id, records))
         while view.send_next(400_000):
             pass
 

@@ -179,7 +179,7 @@ def _processes(folder: Path, wishes: Wishes) -> Iterator[Place]:
     with pytest.MonkeyPatch.context() as patch:
         for path in (DOCS, info.parent):
             patch.syspath_prepend(str(path))
-        own = BACKENDS.own_settings("processes")
+        own = BACKENDS.settings_type("processes")
         settings = Settings(
             backend="processes",
             sections={"processes": own(folder / "home", core_quota=wishes.core_quota or 1000)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import StorageError
-from batchai_magics.follow import LogBytes, MetricsSeen, StateChanged
+from batchai_magics.follow import LogBytes, MetricsAdded, StateChanged
 from batchai_magics.metrics import StepRecord
 from tests.widgets.scripted import JOB, step_line
 
@@ -12,7 +12,7 @@ STDOUT = FileRef(JOB, "stdout.txt")
 
 
 def steps(news):
-    seen = [record for event in news if isinstance(event, MetricsSeen) for record in event.records]
+    seen = [record for event in news if isinstance(event, MetricsAdded) for record in event.records]
     return [(record.step, record.rank) for record in seen if isinstance(record, StepRecord)]
 
 

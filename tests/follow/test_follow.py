@@ -13,9 +13,9 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import (
     Follower,
     LogBytes,
-    MetricsSeen,
+    MetricsAdded,
     NodesChanged,
-    QueueSeen,
+    QueueChanged,
     StateChanged,
     events,
 )
@@ -50,7 +50,7 @@ def test_events_tell_the_whole_story_and_end_with_the_final_state(world: World) 
 def test_a_finished_job_tells_the_same_as_a_running_one(world: World) -> None:
     job = world.run("j", f"print('1\\t{STEP}')")
     seen = list(job.events())
-    records = [r for e in seen if isinstance(e, MetricsSeen) for r in e.records]
+    records = [r for e in seen if isinstance(e, MetricsAdded) for r in e.records]
     assert stdout(seen) == job.log().encode()
     assert [(r.step, r.rank, r.loss) for r in records] == [(1, 0, 2.5)]
 
@@ -58,7 +58,7 @@ def test_a_finished_job_tells_the_same_as_a_running_one(world: World) -> None:
 def test_records_know_the_rank_that_printed_them(world: World) -> None:
     code = f"from mpi4py import MPI\nfor i in range(1, 20): print(f'{{i}}\\t{STEP}', flush=True)"
     job = world.run("j --nodes 2 --processes 4", code)
-    records = [r for e in job.events() if isinstance(e, MetricsSeen) for r in e.records]
+    records = [r for e in job.events() if isinstance(e, MetricsAdded) for r in e.records]
     for rank in range(4):
         steps = [r.step for r in records if isinstance(r, StepRecord) and r.rank == rank]
         assert steps == list(range(1, 20))
@@ -101,10 +101,10 @@ def test_a_queued_job_is_told_what_it_waits_for(world: World) -> None:
         world.submit(f"{name} --nodes 1")
     low, high = (world.submit(f"{name} --nodes 1 --priority {name}") for name in ("low", "high"))
     places = {job.name: Follower(world.backend, job.id).poll() for job in (low, high)}
-    seen = {name: [e for e in news if isinstance(e, QueueSeen)] for name, news in places.items()}
+    seen = {name: [e for e in news if isinstance(e, QueueChanged)] for name, news in places.items()}
     assert seen == {
-        "low": [QueueSeen(low.id, ("first",), ("high", "second", "third"))],
-        "high": [QueueSeen(high.id, ("first",), ())],
+        "low": [QueueChanged(low.id, ("first",), ("high", "second", "third"))],
+        "high": [QueueChanged(high.id, ("first",), ())],
     }
 
 
@@ -117,7 +117,7 @@ def test_a_queued_job_is_told_of_the_jobs_before_it_in_other_experiments(world: 
     before = [theirs.id, last.id.parent.child(Kind.JOB, "second")]
     shown = last.show()
     assert list(world.backend.ahead(shown)) == list(plain_ahead(world.backend, shown)) == before
-    (seen,) = [e for e in Follower(world.backend, last.id).poll() if isinstance(e, QueueSeen)]
+    (seen,) = [e for e in Follower(world.backend, last.id).poll() if isinstance(e, QueueChanged)]
     assert seen.before == ("other/theirs", "second")
     theirs.cancel()
 

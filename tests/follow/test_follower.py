@@ -8,8 +8,8 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.follow import Follower, NodesChanged, QueueSeen, endings
-from batchai_magics.follow.queue import LONGEST_PAUSE_S, LOOK_S, Queue
+from batchai_magics.follow import Follower, NodesChanged, QueueChanged, endings
+from batchai_magics.follow.job_pollers import MAX_POLL_S, QUEUE_POLL_S, QueuePoller
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import Node
@@ -87,27 +87,27 @@ def test_what_a_queued_job_waits_for_is_not_known_where_its_cluster_is_gone(back
         raise NotFoundError("gone", code="ClusterNotFound")
 
     monkeypatch.setattr(backend, "nodes", gone)
-    queue = Queue(backend, JOB, clock=lambda: 0.0)
-    assert queue.news(resource(ExecutionState.QUEUED)) == [QueueSeen(JOB)]
+    queue = QueuePoller(backend, JOB, clock=lambda: 0.0)
+    assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
 
 
 def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(backend):
     now, queued = [0.0], resource(ExecutionState.QUEUED)
-    queue = Queue(backend, JOB, clock=lambda: now[0])
-    assert queue.news(backend.job) == []  # it runs
-    assert queue.news(queued) == [QueueSeen(JOB, ("resnet",))]
+    queue = QueuePoller(backend, JOB, clock=lambda: now[0])
+    assert queue.poll(backend.job) == []  # it runs
+    assert queue.poll(queued) == [QueueChanged(JOB, ("resnet",))]
     backend.finish()
-    now[0] = LOOK_S - 0.1
-    assert queue.news(queued) == []
-    now[0] = LOOK_S
-    assert queue.news(queued) == [QueueSeen(JOB)]
+    now[0] = QUEUE_POLL_S - 0.1
+    assert queue.poll(queued) == []
+    now[0] = QUEUE_POLL_S
+    assert queue.poll(queued) == [QueueChanged(JOB)]
     now[0] *= 2
-    assert queue.news(queued) == []
+    assert queue.poll(queued) == []
 
 
 @pytest.mark.parametrize(
     ("waited_s", "spent_s", "pause_s"),
-    [(60.0, 0.0, LOOK_S), (0.0, 0.25, 5.0), (0.0, 60.0, LONGEST_PAUSE_S)],
+    [(60.0, 0.0, QUEUE_POLL_S), (0.0, 0.25, 5.0), (0.0, 60.0, MAX_POLL_S)],
     ids=["a look that waits on a busy machine", "one that costs", "one that costs more than that"],
 )
 def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s, spent_s, pause_s):
@@ -120,27 +120,27 @@ def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s
         return nodes(id)
 
     backend.nodes = dear
-    queue = Queue(backend, JOB, clock=lambda: now[0], spent=lambda: spent[0])
-    assert queue.news(queued) == [QueueSeen(JOB, ("resnet",))]
+    queue = QueuePoller(backend, JOB, clock=lambda: now[0], spent=lambda: spent[0])
+    assert queue.poll(queued) == [QueueChanged(JOB, ("resnet",))]
     backend.finish()
     now[0] += pause_s - 0.01
-    assert queue.news(queued) == []
+    assert queue.poll(queued) == []
     now[0] += 0.01
-    assert queue.news(queued) == [QueueSeen(JOB)]
+    assert queue.poll(queued) == [QueueChanged(JOB)]
 
 
 def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkeypatch):
     other = JOB.workspace_id.child(Kind.EXPERIMENT, "theirs").child(Kind.JOB, "long")
     monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, other)])
-    seen = Queue(backend, JOB, clock=lambda: 0.0).news(resource(ExecutionState.QUEUED))
-    assert seen == [QueueSeen(JOB, ("theirs/long",))]
+    seen = QueuePoller(backend, JOB, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
+    assert seen == [QueueChanged(JOB, ("theirs/long",))]
 
 
 def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeypatch):
     waiting = [JOB.parent.child(Kind.JOB, name) for name in ("first", "second", "first")]
     monkeypatch.setattr(backend, "ahead", lambda job: waiting if job.id == JOB else [])
-    seen = Queue(backend, JOB, clock=lambda: 0.0).news(resource(ExecutionState.QUEUED))
-    assert seen == [QueueSeen(JOB, ("resnet",), ("first", "second"))]
+    seen = QueuePoller(backend, JOB, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
+    assert seen == [QueueChanged(JOB, ("resnet",), ("first", "second"))]
 
 
 def test_endings_come_once_in_the_look_that_finds_them(tmp_path):

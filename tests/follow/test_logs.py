@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
-from batchai_magics.follow import Follower, LogFault, MetricsSeen, StateChanged
+from batchai_magics.follow import Follower, LogFault, MetricsAdded, StateChanged
 from batchai_magics.follow import follower as follower_module
 from batchai_magics.models.execution import FileKind, OutputFile
 from tests.follow.news import STDOUT, cut, log, plain_step, states, steps
@@ -54,7 +54,7 @@ def test_a_parser_that_begins_anew_knows_the_users_patterns(backend):
     backend.write("score=10\n" * 20)
     follower.poll()
     cut(backend, "score=7\n")
-    (seen,) = [event for event in follower.poll() if isinstance(event, MetricsSeen)]
+    (seen,) = [event for event in follower.poll() if isinstance(event, MetricsAdded)]
     assert [record.value for record in seen.records] == [7]
 
 
@@ -154,8 +154,8 @@ def test_named_files_are_followed_and_no_others(backend):
 
 
 def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MOST_PIECES", 3)
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 3)
     backend.write("0123456789")
     backend.finish()
     follower = Follower(backend, JOB)
@@ -168,8 +168,8 @@ def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backen
 
 
 def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MOST_PIECES", 3)
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 3)
     backend.write("0123456789")
     backend.finish()
     follower = Follower(backend, JOB, files=[STDOUT])
@@ -180,8 +180,8 @@ def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monk
 
 
 def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
     backend.write("0123", "a.txt")
     backend.finish()
     follower = Follower(backend, JOB)

@@ -48,8 +48,8 @@ def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(back
 
 
 def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "PIECE_BYTES", 1)
-    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
     backend.write("0123456789")
     backend.finish()
     waits = Waits(1)
@@ -58,7 +58,7 @@ def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch
 
 
 def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
     follower = Follower(backend, JOB)
     follower.poll()
     backend.write("012345")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchai_magics.launch.description import Description
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.job_description import Description
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output
 from batchai_magics.models.job import JobSpec
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.launch.batch_variables import batch_variables
-from batchai_magics.launch.nodes import NodeShare
-from batchai_magics.launch.plan import Directory, Image, Need
+from batchai_magics.launch.job_site import NodeShare
+from batchai_magics.launch.plan import Directory, Image, Requirement
 from batchai_magics.launch.planning import expand, plan
-from batchai_magics.launch.threads import THREADS
+from batchai_magics.launch.process_variables import THREADS, batch_variables
 from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 
@@ -92,9 +91,10 @@ def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() 
 
 
 @pytest.mark.parametrize(
-    ("create_new", "need"), [(None, Need.NOTHING), (True, Need.MAKE), (False, Need.FIND)]
+    ("create_new", "need"),
+    [(None, Requirement.NOTHING), (True, Requirement.CREATE), (False, Requirement.EXIST)],
 )
-def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Need) -> None:
+def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, need: Requirement) -> None:
     directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
     made = plan(
         spec(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory]),
@@ -107,9 +107,9 @@ def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, ne
 @pytest.mark.parametrize(
     ("create_new", "path", "need"),
     [
-        (None, "/p/sub/job/outputs/m", Need.MAKE),
-        (True, "/p/sub/job/outputs/m", Need.MAKE),
-        (False, "/p/m", Need.FIND),
+        (None, "/p/sub/job/outputs/m", Requirement.CREATE),
+        (True, "/p/sub/job/outputs/m", Requirement.CREATE),
+        (False, "/p/m", Requirement.EXIST),
     ],
 )
 def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_new, path, need) -> None:

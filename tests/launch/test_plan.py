@@ -21,26 +21,26 @@ from batchai_magics.launch.plan import (
     Launcher,
     Limits,
     LogFile,
-    Meeting,
     Mount,
-    Need,
     Node,
     Output,
     Plan,
     PlanError,
     Process,
+    Rendezvous,
+    Requirement,
     Role,
 )
-from batchai_magics.launch.references import Reference, Subject, Template
+from batchai_magics.launch.references import Reference, ReferenceKind, Template
 
-REFERENCE = st.builds(Reference, st.sampled_from(Subject), st.integers(0, 3))
+REFERENCE = st.builds(Reference, st.sampled_from(ReferenceKind), st.integers(0, 3))
 TEMPLATE = st.lists(st.text(max_size=3) | REFERENCE, min_size=1, max_size=3).map(Template)
 TEXT = st.text(max_size=5) | TEMPLATE
 TEXTS = st.lists(TEXT, max_size=2).map(tuple)
 ENV = st.dictionaries(TEXT, TEXT, max_size=2)
 SECONDS = st.floats(0, 1e9)
 OUTPUT = st.builds(Output, *[st.builds(LogFile, TEXT, TEXT, TEXT)] * 2)
-DIRECTORIES = st.lists(st.builds(Directory, TEXT, TEXT, st.sampled_from(Need)), max_size=2).map(tuple)
+DIRECTORIES = st.lists(st.builds(Directory, TEXT, TEXT, st.sampled_from(Requirement)), max_size=2).map(tuple)
 NODES = st.lists(st.builds(Node, TEXT, TEXT, TEXT, ENV, DIRECTORIES), max_size=2).map(tuple)
 PROCESS = st.builds(
     Process, st.integers(0), st.integers(0), TEXT, st.sampled_from(Role), ENV, st.none() | OUTPUT
@@ -57,7 +57,7 @@ PLANS = st.builds(
     exits=TEXT,
     python=TEXT,
     launcher=st.sampled_from(Launcher),
-    meeting=st.sampled_from(Meeting),
+    meeting=st.sampled_from(Rendezvous),
     limits=st.builds(Limits, TEXT, SECONDS, SECONDS),
     mounts=st.lists(st.builds(Mount, TEXT, TEXT), max_size=2).map(tuple),
     containers=CONTAINERS,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from batchai_magics.launch.nodes import NodeShare
+from batchai_magics.launch.job_site import NodeShare
 from batchai_magics.launch.plan import Launcher, Role
 from batchai_magics.launch.planning import plan
 from batchai_magics.launch.toolkits import block_placement, port_count, process_count

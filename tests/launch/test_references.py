@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.planning import expand, plan, preparation
-from batchai_magics.launch.references import Bindings, Subject, joined, json_text, reference, resolved
+from batchai_magics.launch.references import Bindings, ReferenceKind, joined, json_text, reference, resolved
 from tests.launch import descriptions
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, spec
 
@@ -20,7 +20,7 @@ NODES = ["x7", "x8"]
 ADDRESSES = ["10.0.0.7", "10.0.0.8"]
 PORTS = [27170, 27171, 27172, 27173]
 BINDINGS = Bindings(NODES, ADDRESSES, PORTS)
-NODE, PORT = reference(Subject.NODE, 1), reference(Subject.PORT, 0)
+NODE, PORT = reference(ReferenceKind.NODE, 1), reference(ReferenceKind.PORT, 0)
 # Text that once stood for something, that does now, or that JSON's own form of a reference looks like.
 LOOKALIKES = (
     "--seed 7700000000 --n 77000000001",
@@ -34,7 +34,7 @@ LOOKALIKES = (
 
 def unknown(known: NodeShare, number: int) -> NodeShare:
     """A node that is not known yet."""
-    name, address = reference(Subject.NODE, number), reference(Subject.ADDRESS, number)
+    name, address = reference(ReferenceKind.NODE, number), reference(ReferenceKind.ADDRESS, number)
     return replace(known, id=name, address=address, temp=joined(["/tmp/", name]))
 
 
@@ -52,7 +52,7 @@ def site(ports: list[int] | list[str]) -> JobSite:
 def both(**fields: object) -> tuple[list[Plan], list[Plan]]:
     """The plans of a job and of its preparation made before its nodes are known, resolved; and made after."""
     job = spec(2, jobPreparation={"commandLine": "prepare"}, **fields)
-    later = [reference(Subject.PORT, number) for number in range(len(PORTS))]
+    later = [reference(ReferenceKind.PORT, number) for number in range(len(PORTS))]
     made = []
     for nodes, where in (
         ([unknown(share, number) for number, share in enumerate(shares())], site(later)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.node import elevation
-from batchai_magics.launch.nodes import NodeShare
+from batchai_magics.launch.job_site import NodeShare
 from batchai_magics.launch.plan import LogFile, Mount, Plan
 from batchai_magics.launch.planning import setup
 from batchai_magics.models.cluster import NodeSetup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
 from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Look, Patch, Spec
 from batchai_magics.errors import NotFoundError
-from batchai_magics.launch.own_logs import is_own
+from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.ids import Kind, ResourceId
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def plain_tail(
     chunks: dict[str, Chunk] = {}
     for listed in backend.files(job):
         position = positions.get(listed.path, 0)
-        if not listed.is_file or listed.size_bytes == position or is_own(listed.path):
+        if not listed.is_file or listed.size_bytes == position or is_process_log(listed.path):
             continue
         file = FileRef(job, listed.path)
         chunk = backend.read(file, position, limit)

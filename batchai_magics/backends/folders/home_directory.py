@@ -21,11 +21,11 @@ from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_RO
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import Launch
 from batchai_magics.launch import planning
-from batchai_magics.launch.description import Description
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.job_description import Description
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
-from batchai_magics.launch.references import Subject, joined, reference
-from batchai_magics.launch.threads import THREADS
+from batchai_magics.launch.process_variables import THREADS
+from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster import ClusterSpec, SetupTask
 from batchai_magics.models.execution import STDOUTERR, OutputFile
@@ -122,21 +122,21 @@ class HomeDirectory:
         return self._layout.home / run.output_root / run.segment / STDOUTERR
 
     def _node_share(self, run: RunFolder, index: int) -> NodeShare:
-        name = reference(Subject.NODE, index)
+        name = reference(ReferenceKind.NODE, index)
         return NodeShare(
             id=name,
             gpu_count=lookup(run.cluster.vm_size).gpus,
             mount_root=str(self._layout.mounts(run.cluster_guid)),
             job_mount_root=str(self._layout.job(run.guid).mounts),
             temp=joined([self._work_folder(run), "/", name]),
-            address=reference(Subject.ADDRESS, index),
+            address=reference(ReferenceKind.ADDRESS, index),
             core_count=run.site.core_count,
         )
 
     def _work_folder(self, run: RunFolder) -> str:
         """The folder of the working directories: on the nodes' own disks, or where they are kept."""
         if run.site.has_scratch:
-            return reference(Subject.SCRATCH, 0)
+            return reference(ReferenceKind.SCRATCH, 0)
         return str(self._layout.job(run.guid).workdir)
 
     def _setup_plan(self, run: RunFolder, task: SetupTask, names: Sequence[str]) -> Plan:
@@ -213,7 +213,7 @@ def _site(run: RunFolder, job: JobLayout, logs: Path, ports: int) -> JobSite:
         output_segment=run.segment,
         python="python" if run.container_engine else engine.python,
         python_wrapper=engine.script_wrapper,
-        ports=tuple(reference(Subject.PORT, index) for index in range(ports)),
+        ports=tuple(reference(ReferenceKind.PORT, index) for index in range(ports)),
         guid=run.guid,
         rank_python=engine.python,
         exits=str(job.exits),

@@ -12,7 +12,7 @@ from batchai_magics.backends.folders import entries, outputs
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node import records
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.launch.own_logs import is_own
+from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.execution import ERR, OUT
 from batchai_magics.models.file_names import text_of
 
@@ -38,7 +38,7 @@ class Logs:
         chunks: dict[str, Chunk] = {}
         for name, size in outputs.sizes(self.folder):
             position = positions.get(name, 0)
-            if size != position and not is_own(name):
+            if size != position and not is_process_log(name):
                 start = position if size > position else 0
                 with contextlib.suppress(NotFoundError, StorageError):  # it became something else meanwhile
                     chunks[name] = self._log(name, start, limit)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.node import registry
-from batchai_magics.launch.plan import Image, Launcher, Meeting, Plan, Process
+from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
 
 ENGINES = ("docker", "podman", "apptainer")
 OWN_PROCESSES = ("apptainer", "singularity", "enroot")  # what runs in them are children of who starts them
@@ -69,7 +69,7 @@ def boxed(plan: Plan, folders: Sequence[Path]) -> Plan:
         for process, box in zip(plan.processes, boxes, strict=True)
     )
     removals = tuple(removal for box in boxes for removal in box.removals)
-    meeting = Meeting.DESCRIPTOR if passes_descriptors(engine) else Meeting.PORT
+    meeting = Rendezvous.DESCRIPTOR if passes_descriptors(engine) else Rendezvous.PORT
     used = plan.containers._replace(removals=removals)
     return plan._replace(processes=processes, containers=used, meeting=meeting)
 

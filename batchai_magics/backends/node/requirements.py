@@ -11,7 +11,7 @@ from typing import NamedTuple
 from batchai_magics.backends.node import mounting
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.node.runner.strays import MARK
-from batchai_magics.launch.plan import Directory, Need, Plan
+from batchai_magics.launch.plan import Directory, Plan, Requirement
 
 PREPARATION_FAILED = "JobPreparationFailed"
 CONTAINER_FAILED = "FailedStartingContainer"  # the service's code for an image that could not be had
@@ -75,9 +75,9 @@ def directories(plan: Plan) -> Outcome | None:
 
 def _directory_problem(path: Path, directory: Directory) -> str:
     named = f"The directory {path} (${directory.variable})"
-    if directory.need is Need.FIND:
+    if directory.need is Requirement.EXIST:
         return "" if path.is_dir() else f"{named} is not there, and createNew is false"
-    if directory.need is Need.MAKE:
+    if directory.need is Requirement.CREATE:
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -17,7 +17,7 @@ from batchai_magics.commands.output.operation import BYTES, Operation
 from batchai_magics.commands.output.result import Noted
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said, Stream, watching
 from batchai_magics.errors import NotFoundError, command_error, visible
-from batchai_magics.follow import LogBytes, LogFault, Reached, Unreached, events
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, LogFault, events
 from batchai_magics.jobs.files import entries_below
 from batchai_magics.jobs.handle import Job
 from batchai_magics.models.cluster import ClusterSpec
@@ -110,7 +110,7 @@ def _streaming(backend: Backend, file: FileRef) -> Parts:
         yield from _never_came(backend, file)
 
 
-def _remark(part: LogFault | Unreached | Reached, file: FileRef) -> Said:
+def _remark(part: LogFault | ConnectionLost | ConnectionRestored, file: FileRef) -> Said:
     if isinstance(part, LogFault):
         return Said(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
     return connection(part)
@@ -126,7 +126,9 @@ def _never_came(backend: Backend, file: FileRef) -> Parts:
     yield ending(job)
 
 
-def _parts(backend: Backend, file: FileRef) -> Iterator[Chunk | LogFault | Unreached | Reached]:
+def _parts(
+    backend: Backend, file: FileRef
+) -> Iterator[Chunk | LogFault | ConnectionLost | ConnectionRestored]:
     """The pieces of the file that hold something, as they come; at last what is wrong with it.
 
     Between them, when the backend does not answer any more, and when it does again.
@@ -134,7 +136,7 @@ def _parts(backend: Backend, file: FileRef) -> Iterator[Chunk | LogFault | Unrea
     for event in events(backend, file.job, files=(file,)):
         if isinstance(event, LogBytes) and event.chunk.data:
             yield event.chunk
-        elif isinstance(event, LogFault | Unreached | Reached):
+        elif isinstance(event, LogFault | ConnectionLost | ConnectionRestored):
             yield event
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.commands.output.stream import Ended, Logged, Parts, Said
-from batchai_magics.follow import LogBytes, Reached, StateChanged, Unreached, events
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, events
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.execution import ERR, ExecutionInfo
 from batchai_magics.models.ids import ResourceId
@@ -27,15 +27,15 @@ def waiting(backend: Backend, id: ResourceId, *, logs: Collection[str] = ()) -> 
         elif isinstance(event, StateChanged):
             yield from (Said(line) for line in _news(last, event.job))
             last = event.job
-        elif isinstance(event, Unreached | Reached):
+        elif isinstance(event, ConnectionLost | ConnectionRestored):
             yield connection(event)
     if last is not None:
         yield ending(last)
 
 
-def connection(event: Unreached | Reached) -> Said:
+def connection(event: ConnectionLost | ConnectionRestored) -> Said:
     """What people are told of a backend that does not answer any more, and of one that does again."""
-    if isinstance(event, Unreached):
+    if isinstance(event, ConnectionLost):
         return Said(f"Warning: {event.reason}. Trying again; the job goes on.")
     return Said("Connected again.")
 

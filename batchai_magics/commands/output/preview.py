@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sized
 from batchai_magics.cell.request import CellRequest, describe
 from batchai_magics.config import Settings
 from batchai_magics.launch import planning as launch
-from batchai_magics.launch import threads
-from batchai_magics.launch.description import Description
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch import process_variables
+from batchai_magics.launch.job_description import Description
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Launcher, Plan
 from batchai_magics.models import vm_sizes
 from batchai_magics.options.option_help import DisplayText
@@ -23,7 +23,7 @@ def preview(request: CellRequest, settings: Settings) -> DisplayText:
     lines = [
         describe(request),
         *_starts(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
-        threads.words(_said(request), plan.processes_per_node),
+        process_variables.describe_threads(_said(request), plan.processes_per_node),
         *_order_of_gpus(plan, _said(request)),
     ]
     if is_default and request.spec.node_count > settings.cluster_nodes:

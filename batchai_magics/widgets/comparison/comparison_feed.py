@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import METRICS_FILE, Event, Follower, LogBytes, MetricsSeen, StateChanged
+from batchai_magics.follow import METRICS_FILE, Event, Follower, LogBytes, MetricsAdded, StateChanged
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
@@ -94,7 +94,7 @@ class ComparisonSource:
 
 
 def _events_of(index: int, event: Event) -> list[ComparisonEvent]:
-    if isinstance(event, MetricsSeen):
+    if isinstance(event, MetricsAdded):
         return [RecordsAdded(index, event.records)]
     if isinstance(event, StateChanged):
         return [RunStateChanged(index, event.job.word)]

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from batchai_magics.errors import BatchAIError, NotFoundError, UnreachableError
-from batchai_magics.follow import GROWTH, LONGEST_S, LOST_S
+from batchai_magics.follow import BACKOFF_FACTOR, MAX_DELAY_S, MAX_RETRY_DELAY_S
 from batchai_magics.widgets.core.display import Bundle
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Feed(ABC, Generic[Event]):
 class FeedPoller:
     """Polls a source into a feed, which any number of views share."""
 
-    def __init__(self, source: Source, feed: Feed[Any], *, max_interval_s: float = LONGEST_S) -> None:
+    def __init__(self, source: Source, feed: Feed[Any], *, max_interval_s: float = MAX_DELAY_S) -> None:
         self.source = source
         self.feed = feed
         self.had_output = False  # some output has shown the feed
@@ -88,7 +88,9 @@ class FeedPoller:
             self.feed.report_problem(stopped_message(error))
             self.feed.end()
             return
-        self._interval_s = TICK_S if has_events else min(self._interval_limit_s, self._interval_s * GROWTH)
+        self._interval_s = (
+            TICK_S if has_events else min(self._interval_limit_s, self._interval_s * BACKOFF_FACTOR)
+        )
         self._due_at = now if self.source.is_behind else now + self._interval_s
 
     def _take_events(self) -> bool:
@@ -109,7 +111,7 @@ class FeedPoller:
             return ()
         except UnreachableError as error:
             self.feed.report_problem(f"{error.message}. Trying again; nothing is lost.")
-            self._interval_limit_s = LOST_S
+            self._interval_limit_s = MAX_RETRY_DELAY_S
             return ()
         except BatchAIError as error:
             self.feed.report_problem(error.message)

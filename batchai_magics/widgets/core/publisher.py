@@ -10,7 +10,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
-from batchai_magics.follow import LONGEST_S
+from batchai_magics.follow import MAX_DELAY_S
 from batchai_magics.widgets.core.cell_output import CellOutput
 from batchai_magics.widgets.core.feed import TICK_S, Feed, FeedPoller, Source, stopped_message
 from batchai_magics.widgets.core.flow_control import Budget
@@ -49,7 +49,7 @@ class Publisher:
         return self
 
     def feed(
-        self, key: str, make: Callable[[], tuple[Source, AnyFeed]], *, max_interval_s: float = LONGEST_S
+        self, key: str, make: Callable[[], tuple[Source, AnyFeed]], *, max_interval_s: float = MAX_DELAY_S
     ) -> AnyFeed:
         """Returns the feed that all views of `key` share, created by `make` if there is none.
 

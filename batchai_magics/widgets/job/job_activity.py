@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from batchai_magics.cards.job_card import clean_lines
-from batchai_magics.follow import QueueSeen
+from batchai_magics.follow import QueueChanged
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState, NodeState
@@ -19,7 +19,7 @@ _STARTING = "starting "
 _MOMENT = re.compile(r"^\S+Z ")
 
 
-def describe_wait(job: JobResource, queue: QueueSeen | None, cluster: NodeStateCounts | None) -> str:
+def describe_wait(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
     """Describes what a queued job waits for: other jobs on the nodes, or missing nodes."""
     name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
     wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
@@ -29,7 +29,7 @@ def describe_wait(job: JobResource, queue: QueueSeen | None, cluster: NodeStateC
     return f"Waiting for {wanted}: {', '.join(reasons)}." if reasons else f"Waiting for {wanted} …"
 
 
-def _of_queue(queue: QueueSeen | None) -> Iterator[str]:
+def _of_queue(queue: QueueChanged | None) -> Iterator[str]:
     if queue and queue.on_nodes:
         yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'has', 'have')} nodes of it"
     if queue and queue.before:
@@ -56,7 +56,10 @@ def describe_start(tails: Mapping[str, LogTail]) -> str:
 
 
 def describe_activity(
-    job: JobResource, queue: QueueSeen | None, cluster: NodeStateCounts | None, tails: Mapping[str, LogTail]
+    job: JobResource,
+    queue: QueueChanged | None,
+    cluster: NodeStateCounts | None,
+    tails: Mapping[str, LogTail],
 ) -> str:
     """Describes what the job is doing; empty if it has ended."""
     if job.state is ExecutionState.QUEUED:

@@ -11,13 +11,13 @@ from batchai_magics.follow import (
     Event,
     LogBytes,
     LogFault,
-    MetricsSeen,
+    MetricsAdded,
     NodesChanged,
-    QueueSeen,
+    QueueChanged,
     StateChanged,
-    UseSeen,
+    UsageSampled,
 )
-from batchai_magics.follow.progress import read_progress
+from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
 from batchai_magics.metrics.runs.run_summary import warm_up_of
@@ -56,7 +56,7 @@ class JobFeed(Feed[Event]):
         self.job: JobResource | None = None
         self.counts: NodeStateCounts | None = None  # of the job's own nodes
         self._cluster: NodeStateCounts | None = None  # of all nodes of the cluster
-        self._queue: QueueSeen | None = None
+        self._queue: QueueChanged | None = None
         self._progress = ProgressReader()
         self.merged = MergedLog()
         self._merged_tail = MergedLogTail()
@@ -75,16 +75,16 @@ class JobFeed(Feed[Event]):
         if isinstance(event, LogBytes):
             self._take_log(event)
             return
-        if isinstance(event, UseSeen):
+        if isinstance(event, UsageSampled):
             self.use.take(event.record)
             return
-        if isinstance(event, MetricsSeen):
+        if isinstance(event, MetricsAdded):
             self._take_numbers(event)
             return
         self._take_state(event)
         self.version += 1
 
-    def _take_numbers(self, event: MetricsSeen) -> None:
+    def _take_numbers(self, event: MetricsAdded) -> None:
         self.records.add(event.records)
         if isinstance(event.records, tuple):
             self.points.add(event.records)
@@ -100,7 +100,7 @@ class JobFeed(Feed[Event]):
             self._progress.started_at = (
                 event.job.execution.started.timestamp() if event.job.execution else None
             )
-        elif isinstance(event, QueueSeen):
+        elif isinstance(event, QueueChanged):
             self._queue = event
         elif isinstance(event, NodesChanged):
             self.counts, self._cluster = event.counts, event.cluster

@@ -20,7 +20,7 @@ from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.commands.handlers.waiting import waiting
 from batchai_magics.commands.output.stream import Logged, Said
 from batchai_magics.config import Settings
-from batchai_magics.follow import LogBytes, Reached, Unreached
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes
 from batchai_magics.jobs.handle import Job
 from batchai_magics.jobs.submit import find, submit
 from tests.patience import PATIENCE_S
@@ -106,14 +106,14 @@ def test_who_follows_a_job_through_the_servers_death_reads_every_byte(site: Site
     watching = Watching(job)
     until(lambda: b"\n20\n" in watching.log)
     site.kill()
-    until(lambda: watching.has(Unreached))
+    until(lambda: watching.has(ConnectionLost))
     site.start()
-    until(lambda: watching.has(Reached))
+    until(lambda: watching.has(ConnectionRestored))
     go.touch()
     watching.join(PATIENCE_S)
     lines = watching.log.decode().split()
     assert lines == [str(number) for number in range(len(lines))]
-    assert [type(event) for event in watching.seen].count(Unreached) == 1
+    assert [type(event) for event in watching.seen].count(ConnectionLost) == 1
     seal: Seal = job.backend.read(FileRef(job.id, "stdout.txt")).seal
     assert seal.size_bytes == len(watching.log)
 

@@ -15,11 +15,11 @@ from batchai_magics.launch.plan import (
     Image,
     Launcher,
     LogFile,
-    Meeting,
     Node,
     Output,
     Plan,
     Process,
+    Rendezvous,
 )
 
 IMAGE = Image("tf:1", "https://me.azurecr.io", shm_size="1g")
@@ -223,13 +223,13 @@ def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("engine", "meeting"),
     [
-        (("docker",), Meeting.PORT),
-        (("podman", "--remote"), Meeting.PORT),
-        (("/usr/bin/podman", "--root", "x"), Meeting.DESCRIPTOR),
-        (("apptainer",), Meeting.DESCRIPTOR),
+        (("docker",), Rendezvous.PORT),
+        (("podman", "--remote"), Rendezvous.PORT),
+        (("/usr/bin/podman", "--root", "x"), Rendezvous.DESCRIPTOR),
+        (("apptainer",), Rendezvous.DESCRIPTOR),
     ],
 )
-def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, meeting: Meeting) -> None:
+def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, meeting: Rendezvous) -> None:
     asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=Launcher.MPI)
     assert containers.boxed(asked, [Path("/home")]).meeting is meeting
 

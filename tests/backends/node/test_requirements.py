@@ -14,10 +14,10 @@ from batchai_magics.launch.plan import (
     Image,
     LogFile,
     Mount,
-    Need,
     Node,
     Output,
     Plan,
+    Requirement,
 )
 
 
@@ -82,9 +82,9 @@ def test_an_image_that_cannot_be_pulled_is_named_with_the_last_word(tmp_path: Pa
 
 
 def test_directories_are_made_or_have_to_be_there(tmp_path: Path) -> None:
-    made = Directory("MADE", str(tmp_path / "made" / "deep"), Need.MAKE)
-    missing = Directory("MISSING", str(tmp_path / "missing"), Need.FIND)
-    ignored = Directory("IGNORED", str(tmp_path / "ignored"), Need.NOTHING)
+    made = Directory("MADE", str(tmp_path / "made" / "deep"), Requirement.CREATE)
+    missing = Directory("MISSING", str(tmp_path / "missing"), Requirement.EXIST)
+    ignored = Directory("IGNORED", str(tmp_path / "ignored"), Requirement.NOTHING)
     end = requirements.directories(plan(tmp_path, ignored, made, missing))
     assert (tmp_path / "made" / "deep").is_dir()
     assert not (tmp_path / "ignored").exists()
@@ -96,6 +96,6 @@ def test_directories_are_made_or_have_to_be_there(tmp_path: Path) -> None:
 
 def test_a_directory_in_the_way_of_which_a_file_is_fails_the_job(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    end = requirements.directories(plan(tmp_path, Directory("OUT", "file/deep", Need.MAKE)))
+    end = requirements.directories(plan(tmp_path, Directory("OUT", "file/deep", Requirement.CREATE)))
     assert end
     assert "($OUT) cannot be made" in end.errors[0]["message"]

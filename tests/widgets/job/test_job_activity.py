@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import Chunk, FileRef
-from batchai_magics.follow import LogBytes, NodesChanged, QueueSeen, StateChanged
+from batchai_magics.follow import LogBytes, NodesChanged, QueueChanged, StateChanged
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.execution import Attempt
 from batchai_magics.widgets.job.job_facts import facts_of
@@ -49,19 +49,19 @@ def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
     ("queue", "cluster", "words"),
     [
         (None, None, "Waiting for 2 nodes of nc6 …"),
-        (QueueSeen(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6: a has nodes of it."),
+        (QueueChanged(JOB, ("a",), ()), TWO_IDLE, "Waiting for 2 nodes of nc6: a has nodes of it."),
         (
-            QueueSeen(JOB, ("a", "b"), ("c",)),
+            QueueChanged(JOB, ("a", "b"), ("c",)),
             TWO_IDLE,
             "Waiting for 2 nodes of nc6: a and b have nodes of it, c is before it in the queue.",
         ),
         (
-            QueueSeen(JOB, (), tuple("abcde")),
+            QueueChanged(JOB, (), tuple("abcde")),
             TWO_IDLE,
             "Waiting for 2 nodes of nc6: 5 jobs are before it in the queue.",
         ),
         (
-            QueueSeen(JOB, (), ("a", "x/b", "x/c", "y/d")),
+            QueueChanged(JOB, (), ("a", "x/b", "x/c", "y/d")),
             TWO_IDLE,
             "Waiting for 2 nodes of nc6: 4 jobs (2 of experiment x and 1 of experiment y) are before it"
             " in the queue.",
@@ -86,7 +86,7 @@ def test_a_queued_job_says_what_it_waits_for(queue, cluster, words):
 def test_what_the_place_itself_says_comes_before_what_the_queue_looks_like():
     feed = JobFeed()
     feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting="a limit is reached")))
-    feed.take(QueueSeen(JOB, ("a",), ()))
+    feed.take(QueueChanged(JOB, ("a",), ()))
     assert feed.activity == "Waiting for 2 nodes of nc6: a limit is reached."
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from batchai_magics.backends.base import Chunk, FileRef, Span
-from batchai_magics.follow import LogBytes, LogFault, MetricsSeen, NodesChanged, StateChanged
+from batchai_magics.follow import LogBytes, LogFault, MetricsAdded, NodesChanged, StateChanged
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.models.cluster import NodeStateCounts
@@ -27,7 +27,7 @@ def restart(feed, text, file="stdout.txt"):
 
 
 def points(feed, *steps):
-    feed.take(MetricsSeen(JOB, tuple(StepRecord(step, 0, 100.0, 0, 3.0, 2.0) for step in steps)))
+    feed.take(MetricsAdded(JOB, tuple(StepRecord(step, 0, 100.0, 0, 3.0, 2.0) for step in steps)))
 
 
 def test_batches_are_numbered_and_end_when_the_view_has_all():
@@ -168,7 +168,7 @@ def test_the_head_says_what_a_job_that_succeeded_has_to_say():
 def test_every_other_number_travels_under_its_name():
     feed, cursor = JobFeed(), Cursor()
     found = (PatternRecord("lr", 0.5, 10, 1), PatternRecord("norm", 3.0, None, None))
-    feed.take(MetricsSeen(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
+    feed.take(MetricsAdded(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
     assert [np.frombuffer(b, "i4").tolist() for b in batch.buffers[3:5]] == [[1, 2], [-1, -1]]
@@ -177,9 +177,9 @@ def test_every_other_number_travels_under_its_name():
 
 def test_another_number_alone_is_reason_enough_for_a_batch():
     feed, cursor = JobFeed(), Cursor()
-    feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.5, 10, 1),)))
+    feed.take(MetricsAdded(JOB, (PatternRecord("lr", 0.5, 10, 1),)))
     cursor.next_batch(feed, BIG)
-    feed.take(MetricsSeen(JOB, (PatternRecord("lr", 0.25, 20, 1),)))
+    feed.take(MetricsAdded(JOB, (PatternRecord("lr", 0.25, 20, 1),)))
     assert cursor.next_batch(feed, BIG).content["values"] == [{"name": "lr", "first": 1}]
 
 
@@ -241,8 +241,8 @@ def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
         JobFeed(),
         [StepRecord(step, 0, 10.0 if step < 3 else 100.0, 0, 3.0, 2.0) for step in range(30)],
     )
-    feed.take(MetricsSeen(JOB, tuple(steps[:25])))
-    feed.take(MetricsSeen(JOB, tuple(steps[25:])))
+    feed.take(MetricsAdded(JOB, tuple(steps[:25])))
+    feed.take(MetricsAdded(JOB, tuple(steps[25:])))
     assert feed.warm_up is None
     feed.end()
     assert feed.warm_up == 0

@@ -2,7 +2,7 @@
 
 import json
 
-from batchai_magics.follow import UseSeen
+from batchai_magics.follow import UsageSampled
 from batchai_magics.metrics import ValueRecord
 from batchai_magics.models.telemetry import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.job_feed import JobFeed
@@ -88,12 +88,12 @@ def test_ranks_of_one_speed_are_no_stragglers():
 
 def test_a_view_is_sent_what_is_new_once():
     feed, cursor = JobFeed(), Cursor()
-    feed.take(UseSeen(None, record(1.0, 2.0)))
+    feed.take(UsageSampled(None, record(1.0, 2.0)))
     batch = cursor.next_batch(feed, 1 << 20)
     assert batch.content["use"]
     assert json.loads(batch.buffers[-1])["ranks"]
     assert cursor.is_up_to_date(feed)
-    feed.take(UseSeen(None, record(3.0)))
+    feed.take(UsageSampled(None, record(3.0)))
     assert not cursor.is_up_to_date(feed)
     cursor.next_batch(feed, 1 << 20)
     cursor.rewind(0, {})

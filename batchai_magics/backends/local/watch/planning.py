@@ -30,10 +30,10 @@ from batchai_magics.backends.node.runner.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.launch import planning as launch
-from batchai_magics.launch.description import Description
-from batchai_magics.launch.nodes import JobSite, NodeShare
+from batchai_magics.launch.job_description import Description
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
-from batchai_magics.launch.threads import THREADS
+from batchai_magics.launch.process_variables import THREADS
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.execution import STDOUTERR
 

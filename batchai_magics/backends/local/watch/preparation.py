@@ -99,7 +99,7 @@ def _write_plan(layout: Layout, node: NewNode, spec: ClusterSpec) -> None:
     """Writes what the node mounts and runs; a FileNotFoundError when its folder is gone."""
     # Most nodes have nothing to set up, and a look at them needs none of this.
     from batchai_magics.backends.folders import mounts
-    from batchai_magics.launch.nodes import NodeShare
+    from batchai_magics.launch.job_site import NodeShare
     from batchai_magics.launch.planning import setup
 
     asked, folder = spec.node_setup, layout.node(node.guid, node.id)

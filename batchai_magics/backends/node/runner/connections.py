@@ -13,7 +13,7 @@ from batchai_magics.backends.node.runner import pmi_wire
 from batchai_magics.backends.node.runner.pmi import ProcessManager
 from batchai_magics.backends.node.runner.pmi_wire import Reply
 from batchai_magics.backends.node.runner.rank import Ticket
-from batchai_magics.launch.plan import Meeting, Plan
+from batchai_magics.launch.plan import Plan, Rendezvous
 
 LOOPBACK = "127.0.0.1"
 _PIECE = 1 << 16
@@ -31,7 +31,7 @@ class Connections:
         self._by_rank: dict[int, socket.socket] = {}
         self._strangers: dict[socket.socket, bytes] = {}
         self._ids: dict[str, int] = {}
-        self._listener = _listener() if plan.meeting is Meeting.PORT else None
+        self._listener = _listener() if plan.meeting is Rendezvous.PORT else None
         self._listen()
 
     @contextmanager

@@ -14,7 +14,7 @@ from batchai_magics.backends.slurm.node.endings import Ending
 from batchai_magics.backends.slurm.node.order import Order
 from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission, is_followed
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
-from batchai_magics.launch.references import Subject, joined, reference
+from batchai_magics.launch.references import ReferenceKind, joined, reference
 
 
 @pytest.fixture
@@ -146,9 +146,11 @@ def test_who_sees_that_a_run_has_ended_finds_no_secret(
 
 
 def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
-    names = [reference(Subject.NODE, number) for number in (0, 1, 10)]
+    names = [reference(ReferenceKind.NODE, number) for number in (0, 1, 10)]
     nodes = tuple(Node(name, joined(["/h/", name]), "", {}) for name in names)
-    command = joined(["connect ", reference(Subject.ADDRESS, 10), ":", reference(Subject.PORT, 0)])
+    command = joined(
+        ["connect ", reference(ReferenceKind.ADDRESS, 10), ":", reference(ReferenceKind.PORT, 0)]
+    )
     plan = Plan("g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
     order = Order(plan.to_json(), "", 3, 1, "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]

@@ -19,7 +19,7 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.commands.handlers.use import NAMES, OWN, use
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, StorageError, UnreachableError
-from batchai_magics.follow import LogBytes, Reached, Unreached, events
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, events
 from batchai_magics.models.states import ExecutionState
 from tests.backends.machines.real_sshd import HOST, RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
@@ -61,11 +61,11 @@ def test_no_byte_is_lost_when_the_connection_is(far_place: Place, sshd: RealSshd
             if data == PRINTED + b"up\n" and not news:
                 news.append("half")
                 sshd.kill()
-        if isinstance(event, Unreached):
+        if isinstance(event, ConnectionLost):
             news.append(event.reason)
             (Path(far_place.backend.settings.home) / "shares/local/batchaishare/go").touch()
             sshd.start()
-        if isinstance(event, Reached):
+        if isinstance(event, ConnectionRestored):
             news.append("back")
     assert data == PRINTED + b"up\n" + PRINTED
     assert (news[0], HOST in news[1], news[2]) == ("half", True, "back")

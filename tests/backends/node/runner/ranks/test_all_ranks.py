@@ -11,14 +11,14 @@ import psutil
 import pytest
 
 from batchai_magics.backends.node.runner.exits import exits_in
-from batchai_magics.launch.plan import Launcher, LogFile, Meeting, Plan
+from batchai_magics.launch.plan import Launcher, LogFile, Plan, Rendezvous
 from tests.backends.node.runner.ranks.plans import is_running, plan, start
 from tests.world import until
 
 pytestmark = pytest.mark.slow
 
 
-def ranks(folder: Path, script: str, *, count: int = 2, meeting: Meeting = Meeting.DESCRIPTOR) -> Path:
+def ranks(folder: Path, script: str, *, count: int = 2, meeting: Rendezvous = Rendezvous.DESCRIPTOR) -> Path:
     """The plan of an MPI job, half of its ranks on each of two nodes."""
     (folder / "script.py").write_text(script)
     command = f"{sys.executable} {folder}/script.py; exit $?"
@@ -34,8 +34,8 @@ MPI = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\n"
 ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 
 
-@pytest.mark.parametrize("meeting", Meeting)
-def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, meeting: Meeting) -> None:
+@pytest.mark.parametrize("meeting", Rendezvous)
+def test_ranks_find_each_other_and_know_their_nodes(tmp_path: Path, meeting: Rendezvous) -> None:
     script = (
         MPI + "print(world.rank, world.allreduce(world.rank), world.Split_type(MPI.COMM_TYPE_SHARED).size)"
     )
@@ -108,7 +108,7 @@ def test_a_rank_that_leaves_mpi_ends_all_of_them(tmp_path: Path, end: str, code:
 def test_a_stranger_at_the_port_gets_nothing_and_hurts_nobody(tmp_path: Path, hello: bytes) -> None:
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.01)\n"
     script = "import os\nprint(os.environ['PMI_PORT'], flush=True)\n" + wait + MPI + "print(world.size)"
-    child = start(ranks(tmp_path, script, meeting=Meeting.PORT), **ENV)
+    child = start(ranks(tmp_path, script, meeting=Rendezvous.PORT), **ENV)
     file = tmp_path / "stdout"
     until(lambda: file.exists() and file.read_text().count("\n") == 2)
     host, _, port = file.read_text().split()[0].partition(":")

@@ -7,7 +7,12 @@ import json
 import pytest
 
 from batchai_magics.backends.service.descriptions import kept_text
-from batchai_magics.launch.description import Description, Input, Result, ToolkitSettings
+from batchai_magics.launch.job_description import (
+    Description,
+    InputDirectory,
+    OutputDirectory,
+    ToolkitSettings,
+)
 from batchai_magics.launch.plan import Image, Mount
 from batchai_magics.launch.toolkits import TOPOLOGIES
 from batchai_magics.models.job import JobSpec
@@ -79,8 +84,11 @@ def test_directories_and_variables_keep_their_order() -> None:
         environmentVariables=[{"name": "Z", "value": "1"}, {"name": "Y", "value": "$Z"}],
         secrets=[{"name": "TOKEN", "value": "hush"}],
     )
-    assert asked.inputs == (Input("A", "a", is_new=None), Input("B", "b", is_new=False))
-    assert asked.results == (Result("C", "c", "", is_own=True), Result("D", "d", "", is_own=False))
+    assert asked.inputs == (InputDirectory("A", "a", is_new=None), InputDirectory("B", "b", is_new=False))
+    assert asked.results == (
+        OutputDirectory("C", "c", "", is_own=True),
+        OutputDirectory("D", "d", "", is_own=False),
+    )
     assert (asked.variables, asked.secrets) == ((("Z", "1"), ("Y", "$Z")), ("TOKEN",))
 
 

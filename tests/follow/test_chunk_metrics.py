@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, Written
 from batchai_magics.follow import records_in
-from batchai_magics.follow.numbers import MANY_BYTES, numbers_in
+from batchai_magics.follow.chunk_readers import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
 from tests.follow.news import plain_step, steps
 
@@ -26,7 +26,7 @@ def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
 @pytest.mark.parametrize("count", [200, 500], ids=["few lines of each at a time", "many of each"])
 def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself(count):
     pieces = [(rank, "".join(plain_step(10 * number) for number in range(1, count))) for rank in (3, 0, 3, 0)]
-    assert (len(pieces[0][1]) >= MANY_BYTES) == (count > 200)
+    assert (len(pieces[0][1]) >= MIN_COLUMN_BYTES) == (count > 200)
     spans, times, end = [], [], 100
     for rank, text in pieces:
         spans.append(Span(end, end + len(text), rank))
@@ -34,16 +34,16 @@ def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself(cou
         end += len(text)
     data = "".join(text for _, text in pieces).encode()
     chunk = Chunk(data, 100, end, True, (*spans[:2], spans[3]), tuple(times))
-    records = numbers_in(chunk, Parser())
+    records = parse_metrics(chunk, Parser())
     assert repr(list(records)) == repr(list(records_in(chunk, Parser())))
     assert not isinstance(records, tuple)
-    assert isinstance(numbers_in(replace(chunk, data=data[:500], spans=()), Parser()), tuple)
+    assert isinstance(parse_metrics(replace(chunk, data=data[:500], spans=()), Parser()), tuple)
 
 
 def test_a_look_at_much_of_a_log_tells_the_steps_of_all_its_lines(backend, follower):
     lines = [plain_step(10 * number) for number in range(1, 1000)]
     text = "".join(lines)
-    assert len(text) > 2 * MANY_BYTES
+    assert len(text) > 2 * MIN_COLUMN_BYTES
     backend.write(text[:-7])
     seen = steps(follower.poll())
     backend.write(text[-7:])

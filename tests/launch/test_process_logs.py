@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.own_logs import is_own
 from batchai_magics.launch.plan import LogFile, Plan
 from batchai_magics.launch.planning import plan, preparation
+from batchai_magics.launch.process_logs import is_process_log
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, site, spec
 
 
@@ -81,11 +81,11 @@ def test_the_secrets_in_a_log_of_ones_own_are_noted_as_those_of_the_jobs() -> No
 
 @pytest.mark.parametrize("name", ["stdout-wk-0.txt", "stderr-ps-11.txt", "stdout-0.txt", "stderr-3.txt"])
 def test_the_name_of_a_processs_own_log_is_known(name: str) -> None:
-    assert is_own(name)
+    assert is_process_log(name)
 
 
 @pytest.mark.parametrize(
     "name", ["stdout.txt", "stdout-job_prep.txt", "stdout-tvm-1.txt", "stdout-wk-.txt", "xstdout-0.txt"]
 )
 def test_other_logs_are_nobodys_own(name: str) -> None:
-    assert not is_own(name)
+    assert not is_process_log(name)

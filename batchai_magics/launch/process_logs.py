@@ -1,7 +1,7 @@
-"""Which processes also have log files of their own, and what the service called them. Pure.
+"""Which processes have additional log files of their own, and the names that the service gave them. Pure.
 
 The tutorials of TensorFlow, PyTorch and Caffe2 stream `stdout-wk-0.txt`, `stdout-0.txt`, `stderr-1.txt`;
-toolkits that start their processes under mpirun had one log for all.
+toolkits under mpirun had one log for all processes.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever lists jobs needs this module, and nothing of this
-    from batchai_magics.launch.description import Description
+if TYPE_CHECKING:
+    from batchai_magics.launch.job_description import Description
     from batchai_magics.launch.plan import Launcher, LogFile, Output, Process
+
 
 _TENSORFLOW, _NAMED_BY_RANK = "tensorFlowSettings", ("pyTorchSettings", "caffe2Settings")
 _NAME = re.compile(r"std(?:out|err)-(?:(?:wk|ps)-)?[0-9]+\.txt")
 
 
-def label(job: Description, process: Process, launcher: Launcher) -> str:
-    """What stands in the names of a process's own files: `wk-0`, `ps-1`, `3`; empty where it has none."""
+def log_label(job: Description, process: Process, launcher: Launcher) -> str:
+    """The label in the names of a process's own files: `wk-0`, `ps-1`, `3`; empty if it has none."""
     from batchai_magics.launch.plan import Launcher, Role
 
     if job.toolkit == _TENSORFLOW:
@@ -28,15 +29,15 @@ def label(job: Description, process: Process, launcher: Launcher) -> str:
     return str(process.rank) if is_by_rank else ""
 
 
-def beside(output: Output, label: str) -> Output:
-    """The files of that label in the folder of the job's logs; its records are those of the job's."""
+def with_label(output: Output, label: str) -> Output:
+    """The files with this label in the folder of the job's logs, without spans and times."""
     from batchai_magics.launch.plan import Output
 
     return Output(*(_beside(log, label) for log in output))
 
 
-def is_own(name: str) -> bool:
-    """Whether a file of a job's logs is called as one process's own: all of it is in the job's log too."""
+def is_process_log(name: str) -> bool:
+    """Whether a log file belongs to one process; its contents are in the job's log too."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What happens to a job, as a look at it tells: state, nodes, queue, use, bytes and numbers."""
+"""The events of a job: state, nodes, queue, resource usage, log bytes and metrics."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Chunk, FileRef
-from batchai_magics.follow.queue import QueueSeen
-from batchai_magics.follow.telemetry import UseSeen
+from batchai_magics.follow.job_pollers import QueueChanged, UsageSampled
 from batchai_magics.metrics.record import Record
 from batchai_magics.models.cluster import NodeStateCounts
 from batchai_magics.models.ids import ResourceId
@@ -19,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StateChanged:
-    """The job's state, or what it tells about itself, is new. The last one has a final state."""
+    """The job's resource changed. The last such event has a final state."""
 
     job: JobResource
 
 
 @dataclass(frozen=True)
 class NodesChanged:
-    """The states of the job's own nodes are new, or those of its cluster's."""
+    """Node counts by state changed, of the job's own nodes or of its cluster."""
 
     job: ResourceId
     counts: NodeStateCounts
@@ -35,7 +34,7 @@ class NodesChanged:
 
 @dataclass(frozen=True)
 class LogBytes:
-    """New bytes of a log file, secrets hidden. `restarted`: it was cut, and what was read before is void."""
+    """New bytes of a log, with secrets redacted. `restarted`: a replaced file, discard earlier bytes."""
 
     file: FileRef
     chunk: Chunk
@@ -44,31 +43,31 @@ class LogBytes:
 
 @dataclass(frozen=True)
 class LogFault:
-    """A finished log is not what was written: what is wrong with it. Comes before the final state."""
+    """A finished log differs from what was written; `fault` says how. Precedes the final state."""
 
     file: FileRef
     fault: str
 
 
 @dataclass(frozen=True)
-class MetricsSeen:
-    """New records of the job's stdout, in file order: a tuple, or `Columns`, which make them when asked."""
+class MetricsAdded:
+    """New records of the job's stdout, in file order: a tuple, or `Columns`, which create them on demand."""
 
     job: ResourceId
     records: tuple[Record, ...] | Columns
 
 
 @dataclass(frozen=True)
-class Unreached:
-    """The backend does not answer any more; it is asked again."""
+class ConnectionLost:
+    """The backend does not respond; requests are retried."""
 
     job: ResourceId
     reason: str
 
 
 @dataclass(frozen=True)
-class Reached:
-    """The backend answers again; what it did meanwhile follows."""
+class ConnectionRestored:
+    """The backend responds again; missed events follow."""
 
     job: ResourceId
 
@@ -76,11 +75,11 @@ class Reached:
 Event = (
     StateChanged
     | NodesChanged
-    | QueueSeen
-    | UseSeen
+    | QueueChanged
+    | UsageSampled
     | LogBytes
     | LogFault
-    | MetricsSeen
-    | Unreached
-    | Reached
+    | MetricsAdded
+    | ConnectionLost
+    | ConnectionRestored
 )

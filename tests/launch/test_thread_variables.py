@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.threads import THREADS, words
+from batchai_magics.launch.process_variables import THREADS, describe_threads
 from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 
@@ -32,5 +32,8 @@ def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
 
 
 def test_a_dry_run_says_how_many_threads_a_process_has() -> None:
-    assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in words({}, 4)
-    assert words({"MKL_NUM_THREADS": "2"}, 4) == "threads of a process: MKL_NUM_THREADS=2, as the job says"
+    assert "its node's cores, shared by 4 processes (OMP_NUM_THREADS" in describe_threads({}, 4)
+    assert (
+        describe_threads({"MKL_NUM_THREADS": "2"}, 4)
+        == "threads of a process: MKL_NUM_THREADS=2, as the job says"
+    )

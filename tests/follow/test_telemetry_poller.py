@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Pace
 from batchai_magics.follow import Follower
-from batchai_magics.follow.telemetry import LOOK_S, Telemetry, UseSeen
+from batchai_magics.follow.job_pollers import TELEMETRY_POLL_S, TelemetryPoller, UsageSampled
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.telemetry import MachineUse, Sample, TelemetryRecord
 from tests.follow.news import states
@@ -41,70 +41,74 @@ def backend(tmp_path):
 
 @pytest.fixture
 def telemetry(backend):
-    return Telemetry(backend, JOB, clock=lambda: backend.now_s)
+    return TelemetryPoller(backend, JOB, clock=lambda: backend.now_s)
 
 
 def test_new_samples_are_told_once(backend, telemetry):
     backend.times = [3.0, 4.0]
-    assert telemetry.news(backend.job) == [UseSeen(JOB, record(3.0, 4.0))]
-    backend.now_s += LOOK_S
+    assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(3.0, 4.0))]
+    backend.now_s += TELEMETRY_POLL_S
     backend.times = [3.0, 4.0, 5.0]
-    assert telemetry.news(backend.job) == [UseSeen(JOB, record(5.0))]
+    assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(5.0))]
     assert backend.asked == [(JOB, 0.0), (JOB, 4.0)]
 
 
 def test_where_there_is_nothing_new_nothing_is_told(backend, telemetry):
-    assert telemetry.news(backend.job) == []
-    backend.now_s += LOOK_S
+    assert telemetry.poll(backend.job) == []
+    backend.now_s += TELEMETRY_POLL_S
     backend.times = [0.5]
-    assert telemetry.news(backend.job) == [UseSeen(JOB, record(0.5))]
+    assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(0.5))]
 
 
-@pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, LOOK_S), (30.0, 30.0)])
+@pytest.mark.parametrize(("look_s", "pause_s"), [(0.0, TELEMETRY_POLL_S), (30.0, 30.0)])
 def test_they_are_asked_for_as_often_as_the_backends_pace_allows(backend, telemetry, look_s, pause_s):
     backend.capabilities = replace(backend.capabilities, pace=Pace(look_s=look_s))
-    telemetry.news(backend.job)
+    telemetry.poll(backend.job)
     backend.now_s += pause_s - 0.01
-    telemetry.news(backend.job)
+    telemetry.poll(backend.job)
     assert len(backend.asked) == 1
     backend.now_s += 0.01
-    telemetry.news(backend.job)
+    telemetry.poll(backend.job)
     assert len(backend.asked) == 2
 
 
 def test_the_last_ones_are_told_at_the_end_however_soon_it_comes(backend, telemetry):
-    telemetry.news(backend.job)
+    telemetry.poll(backend.job)
     backend.times = [7.0]
     backend.finish()
-    assert telemetry.news(backend.job) == [UseSeen(JOB, record(7.0))]
+    assert telemetry.poll(backend.job) == [UsageSampled(JOB, record(7.0))]
 
 
 def test_a_job_that_waits_uses_nothing(backend, telemetry):
-    assert telemetry.news(resource(ExecutionState.QUEUED)) == []
+    assert telemetry.poll(resource(ExecutionState.QUEUED)) == []
     assert backend.asked == []
 
 
 def test_nothing_is_told_where_nobody_takes_samples(backend, telemetry):
     backend.telemetry = None
-    assert telemetry.news(backend.job) == []
+    assert telemetry.poll(backend.job) == []
 
 
 @pytest.mark.parametrize("with_use", [True, False])
 def test_a_follower_tells_it_before_the_end_to_who_wants_it(backend, with_use):
-    follower = Follower(backend, JOB, with_use=with_use, clock=lambda: backend.now_s)
+    follower = Follower(backend, JOB, with_telemetry=with_use, clock=lambda: backend.now_s)
     backend.times = [1.0]
-    assert ([e for e in follower.poll() if isinstance(e, UseSeen)] == [UseSeen(JOB, record(1.0))]) is with_use
+    assert (
+        [e for e in follower.poll() if isinstance(e, UsageSampled)] == [UsageSampled(JOB, record(1.0))]
+    ) is with_use
     backend.times = [1.0, 2.0]
     backend.finish()
     *others, last = follower.poll()
     assert states([last]) == ["succeeded"]
-    assert ([e for e in others if isinstance(e, UseSeen)] == [UseSeen(JOB, record(2.0))]) is with_use
+    assert (
+        [e for e in others if isinstance(e, UsageSampled)] == [UsageSampled(JOB, record(2.0))]
+    ) is with_use
 
 
 def test_all_that_is_told_says_of_which_job_and_of_which_file(backend):
     backend.write("step: 1, loss: 2.0\nstep: 2, loss: 1.0")
     backend.times = [1.0]
-    follower = Follower(backend, JOB, with_use=True)
+    follower = Follower(backend, JOB, with_telemetry=True)
     news = follower.poll()
     backend.finish()
     news += follower.poll()
@@ -112,5 +116,5 @@ def test_all_that_is_told_says_of_which_job_and_of_which_file(backend):
     assert {getattr(job, "id", job) for job in jobs} == {JOB}
     assert {event.file.path for event in news if hasattr(event, "file")} == {"stdout.txt"}
     assert {type(event).__name__ for event in news} == {
-        *("StateChanged", "NodesChanged", "UseSeen", "LogBytes", "MetricsSeen")
+        *("StateChanged", "NodesChanged", "UsageSampled", "LogBytes", "MetricsAdded")
     }

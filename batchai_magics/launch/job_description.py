@@ -1,6 +1,6 @@
-"""What a plan needs of a job's description, read from its JSON: supervisors plan without the models.
+"""The parts of a job description that a plan depends on, read from JSON: supervisors plan without the models.
 
-The JSON is that of a checked `JobSpec`, as it is stored: each key in today's spelling, nothing null.
+The JSON is that of a validated `JobSpec`, as stored: current spelling, no nulls.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from batchai_magics.models.execution import output_path
 if TYPE_CHECKING:
     from batchai_magics.models.job import JobSpec
 
+
 _SETTINGS = "Settings"
 _NO_TOOLKIT = "containerSettings"
 
 
 class ToolkitSettings(NamedTuple):
-    """The settings of a toolkit, whichever it is; empty or zero where the description says nothing."""
+    """The settings of any toolkit; empty or zero if not specified."""
 
     python_script_file_path: str = ""
     python_interpreter_path: str = ""
@@ -37,16 +38,16 @@ class ToolkitSettings(NamedTuple):
     parameter_server_count: int = 0
 
 
-class Input(NamedTuple):
-    """A folder that the job reads; `is_new` says whether it is made, None that nothing is done about it."""
+class InputDirectory(NamedTuple):
+    """A folder that the job reads; `is_new` says whether to create it, None to do neither."""
 
     id: str
     path: str
     is_new: bool | None
 
 
-class Result(NamedTuple):
-    """A folder that the job writes; one that is not its own has to be there."""
+class OutputDirectory(NamedTuple):
+    """A folder that the job writes; it must exist unless `is_own`."""
 
     id: str
     prefix: str
@@ -54,36 +55,36 @@ class Result(NamedTuple):
     is_own: bool
 
     def path(self, segment: str) -> str:
-        """Its path; `segment` is the path of the job's run."""
+        """The path of the folder; `segment` is the path of the job's run."""
         return output_path(self.prefix, segment, self.suffix, is_own=self.is_own)
 
 
 class Description(NamedTuple):
-    """A job as it is planned. `toolkit` is the key of its settings in job.json: `horovodSettings`."""
+    """A job as input of planning. `toolkit` is the key of its settings in job.json: `horovodSettings`."""
 
     node_count: int
     toolkit: str
     settings: ToolkitSettings
-    logs: str  # its stdOutErrPathPrefix
+    logs: str  # stdOutErrPathPrefix
     max_time: str  # ISO 8601
-    preparation: str  # a command line, or nothing
+    preparation: str  # a command line, may be empty
     image: Image | None
-    mounts: tuple[Mount, ...]  # those that commands mount
-    inputs: tuple[Input, ...]
-    results: tuple[Result, ...]
-    variables: tuple[tuple[str, str], ...]  # in their order: later ones may refer to earlier ones
-    secrets: tuple[str, ...]  # names alone
+    mounts: tuple[Mount, ...]  # by mount commands
+    inputs: tuple[InputDirectory, ...]
+    results: tuple[OutputDirectory, ...]
+    variables: tuple[tuple[str, str], ...]  # in order: later ones may refer to earlier ones
+    secrets: tuple[str, ...]  # only the names
     stop_if: tuple[str, ...]
     patterns: Mapping[str, str]
 
     @classmethod
     def of(cls, spec: JobSpec) -> Description:
-        """That of a description that was read already."""
+        """The description of a parsed spec."""
         return cls.of_fields(spec.to_wire()[spec.wrapper])
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Description:
-        """That in the JSON of a description."""
+        """The description in the JSON of a spec."""
         toolkit = next(key for key in fields if key.endswith(_SETTINGS) and key != _NO_TOOLKIT)
         return cls(
             node_count=fields["nodeCount"],
@@ -122,10 +123,10 @@ def _mounts(volumes: Mapping[str, Any]) -> Iterator[Mount]:
         yield Mount(each["mountCommand"], each["relativeMountPath"])
 
 
-def _input(body: Mapping[str, Any]) -> Input:
-    return Input(body["id"], body["path"], body.get("createNew"))
+def _input(body: Mapping[str, Any]) -> InputDirectory:
+    return InputDirectory(body["id"], body["path"], body.get("createNew"))
 
 
-def _result(body: Mapping[str, Any]) -> Result:
+def _result(body: Mapping[str, Any]) -> OutputDirectory:
     is_own = body.get("createNew") is not False
-    return Result(body["id"], body["pathPrefix"], body.get("pathSuffix", ""), is_own)
+    return OutputDirectory(body["id"], body["pathPrefix"], body.get("pathSuffix", ""), is_own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.errors import NotFoundError, UnreachableError
-from batchai_magics.follow import LogBytes, Reached, StateChanged, Unreached, endings, events
+from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, StateChanged, endings, events
 from tests.widgets.scripted import JOB, ScriptedBackend
 
 
@@ -53,9 +53,12 @@ def test_an_outage_is_told_once_and_no_byte_is_lost(backend):
     nothing = [lambda: None] * 3
     wait = Story(lambda: away(backend), *nothing, lambda: back(backend))
     seen = list(events(backend, JOB, wait=wait))
-    told = [event for event in seen if isinstance(event, Unreached | Reached)]
+    told = [event for event in seen if isinstance(event, ConnectionLost | ConnectionRestored)]
     log = b"".join(event.chunk.data for event in seen if isinstance(event, LogBytes))
-    assert (told, log) == ([Unreached(JOB, "nobody listens"), Reached(JOB)], b"one\ntwo\nthree\n")
+    assert (told, log) == (
+        [ConnectionLost(JOB, "nobody listens"), ConnectionRestored(JOB)],
+        b"one\ntwo\nthree\n",
+    )
     assert isinstance(seen[-1], StateChanged)
 
 

@@ -1,0 +1,117 @@
+"""Pollers of one job at limited rates: its queue position and its resource usage."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.telemetry import TelemetryRecord
+
+QUEUE_POLL_S = 2.0  # poll interval
+MAX_CPU_SHARE = 0.05  # largest share of a core for polling
+MAX_POLL_S = 10.0  # upper limit of the resulting poll interval
+
+
+@dataclass(frozen=True)
+class QueueChanged:
+    """The queue position changed: the jobs `on_nodes` of the cluster, and those `before` this one.
+
+    Jobs of other experiments are prefixed with the experiment: `theirs/long`.
+    """
+
+    job: ResourceId
+    on_nodes: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+
+class QueuePoller:
+    """Polls the queue position of one job at a limited rate.
+
+    `spent` is the thread's CPU time in seconds, which other load on the machine does not affect.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        id: ResourceId,
+        *,
+        clock: Callable[[], float],
+        spent: Callable[[], float] = time.thread_time,
+    ) -> None:
+        self._backend = backend
+        self._id = id
+        self._clock, self._spent = clock, spent
+        self._due_at = 0.0
+        self._last: QueueChanged | None = None
+
+    def poll(self, job: JobResource) -> list[QueueChanged]:
+        """The changed position, if the job is queued without a reason of its own and a poll is due."""
+        if job.state is not ExecutionState.QUEUED or job.waiting or self._clock() < self._due_at:
+            return []
+        began = self._spent()
+        seen = self._position(job)
+        cost_s = min(MAX_POLL_S, (self._spent() - began) / MAX_CPU_SHARE)
+        self._due_at = self._clock() + max(QUEUE_POLL_S, self._backend.capabilities.pace.look_s, cost_s)
+        if seen == self._last:
+            return []
+        self._last = seen
+        return [seen]
+
+    def _position(self, job: JobResource) -> QueueChanged:
+        try:
+            nodes = self._backend.nodes(ResourceId.parse(job.spec.cluster.id))
+            before = self._backend.ahead(job)
+        except NotFoundError:  # the cluster or the workspace was deleted
+            return QueueChanged(self._id)
+        return QueueChanged(
+            self._id,
+            self._job_names(node.job for node in nodes if node.job),
+            self._job_names(before),
+        )
+
+    def _job_names(self, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
+        names = (
+            job.name if job.parent == self._id.parent else f"{job.experiment}/{job.name}" for job in jobs
+        )
+        return tuple(dict.fromkeys(names))
+
+
+TELEMETRY_POLL_S = 2.0  # poll interval
+
+
+@dataclass(frozen=True)
+class UsageSampled:
+    """New usage samples of the job's processes."""
+
+    job: ResourceId
+    record: TelemetryRecord
+
+
+class TelemetryPoller:
+    """Polls the samples of one job at intervals, and once more at its end."""
+
+    def __init__(self, backend: Backend, id: ResourceId, *, clock: Callable[[], float]) -> None:
+        self._backend = backend
+        self._id = id
+        self._clock = clock
+        self._due_at = 0.0
+        self._after = 0.0
+
+    def poll(self, job: JobResource) -> list[UsageSampled]:
+        """The new samples, if a poll is due or the job has ended."""
+        telemetry = self._backend.telemetry
+        is_due = job.state.is_final or self._clock() >= self._due_at
+        if telemetry is None or job.state is ExecutionState.QUEUED or not is_due:
+            return []
+        self._due_at = self._clock() + max(TELEMETRY_POLL_S, self._backend.capabilities.pace.look_s)
+        record = telemetry.read(self._id, after=self._after)
+        if not record.samples:
+            return []
+        self._after = record.samples[-1].time
+        return [UsageSampled(self._id, record)]
