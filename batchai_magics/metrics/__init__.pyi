@@ -32,7 +32,6 @@ from .runs.scaling import (
 from .runs.step_series import (
     by_rank as by_rank,
     frame as frame,
-    interval_rates as interval_rates,
 )
 from .runs.steady_speed import (
     Speed as Speed,

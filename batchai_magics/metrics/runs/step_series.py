@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.record import (
@@ -123,22 +122,6 @@ def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
         repetitions[record.step] += record.rank is None
         result[slot].append(record)
     return dict(sorted(result.items()))
-
-
-def interval_rates(steps: Sequence[StepRecord]) -> list[tuple[int, float]]:
-    """The speed between consecutive printed steps of one process, as (step, images/sec).
-
-    A step line contains the mean since the end of warm-up, which hides late changes. With n steps at a mean
-    rate r, n/r is the elapsed time in batches, so the batch size cancels out. Rates are printed with one
-    decimal, which limits the precision; intervals that become negative are omitted.
-    """
-    result = []
-    ordered = sorted((step for step in steps if step.images_per_sec > 0), key=lambda record: record.step)
-    for left, right in pairwise(ordered):
-        spent = right.step / right.images_per_sec - left.step / left.images_per_sec
-        if right.step > left.step and spent > 0:
-            result.append((right.step, (right.step - left.step) / spent))
-    return result
 
 
 def combined_rates(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -> dict[int, float]:

@@ -4,11 +4,9 @@ import json
 import pytest
 
 from batchai_magics.metrics import (
-    StepRecord,
     Summary,
     by_rank,
     frame,
-    interval_rates,
     read_metrics,
     summarize,
 )
@@ -141,18 +139,6 @@ class TestSeries:
             0: [1, 10, 20],
             1: [1, 10, 20],
         }
-
-    def test_interval_rates_undo_the_cumulative_mean(self):
-        steps = [StepRecord(10, 0, 100.0, 0, 0, 1), StepRecord(20, 0, 200 / 3, 0, 0, 1)]
-        assert [(step, round(rate, 6)) for step, rate in interval_rates(steps)] == [(20, 50)]
-
-    def test_rates_that_cannot_be_are_left_out(self):
-        steps = [
-            StepRecord(10, 0, 1.0, 0, 0, 1),
-            StepRecord(20, 0, 100.0, 0, 0, 1),
-            StepRecord(30, 0, 0.0, 0, 0, 1),
-        ]
-        assert interval_rates(steps) == []
 
 
 class TestMeaning:
