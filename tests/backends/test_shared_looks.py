@@ -166,8 +166,8 @@ def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
 
 
 def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(follower_module, "PIECE_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MOST_PIECES", 1)
+    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
     backend = paced(ScriptedBackend(tmp_path), look_s=5)
     backend.write("0123")
     follower = Follower(backend, JOB, clock=clock)
