@@ -19,8 +19,8 @@ from statistics import median
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.machines.channel import Channel
 from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.talk import Slurm
 from benchmarks.row import Row, table
 from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, why_not
@@ -200,7 +200,7 @@ class Counted(SlurmBackend):
     """The backend at its usual pace; each question to Slurm is counted, once."""
 
     calls = 0
-    _ask = staticmethod(Slurm._run)  # as it was before anything was counted
+    _ask = staticmethod(SlurmClient._run)  # as it was before anything was counted
 
     @classmethod
     def of(cls, backend: object) -> Counted:
@@ -209,11 +209,11 @@ class Counted(SlurmBackend):
         given = backend.settings
         ask = cls._ask
 
-        def counted(self: Slurm, *words: object, **options: object) -> str:
+        def counted(self: SlurmClient, *words: object, **options: object) -> str:
             cls.calls += 1
             return ask(self, *words, **options)  # type: ignore[arg-type]  # whatever is asked
 
-        Slurm._run = counted  # type: ignore[method-assign, assignment]  # this program ends soon
+        SlurmClient._run = counted  # type: ignore[method-assign, assignment]  # this program ends soon
         plain = SlurmSettings()
         usual = replace(given, look_s=plain.look_s, lost_s=plain.lost_s)
         return cls(usual)

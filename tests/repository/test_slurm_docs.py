@@ -11,7 +11,7 @@ import pytest
 
 import batchai_magics
 from batchai_magics.backends.machines.here import Here
-from batchai_magics.backends.slurm import talk
+from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.settings import SlurmSettings
 
 PACKAGE = Path(batchai_magics.__file__).parent
@@ -55,7 +55,7 @@ def test_network_variables_that_are_said_to_reach_jobs_do(monkeypatch: pytest.Mo
     for name in names:
         monkeypatch.setenv(name, "x")
     assert len(names) >= 8
-    assert set(names) <= set(talk.environment(Here(), sys.executable))
+    assert set(names) <= set(client.command_environment(Here(), sys.executable))
 
 
 def test_auto_scale_is_not_refused_on_one_page_and_explained_on_the_same() -> None:

@@ -13,11 +13,11 @@ from batchai_magics.backends.service.runner import (
     NodeStatus,
     RunRequest,
 )
-from batchai_magics.backends.slurm.answers import Answers
-from batchai_magics.backends.slurm.partitions import choice, demands, scaling
+from batchai_magics.backends.slurm import partitions
+from batchai_magics.backends.slurm.parse import NodeLine, node_state
+from batchai_magics.backends.slurm.query_cache import QueryCache
 from batchai_magics.backends.slurm.runs import Placement
 from batchai_magics.backends.slurm.settings import FIXED, SlurmSettings
-from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.slurm_options import OF_CLUSTERS, OF_FIXED, OWN, slurm_values, slurm_words
 from batchai_magics.models.states import NodeState
@@ -26,17 +26,17 @@ from batchai_magics.models.states import NodeState
 class Clusters:
     """The nodes of clusters, from what Slurm says of its partitions."""
 
-    def __init__(self, layout: Layout, answers: Answers, settings: SlurmSettings) -> None:
+    def __init__(self, layout: Layout, answers: QueryCache, settings: SlurmSettings) -> None:
         self._layout, self._answers, self._settings = layout, answers, settings
 
-    def foundation(self, request: ClusterRequest, others: Sequence[EngineState]) -> EngineState:
+    def initial_state(self, request: ClusterRequest, others: Sequence[EngineState]) -> EngineState:
         """The engine state of a new cluster; SpecError for what Slurm does not have."""
         options = self._settings.options_of_size(request.vm_size)
         partition, _ = self._partition(request.vm_size)
         lines = self._lines(partition)
         name, count = lines[0].partition, request.scale.maximum
-        scaling.check(request.scale, name, self._answers.configuration)
-        if problems := demands.problems(options, lines, 0, field="properties.vmSize"):
+        partitions.check_auto_scale(request.scale, name, self._answers.configuration)
+        if problems := partitions.option_problems(options, lines, 0, field="properties.vmSize"):
             raise SpecError(problems, what=request.what)
         return {
             "partition": name,
@@ -75,14 +75,14 @@ class Clusters:
         """The engine state of a cluster that is to have another size; idle nodes go first."""
         partition, count = cluster.state["partition"], request.scale.maximum
         lines = self._lines(partition)
-        scaling.check(request.scale, partition, self._answers.configuration)
+        partitions.check_auto_scale(request.scale, partition, self._answers.configuration)
         nodes = cluster.state["nodes"]
         staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
         own = [name for name in nodes if name in staying]
         chosen = self._chosen(lines, own, count, _taken(others))
         leaving = {*nodes, *cluster.state["leaving"]} & {*busy} - {*chosen}
         if not self._is_fixed:
-            leaving = choice.of_too_large(busy, count)
+            leaving = partitions.oversized_nodes(busy, count)
         return {"target": count, "nodes": chosen, "leaving": sorted(leaving)}
 
     def check(self, cluster: ClusterRef, request: RunRequest) -> None:
@@ -94,9 +94,9 @@ class Clusters:
         except ValueError as error:
             raise SpecError([Problem(request.options_field, str(error))], what=request.what) from None
         lines = self._lines(cluster.state["partition"])
-        found = demands.problems(words, lines, request.node_count, field=request.options_field)
+        found = partitions.option_problems(words, lines, request.node_count, field=request.options_field)
         general = shlex.split(self._settings.options)
-        if found := found or demands.problems(general, lines, 0, field="slurm.options"):
+        if found := found or partitions.option_problems(general, lines, 0, field="slurm.options"):
             raise SpecError(found, what=request.what)
 
     def placement(self, cluster: ClusterRef) -> Placement:
@@ -110,8 +110,8 @@ class Clusters:
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> list[NodeStatus]:
         """The nodes of a cluster; `busy` has the guid of the run on each that runs one."""
         lines = {line.name: line for line in self._lines(cluster.state["partition"])}
-        names, leaving = self._own(cluster.state, lines, busy)
-        asleep = scaling.asleep(cluster.scale, lines.values()) - {*busy}
+        names, leaving = self._node_names(cluster.state, lines, busy)
+        asleep = partitions.asleep(cluster.scale, lines.values()) - {*busy}
         shown = [name for name in names if name not in asleep and (name in busy or name not in leaving)]
         return [
             _status(name, lines.get(name), is_busy=name in busy, is_leaving=name in leaving) for name in shown
@@ -123,26 +123,28 @@ class Clusters:
             return name in (node.name for node in self.nodes(cluster, busy))
         return name in (line.name for line in self._lines(cluster.state["partition"]))
 
-    def _own(
+    def _node_names(
         self, state: EngineState, lines: Mapping[str, NodeLine], busy: Mapping[str, str]
     ) -> tuple[list[str], Collection[str]]:
         """The names of a cluster's nodes, and of those that are to leave it."""
         if self._is_fixed:
             return [*state["nodes"], *state["leaving"]], state["leaving"]
-        return choice.seen(lines, busy, state["target"]), choice.of_too_large(busy, state["target"])
+        return partitions.visible_nodes(lines, busy, state["target"]), partitions.oversized_nodes(
+            busy, state["target"]
+        )
 
     @property
     def _is_fixed(self) -> bool:
         return self._settings.placement == FIXED
 
     def _lines(self, partition: str) -> list[NodeLine]:
-        return choice.lines_of(partition, self._answers.nodes())
+        return partitions.lines_of(partition, self._answers.nodes())
 
     def _chosen(
         self, lines: Sequence[NodeLine], own: Sequence[str], count: int, taken: Sequence[str]
     ) -> list[str]:
         """The nodes that a new or resized cluster keeps to, where it has nodes of its own."""
-        chosen = choice.chosen(lines, own, count, taken)
+        chosen = partitions.choose_nodes(lines, own, count, taken)
         return chosen if self._is_fixed else []
 
 

@@ -9,11 +9,10 @@ from pathlib import Path
 from batchai_magics.backends.machines.machine import Line, Machine
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm import say, talk
-from batchai_magics.backends.slurm.partitions import choice, scaling
+from batchai_magics.backends.slurm import cli_args, client, partitions
+from batchai_magics.backends.slurm.client import SlurmClient
+from batchai_magics.backends.slurm.parse import NodeLine, node_state
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.talk import Slurm
-from batchai_magics.backends.slurm.understand import NodeLine, node_state
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.models.slurm_options import slurm_values
 from batchai_magics.models.states import NodeState
@@ -35,7 +34,7 @@ def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
     file, token = home / f"home-check-{uuid.uuid4().hex}", uuid.uuid4().hex
     private_files.write(file, f"{token}\n")
     try:
-        node, problem = _asked(machine, settings, file, token)
+        node, problem = _run_check(machine, settings, file, token)
     finally:
         file.unlink(missing_ok=True)
     if not node:
@@ -66,13 +65,13 @@ def _test(node: str, partition: str, file: Path) -> str:
 
 def _is_free(line: NodeLine) -> bool:
     """Whether a node can look at once; none is started for that, which somebody would have to pay."""
-    return node_state(line.state) is NodeState.IDLE and not scaling.is_asleep(line)
+    return node_state(line.state) is NodeState.IDLE and not partitions.is_asleep(line)
 
 
-def _asked(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> tuple[str, str]:
+def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> tuple[str, str]:
     """The node that looked (empty where none did), and what kept it from seeing the file, if anything."""
     try:
-        lines = choice.lines_of(settings.partition, Slurm(machine, settings.conf).nodes())
+        lines = partitions.lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
     except BatchAIError as error:
         return "", error.message
     free = next((line.name for line in lines if _is_free(line)), "")
@@ -80,8 +79,8 @@ def _asked(machine: Machine, settings: SlurmSettings, file: Path, token: str) ->
         return "", "no node is free now"
     values = slurm_values(shlex.split(settings.options))
     more = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
-    words = say.reading(file, node=free, partition=settings.partition, more=more)
-    env = talk.environment(machine, settings.python or machine.python, settings.conf)
+    words = cli_args.file_read(file, node=free, partition=settings.partition, more=more)
+    env = client.command_environment(machine, settings.python or machine.python, settings.conf)
     try:
         done = machine.run(Line(words, env), timeout_s=TIMEOUT_S)
     except FileNotFoundError:

@@ -26,13 +26,12 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Site,
 )
-from batchai_magics.backends.slurm import commands, orders, programs, say, talk
-from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm import bundle_writer, cli_args, client, preparation, programs
+from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import Clusters
-from batchai_magics.backends.slurm.preparing import images, setups
+from batchai_magics.backends.slurm.query_cache import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.models.states import DeallocationOption
 
 
@@ -41,8 +40,8 @@ class SlurmRunner:
 
     def __init__(self, layout: Layout, machine: Machine, settings: SlurmSettings, clock: FileClock) -> None:
         self._layout, self._machine, self._settings = layout, machine, settings
-        slurm = Slurm(machine, settings.conf)
-        self._answers = Answers(slurm, layout.home / "asked", settings.look_s, clock)
+        slurm = SlurmClient(machine, settings.conf)
+        self._answers = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
         self.runs = Runs(layout, slurm, self._answers, settings)
         self._clusters = Clusters(layout, self._answers, settings)
 
@@ -63,7 +62,7 @@ class SlurmRunner:
     ) -> EngineState:
         """The partition of a cluster, and the nodes that it keeps to where it has nodes of its own."""
         if before is None:
-            return self._clusters.foundation(request, others)
+            return self._clusters.initial_state(request, others)
         return self._clusters.resized(before, request, busy=busy, others=others)
 
     def resized(
@@ -74,7 +73,7 @@ class SlurmRunner:
         leaving = {*cluster.state["leaving"]}
         for run, status in runs:
             if not status.nodes:
-                self.runs.place(run, placement)
+                self.runs.update_placement(run, placement)
             elif leaving.isdisjoint(status.nodes):
                 continue
             elif option is DeallocationOption.REQUEUE:
@@ -85,12 +84,14 @@ class SlurmRunner:
     def set_up(self, cluster_guid: str, secrets: Mapping[str, str]) -> None:
         """Keeps the secrets of a cluster's setup task in a file that only its owner can read."""
         if secrets:
-            private_files.write(setups.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets)))
+            private_files.write(
+                preparation.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets))
+            )
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; one whose setup task has failed is unusable."""
-        problems = setups.problems(self._layout, cluster.guid)
-        return setups.marked(self._clusters.nodes(cluster, busy), problems, busy)
+        problems = preparation.setup_problems(self._layout, cluster.guid)
+        return preparation.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
 
     def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
         """Whether a node belongs to a cluster: any of its partition, where it has none of its own."""
@@ -103,7 +104,7 @@ class SlurmRunner:
 
     def remove_cluster(self, cluster_guid: str) -> None:
         """Deletes the secrets of its setup task."""
-        setups.secrets_file(self._layout, cluster_guid).unlink(missing_ok=True)
+        preparation.secrets_file(self._layout, cluster_guid).unlink(missing_ok=True)
 
     # -- runs
 
@@ -114,8 +115,8 @@ class SlurmRunner:
         return {
             "partition": more["partition"],
             "options": " ".join((self._settings.options, more["options"], request.options)),
-            "minutes": orders.minutes(request.wall_s, more["limit"]),
-            "niceness": orders.NICENESS[request.priority],
+            "minutes": bundle_writer.minutes(request.wall_s, more["limit"]),
+            "niceness": bundle_writer.NICENESS[request.priority],
             "node_count": request.node_count,
             "python": self._python,
         }
@@ -123,7 +124,7 @@ class SlurmRunner:
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs the containers of a job on nodes."""
         command = self._settings.container_command
-        return images.engine(command, has_credentials=has_credentials, has=self._machine.has)
+        return preparation.container_engine(command, has_credentials=has_credentials, has=self._machine.has)
 
     def site(self, cluster: ClusterRef) -> Site:
         """What the Plan of a run on a cluster needs to know; the programs of nodes are copied to the home."""
@@ -139,7 +140,7 @@ class SlurmRunner:
 
     def prepare(self, run: Run, launch: Launch) -> None:
         """Writes what the first node of a run does, its secrets, and its batch script."""
-        orders.write(self._layout, run, launch, self._settings)
+        bundle_writer.write(self._layout, run, launch, self._settings)
 
     def submit(self, run: Run, cluster: ClusterRef) -> None:
         """Submits a prepared run; ServiceError, with Slurm's words, when it refuses."""
@@ -152,7 +153,7 @@ class SlurmRunner:
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The folders of these runs and of the setup of these clusters, and Slurm's latest answers."""
         folders = [self._layout.job(run.guid).root for run in runs]
-        folders += [setups.folder(self._layout, guid) for guid in clusters]
+        folders += [preparation.setup_folder(self._layout, guid) for guid in clusters]
         return Footprint(folders, self._answers.files, [programs.folder(self._layout.home)])
 
     def stop(self, run: Run, reason: str = "") -> None:
@@ -183,19 +184,21 @@ class SlurmRunner:
         code_file = folder / f"command-{uuid.uuid4().hex}"
         mounts = shlex.quote(str(self._layout.mounts(cluster.guid)))
         in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command}"
-        words = say.Command(self._place(cluster, node, runs), in_shell, code_file).words(
+        words = cli_args.NodeCommand(self._srun_target(cluster, node, runs), in_shell, code_file).words(
             python=self._python, programs=programs.installed(self._layout.home)
         )
-        env = talk.environment(self._machine, self._python, self._settings.conf)
+        env = client.command_environment(self._machine, self._python, self._settings.conf)
         line = Line(words, env, str(folder))
-        return commands.run(self._machine, line, code_file=code_file, tick_s=tick_s)
+        return client.run_on_node(self._machine, line, code_file=code_file, tick_s=tick_s)
 
-    def _place(self, cluster: ClusterRef, node: str, runs: Sequence[tuple[Run, RunStatus]]) -> list[str]:
+    def _srun_target(
+        self, cluster: ClusterRef, node: str, runs: Sequence[tuple[Run, RunStatus]]
+    ) -> list[str]:
         """The options of srun by which a command gets to a node."""
         for run, status in runs:
             if node in status.nodes:
-                return say.beside_job(self.runs.slurm_job(run), node)
-        return say.alone(cluster.state["partition"], node, shlex.split(cluster.state["options"]))
+                return cli_args.beside_job(self.runs.slurm_job(run), node)
+        return cli_args.alone(cluster.state["partition"], node, shlex.split(cluster.state["options"]))
 
     def close(self) -> None:
         """Releases the connection to another machine."""

@@ -1,4 +1,4 @@
-"""Runs of jobs: handed to Slurm, asked to end, and where each stands by its files and by what Slurm says."""
+"""Runs of jobs: submitted to Slurm, stopped, and reconciled from their files and Slurm's reports."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run, RunStatus
-from batchai_magics.backends.slurm import inferred, orders, understand
-from batchai_magics.backends.slurm.accounting.memory import Beside, Memory
-from batchai_magics.backends.slurm.accounting.past import Kept
-from batchai_magics.backends.slurm.answers import Answers, Heard
-from batchai_magics.backends.slurm.inferred import Evidence
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of
-from batchai_magics.backends.slurm.node.run_files import Over, RunFiles, Stop, Submission
+from batchai_magics.backends.slurm import bundle_writer, end_inference, parse
+from batchai_magics.backends.slurm.accounting import AccountedEnd, AccountingCache, PolledTogether
+from batchai_magics.backends.slurm.cli_args import SubmitOptions as Said
+from batchai_magics.backends.slurm.client import PATIENCE_S, SlurmClient
+from batchai_magics.backends.slurm.end_inference import Evidence
+from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
+from batchai_magics.backends.slurm.node.run_files import EngineReport, RunFiles, Stop, Submission
 from batchai_magics.backends.slurm.node.written_once import written_at
-from batchai_magics.backends.slurm.say import Submission as Said
-from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.standing import (
-    Standing,
-    heard_ending,
+from batchai_magics.backends.slurm.parse import JobLine
+from batchai_magics.backends.slurm.query_cache import Observation, QueryCache
+from batchai_magics.backends.slurm.run_state import (
+    RunState,
     queued_again,
-    standing_of,
+    reported_end,
+    state_of,
     with_files_left,
-    with_last_words,
+    with_last_log_line,
     with_ranks,
-    with_words,
+    with_sentence,
 )
-from batchai_magics.backends.slurm.talk import PATIENCE_S, Slurm
-from batchai_magics.backends.slurm.understand import JobLine
+from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
 
@@ -57,17 +56,19 @@ class Placement(NamedTuple):
 class Runs:
     """The runs of jobs of a home."""
 
-    def __init__(self, layout: Layout, slurm: Slurm, answers: Answers, settings: SlurmSettings) -> None:
+    def __init__(
+        self, layout: Layout, slurm: SlurmClient, answers: QueryCache, settings: SlurmSettings
+    ) -> None:
         self._layout, self._slurm, self._answers = layout, slurm, answers
         self._settings, self._clock = settings, answers.clock
-        self._memory, self._beside = Memory(slurm), Beside()
+        self._memory, self._beside = AccountingCache(slurm), PolledTogether()
 
     def files(self, guid: str) -> RunFiles:
         """The files of a run."""
         return RunFiles(self._layout.job(guid).root)
 
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
-        """Hands an attempt to Slurm; ServiceError, with its words, when it refuses."""
+        """Submits an attempt to Slurm; ServiceError, with its words, when it refuses."""
         files, more = self.files(run.guid), run.state
         is_held = placement.is_held(more["node_count"])
         said = Said(
@@ -78,14 +79,14 @@ class Runs:
             minutes=more["minutes"],
             log=files.batch_log,
             niceness=more["niceness"],
-            # What can never start is refused: a job that is held is told of its nodes when it is let go.
+            # Slurm refuses what can never start: a held job gets its exclusions when it is released.
             excluded=() if is_held else placement.excluded,
             after=after,
             is_held=is_held,
             more=tuple(shlex.split(more["options"])),
         )
         if attempt > 1:
-            orders.write_script(self._layout, run.guid, attempt, python=more["python"])
+            bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
         with private_files.at_once(files.root):
             number = self._slurm.submit(files.script, said.options, python=more["python"])
             try:
@@ -100,7 +101,7 @@ class Runs:
 
     @contextlib.contextmanager
     def together(self, runs: Collection[Run]) -> Iterator[None]:
-        """Within it, where these runs stand may be read from what was there when it began."""
+        """Within it, the state of these runs may be read from a snapshot taken at its start."""
         folders, answers = [self._layout.job(run.guid).root for run in runs], self._answers.files
         with self._slurm.machine.together(folders, answers if runs else ()), self._beside.of(runs):
             yield
@@ -108,32 +109,32 @@ class Runs:
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
         """The status of each run; what tells it is read together."""
         with self.together(runs):
-            return [self._settled(run).status for run in runs]
+            return [self._reconciled(run).status for run in runs]
 
     def has_never_begun(self, run: Run) -> bool:
         """Whether no attempt of a run has begun."""
-        return self.files(run.guid).begun(1) is None
+        return self.files(run.guid).attempt_start(1) is None
 
     def slurm_job(self, run: Run) -> str:
         """What Slurm calls the latest attempt of a run that has begun."""
-        begun = self.standing(run.guid).begun
+        begun = self.state(run.guid).attempt_start
         assert begun, "it holds nodes"
         return begun.slurm_job
 
-    def standing(self, guid: str) -> Standing:
-        """Where a run stands, by its files alone."""
-        return standing_of(self.files(guid))
+    def state(self, guid: str) -> RunState:
+        """The state of a run, from its files alone."""
+        return state_of(self.files(guid))
 
-    def settle(self, run: Run) -> Standing:
-        """Where a run stands, also if Slurm has ended it without a word, or its submitter has died."""
+    def reconcile(self, run: Run) -> RunState:
+        """The state of a run, also if Slurm ended it without a report or its submitter died."""
         with self.together([run]):
-            return self._settled(run)
+            return self._reconciled(run)
 
     def ask_to_stop(self, run: Run, reason: str = TERMINATE) -> bool:
         """Asks a run to end, or to begin again; one that waits ends at once. False if it was asked before."""
         files = self.files(run.guid)
         with self.together([run]):
-            standing = self._settled(run)
+            standing = self._reconciled(run)
             attempt = files.attempt or 1  # of one that is being submitted just now, the first
             submission = files.submission(attempt)
         if standing.end:
@@ -154,7 +155,7 @@ class Runs:
     def _has_ended_waiting(self, files: RunFiles, number: str, reason: str) -> bool:
         """Ends a run that Slurm has not begun; False when it has begun meanwhile."""
         self._slurm.end_if_waiting(number)
-        if (line := self._slurm.jobs().get(number)) and not ending_of(line.state):
+        if (line := self._slurm.jobs().get(number)) and not end_state_of(line.state):
             return False
         if reason != REQUEUE:
             with left_for_later():
@@ -178,23 +179,23 @@ class Runs:
         if submission:
             self._slurm.end_if_waiting(submission.slurm_job)
 
-    def place(self, run: Run, placement: Placement) -> None:
-        """Tells Slurm where a run that waits may run now."""
+    def update_placement(self, run: Run, placement: Placement) -> None:
+        """Tells Slurm on which nodes a pending run may start now."""
         files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
-        if submission and self.standing(run.guid).is_waiting:
+        if submission and self.state(run.guid).is_waiting:
             is_held = placement.is_held(run.state["node_count"])
             excluded = () if is_held else placement.excluded
-            self._slurm.place(submission.slurm_job, excluded=excluded, is_held=is_held)
+            self._slurm.update_placement(submission.slurm_job, excluded=excluded, is_held=is_held)
 
     def conclude(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> None:
-        """Notes the end of a run that cannot tell it itself."""
+        """Records the end of a run whose own program cannot."""
         files = self.files(run.guid)
         files.note_end(RunEnd(with_files_left(with_ranks(outcome, files), files), ended or self._clock.now()))
 
-    def _settled(self, run: Run) -> Standing:
-        standing = self.standing(run.guid)
+    def _reconciled(self, run: Run) -> RunState:
+        standing = self.state(run.guid)
         if not standing.is_open:
             return standing
         files = self.files(run.guid)
@@ -202,33 +203,33 @@ class Runs:
         submission = files.submission(attempt)
         if submission is None:
             with left_for_later():
-                self._settle_unsubmitted(run, files)
-            return self.standing(run.guid)
-        heard = self._heard(files, attempt, submission)
+                self._reconcile_unsubmitted(run, files)
+            return self.state(run.guid)
+        heard = self._observed(files, attempt, submission)
         with left_for_later():
-            self._settle_submitted(run, attempt, submission, heard and heard.line)
-        standing = self.standing(run.guid)
+            self._reconcile_submitted(run, attempt, submission, heard and heard.line)
+        standing = self.state(run.guid)
         if heard is None or not standing.is_open:
             return standing
-        begun = files.written("begun", attempt)
+        begun = files.written_at("begun", attempt)
         standing = queued_again(standing, heard.line, is_later=heard.asked > begun + SKEW_S)
         if standing.state is not ExecutionState.QUEUED:
             return standing
-        return replace(standing, waiting=understand.waiting_words(heard.line, heard.asked))
+        return replace(standing, waiting=parse.waiting_words(heard.line, heard.asked))
 
-    def _heard(self, files: RunFiles, attempt: int, submission: Submission) -> Heard | None:
+    def _observed(self, files: RunFiles, attempt: int, submission: Submission) -> Observation | None:
         """What Slurm says of an attempt; it is asked sooner again about a young one that is to begin now."""
-        since = files.written("submission", attempt)
+        since = files.written_at("submission", attempt)
         age_s = max(0.0, self._clock.now() - since)  # a moment more or less is nothing
         if age_s < self._answers.news_s:  # Slurm has hardly looked at it
             return None
         heard = self._answers.of_job(submission.slurm_job, since=since)
-        if heard and heard.line.is_starting and not files.begun(attempt):
+        if heard and heard.line.is_starting and not files.attempt_start(attempt):
             return self._answers.of_job(submission.slurm_job, since=since, within_s=age_s / 2)
         return heard
 
-    def _settle_unsubmitted(self, run: Run, files: RunFiles) -> None:
-        since = written_at(files.order) or run.created
+    def _reconcile_unsubmitted(self, run: Run, files: RunFiles) -> None:
+        since = written_at(files.bundle) or run.created
         overdue_s = self._clock.age_s(since) - self._settings.lost_s
         if files.attempt or overdue_s <= 0:
             return
@@ -245,23 +246,25 @@ class Runs:
             return next((line.number for line in lines.values() if line.comment == run.guid), "")
         return ""
 
-    def _settle_submitted(self, run: Run, attempt: int, submission: Submission, line: JobLine | None) -> None:
+    def _reconcile_submitted(
+        self, run: Run, attempt: int, submission: Submission, line: JobLine | None
+    ) -> None:
         files = self.files(run.guid)
         self._end_overdue(files, attempt, submission)
-        ending = heard_ending(run.guid, line, files)
+        ending = reported_end(run.guid, line, files)
         if ending is None:
             return
-        over = files.note_over(attempt, Over(ending.value, self._clock.now()))
+        over = files.note_engine_report(attempt, EngineReport(ending.value, self._clock.now()))
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
-        is_cancelled = ending is Ending.CANCELLED and self.standing(run.guid).is_waiting
-        over_s = self._clock.age_s(files.written("over", attempt))
-        if inferred.is_certain(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
-            known, ended, words = self._remembered(run, submission, ending)
+        is_cancelled = ending is EndState.CANCELLED and self.state(run.guid).is_waiting
+        over_s = self._clock.age_s(files.written_at("over", attempt))
+        if end_inference.is_certain(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
+            known, ended, words = self._accounted_end(run, submission, ending)
             stop = files.last_stop(attempt)
             reason = stop.reason if stop and stop.reason != REQUEUE else ""
-            problems = self._node_problems(over.time) if inferred.is_of_nodes(known, evidence) else {}
-            outcome = inferred.outcome(known, evidence, reason=reason, problems=problems)
-            outcome = with_words(with_last_words(outcome, files), words)
+            problems = self._node_problems(over.time) if end_inference.is_of_nodes(known, evidence) else {}
+            outcome = end_inference.outcome(known, evidence, reason=reason, problems=problems)
+            outcome = with_sentence(with_last_log_line(outcome, files), words)
             self.conclude(run, outcome, ended=ended or over.time)
 
     def _node_problems(self, since: float) -> dict[str, str]:
@@ -274,13 +277,13 @@ class Runs:
     def _end_overdue(self, files: RunFiles, attempt: int, submission: Submission) -> None:
         """Has Slurm end a run that was to end, and has not."""
         is_stopped = files.stop(attempt) is not None
-        if is_stopped and self._clock.age_s(files.written("stop", attempt)) > OVERDUE_S:
+        if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > OVERDUE_S:
             self._slurm.end(submission.slurm_job)
 
-    def _remembered(self, run: Run, submission: Submission, ending: Ending) -> Kept:
+    def _accounted_end(self, run: Run, submission: Submission, ending: EndState) -> AccountedEnd:
         """How a run ended; of one that the controller has forgotten, what the accounting has kept."""
-        kept = self._memory.of(run, submission, self._forgotten) if ending is Ending.GONE else None
-        return kept or Kept(ending)
+        kept = self._memory.of(run, submission, self._forgotten) if ending is EndState.GONE else None
+        return kept or AccountedEnd(ending)
 
     def _forgotten(self) -> set[str]:
         """The numbers of those of the jobs looked at that the controller has forgotten."""

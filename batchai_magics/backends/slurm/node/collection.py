@@ -19,7 +19,7 @@ from batchai_magics.backends.node.runner.rank import die_with_parent
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import scratch
 from batchai_magics.backends.slurm.node.run_files import RunFiles
-from batchai_magics.backends.slurm.node.scratch import Moved, Space
+from batchai_magics.backends.slurm.node.scratch import MoveResult, Space
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan
 
@@ -112,7 +112,7 @@ class Collection:
             )
 
     def _sentence(self, index: int) -> str:
-        node, moved = self._plan.nodes[index], Moved.read(self._note(index))
+        node, moved = self._plan.nodes[index], MoveResult.read(self._note(index))
         where = f"on {node.id}, in {node.folder}"
         if moved is None:
             return f"Files may be left {where}: the node did not tell that they were copied"

@@ -31,15 +31,15 @@ ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes of how a run ends
 
 
 class Submission(NamedTuple):
-    """An attempt was handed to Slurm, which calls it `slurm_job`."""
+    """An attempt was submitted to Slurm; `slurm_job` is its Slurm job id."""
 
     slurm_job: str
     time: float
     is_held: bool = False
 
 
-class Begun(NamedTuple):
-    """An attempt runs on these nodes, for the first time or for a later one after Slurm has requeued it."""
+class AttemptStart(NamedTuple):
+    """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it."""
 
     slurm_job: str
     nodes: tuple[str, ...]
@@ -47,8 +47,8 @@ class Begun(NamedTuple):
     restarts: int = 0
 
 
-class Left(NamedTuple):
-    """A beginning is over, and the run is not: why, in a sentence without its point."""
+class AttemptEnd(NamedTuple):
+    """An attempt is over and the run is not; `reason` is a sentence without its full stop."""
 
     reason: str
     time: float
@@ -61,7 +61,7 @@ class Stop(NamedTuple):
     time: float
 
 
-class Over(NamedTuple):
+class EngineReport(NamedTuple):
     """Slurm says that an attempt is over, in that state; somebody has heard it at that time."""
 
     state: str
@@ -76,7 +76,7 @@ class RunFiles:
         self.root = root
 
     @property
-    def order(self) -> Path:
+    def bundle(self) -> Path:
         """What the nodes are to do, with references to what only they know."""
         return self.root / "order.json"
 
@@ -117,9 +117,9 @@ class RunFiles:
         """How an attempt was submitted."""
         return read_as(Submission, self._file("submission", attempt))
 
-    def begun(self, attempt: int) -> Begun | None:
+    def attempt_start(self, attempt: int) -> AttemptStart | None:
         """How an attempt began; None before."""
-        found = read_as(Begun, self._file("begun", attempt))
+        found = read_as(AttemptStart, self._file("begun", attempt))
         return found._replace(nodes=tuple(found.nodes)) if found else None
 
     def stop(self, attempt: int) -> Stop | None:
@@ -130,33 +130,35 @@ class RunFiles:
         """Notes that an attempt was submitted; False when another process has done so."""
         return write_once(self._file("submission", attempt), submission._asdict())
 
-    def note_begun(self, attempt: int, begun: Begun) -> None:
+    def note_attempt_start(self, attempt: int, begun: AttemptStart) -> None:
         """Notes that an attempt runs; a later beginning takes the place of the one before, which is kept."""
         write_once(self._file("begun", attempt, begun.restarts), begun._asdict())
         private_files.write(self._file("begun", attempt), json.dumps(begun._asdict()))
 
-    def note_left(self, attempt: int, restarts: int, left: Left) -> None:
+    def note_attempt_end(self, attempt: int, restarts: int, left: AttemptEnd) -> None:
         """Notes that a beginning is over though the run is not."""
         write_once(self._file("left", attempt, restarts), left._asdict())
 
-    def left(self, attempt: int, restarts: int) -> Left | None:
+    def attempt_end(self, attempt: int, restarts: int) -> AttemptEnd | None:
         """How a beginning was over; None while it is not, and for the one that the run ended with."""
-        return read_as(Left, self._file("left", attempt, restarts))
+        return read_as(AttemptEnd, self._file("left", attempt, restarts))
 
-    def beginnings(self) -> list[tuple[Begun, Left | None]]:
+    def attempts(self) -> list[tuple[AttemptStart, AttemptEnd | None]]:
         """Every time that the run was begun, with how each was over, the first before the others."""
         found = []
         for attempt in range(1, self.attempt + 1):
-            latest = self.begun(attempt)
+            latest = self.attempt_start(attempt)
             for restarts in range(latest.restarts + 1 if latest else 0):
-                begun = read_as(Begun, self._file("begun", attempt, restarts))
+                begun = read_as(AttemptStart, self._file("begun", attempt, restarts))
                 if begun:
-                    found.append((begun._replace(nodes=tuple(begun.nodes)), self.left(attempt, restarts)))
+                    found.append(
+                        (begun._replace(nodes=tuple(begun.nodes)), self.attempt_end(attempt, restarts))
+                    )
         return found
 
     def is_superseded(self, attempt: int, restarts: int) -> bool:
         """Whether the run has been begun once more since."""
-        latest = self.begun(attempt)
+        latest = self.attempt_start(attempt)
         return bool(latest and latest.restarts > restarts) or self._file("begun", attempt + 1).exists()
 
     def last_stop(self, attempt: int) -> Stop | None:
@@ -176,16 +178,16 @@ class RunFiles:
         is_first = is_for_good and write_once(self._file("stop", attempt + 1), stop._asdict())
         return attempt + 1 if is_first else 0
 
-    def over(self, attempt: int) -> Over | None:
+    def engine_report(self, attempt: int) -> EngineReport | None:
         """When Slurm said for the first time that an attempt is over; None while it has not."""
-        return read_as(Over, self._file("over", attempt))
+        return read_as(EngineReport, self._file("over", attempt))
 
-    def note_over(self, attempt: int, over: Over) -> Over:
+    def note_engine_report(self, attempt: int, over: EngineReport) -> EngineReport:
         """Notes that Slurm says so; gives what was noted first."""
         write_once(self._file("over", attempt), over._asdict())
-        return self.over(attempt) or over
+        return self.engine_report(attempt) or over
 
-    def written(self, note: Note, attempt: int) -> float:
+    def written_at(self, note: Note, attempt: int) -> float:
         """When a note of an attempt was written, by the clock of the file system; 0.0 where there is none."""
         return written_at(self._file(note, attempt))
 

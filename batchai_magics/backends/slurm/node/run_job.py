@@ -34,13 +34,13 @@ from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_of, seal_record
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation
-from batchai_magics.backends.slurm.node.beginning import Beginning, said, said_ending
+from batchai_magics.backends.slurm.node.attempt import Attempt, batch_log_text, logged_end
 from batchai_magics.backends.slurm.node.collection import Collection
-from batchai_magics.backends.slurm.node.crews import Crew, crew, is_cut_off, let_end
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of, lost, outcome_of
-from batchai_magics.backends.slurm.node.killed import out_of_memory_folder, started_folder
+from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, lost, outcome_of
+from batchai_magics.backends.slurm.node.job_bundle import JobBundle
+from batchai_magics.backends.slurm.node.launchers import RankLauncher, is_cut_off, launcher_of, let_end
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups, of_nodes
-from batchai_magics.backends.slurm.node.order import Order
+from batchai_magics.backends.slurm.node.oom_kills import out_of_memory_folder, started_folder
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
@@ -59,7 +59,7 @@ def main() -> None:
     termination.adopt_orphans()
     if files.end:  # it was given up meanwhile
         return
-    beginning = Beginning(files, attempt)
+    beginning = Attempt(files, attempt)
     try:
         outcome = JobRun(files, beginning, bell).run()
     except ScratchError as error:
@@ -76,9 +76,9 @@ def main() -> None:
 class JobRun:
     """One attempt at a job, on the nodes that it has got."""
 
-    def __init__(self, files: RunFiles, beginning: Beginning, bell: Bell) -> None:
+    def __init__(self, files: RunFiles, beginning: Attempt, bell: Bell) -> None:
         self._files, self._beginning, self._bell = files, beginning, bell
-        self._order = Order.read(files.order)
+        self._order = JobBundle.read(files.bundle)
         self._nodes = allocation.nodes()
         plan, self._preparation, self._setup = self._order.resolved(
             files.root.name, self._nodes, allocation.addresses(self._nodes)
@@ -99,7 +99,9 @@ class JobRun:
             self._log.write(sentence)
         record = seal_record(self._files.layout.seals)
         try:
-            outcome = self._interruption(set()) or self._set_up() or requirements.directories(self._here)
+            outcome = (
+                self._interruption(set()) or self._set_up() or requirements.directories(self._first_node_plan)
+            )
             outcome = outcome or self._prepare() or self._run_processes()
         finally:
             termination.kill()
@@ -117,7 +119,7 @@ class JobRun:
         for stale in (*folders, job.preparation_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
-        for node in (*self._here.nodes, *(self._setup.nodes if self._setup else ())):
+        for node in (*self._first_node_plan.nodes, *(self._setup.nodes if self._setup else ())):
             private_files.make_folder(Path(node.folder))
         if self._order.scratch:
             limit_bytes = self._order.scratch_limit_bytes
@@ -128,7 +130,7 @@ class JobRun:
         self._files.layout.host_file.write_text(hosts, encoding="utf-8")
 
     @property
-    def _here(self) -> Plan:
+    def _first_node_plan(self) -> Plan:
         """The plan with those nodes alone whose working directories this program can make."""
         return self._plan._replace(nodes=self._plan.nodes[:1]) if self._order.scratch else self._plan
 
@@ -198,15 +200,19 @@ class JobRun:
     @contextlib.contextmanager
     def _started(
         self, plan: Plan, env: Mapping[str, str] | None = None, *, is_each_alone: bool = False
-    ) -> Iterator[Crew]:
+    ) -> Iterator[RankLauncher]:
         """The processes of a plan; none of them runs on behind it."""
         files, mpi = self._files, self._order.mpi
-        made = crew(plan, self._bell, env or self._env, files=files, mpi=mpi, is_each_alone=is_each_alone)
+        made = launcher_of(
+            plan, self._bell, env or self._env, files=files, mpi=mpi, is_each_alone=is_each_alone
+        )
         with contextlib.closing(made):
             made.start()
             yield made
 
-    def _follow(self, started: Crew, at_each_turn: Callable[[], None] | None = None) -> Outcome | None:
+    def _follow(
+        self, started: RankLauncher, at_each_turn: Callable[[], None] | None = None
+    ) -> Outcome | None:
         """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
         while started.is_running and not started.is_over:
             if at_each_turn:
@@ -251,14 +257,14 @@ class JobRun:
         """How it ends now that Slurm takes its nodes: for good, or to be begun again."""
         told = allocation.own_fields()
         is_queued = int(told.get("Restarts") or 0) > self._beginning.restarts
-        if is_queued or (not told and said(self._files.batch_log) == "JOB REQUEUE"):
+        if is_queued or (not told and batch_log_text(self._files.batch_log) == "JOB REQUEUE"):
             self._beginning.leave()  # now: Slurm gives no long notice
             return stopped(REQUEUE)
         state = "NODE_FAIL" if told.get("Reason") == "NodeDown" else told.get("JobState", "")
-        how = said_ending(self._files.batch_log) or ending_of(state)
-        if how is Ending.NODE_FAIL:
+        how = logged_end(self._files.batch_log) or end_state_of(state)
+        if how is EndState.NODE_FAIL:
             return lost(allocation.lost_nodes(self._nodes, self._files.batch_log))
-        return outcome_of(how or Ending.CANCELLED)
+        return outcome_of(how or EndState.CANCELLED)
 
     def _seals(self) -> dict[str, LogSeal]:
         """The logs as they are, now that nobody writes to them any more."""

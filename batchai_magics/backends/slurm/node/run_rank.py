@@ -18,7 +18,7 @@ from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.collection import Collection
-from batchai_magics.backends.slurm.node.killed import (
+from batchai_magics.backends.slurm.node.oom_kills import (
     KILLED,
     oom_kills,
     out_of_memory_folder,

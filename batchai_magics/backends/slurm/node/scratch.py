@@ -34,7 +34,7 @@ class ScratchError(Exception):
     """The scratch folder cannot be what the setting says; the text is for the user."""
 
 
-class Moved(NamedTuple):
+class MoveResult(NamedTuple):
     """What has become of a node's files: how many bytes were moved, how much was left behind, and why."""
 
     moved_bytes: int = 0
@@ -43,7 +43,7 @@ class Moved(NamedTuple):
     reason: str = ""
 
     @classmethod
-    def read(cls, file: Path) -> Moved | None:
+    def read(cls, file: Path) -> MoveResult | None:
         """What a node noted; None where it noted nothing."""
         try:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
@@ -51,7 +51,7 @@ class Moved(NamedTuple):
             return None
 
 
-class Found(NamedTuple):
+class ScratchEntry(NamedTuple):
     """Something below a folder: its path there, its mode, its size and its time."""
 
     path: str
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     modified: float
 
     @classmethod
-    def of(cls, folder: str, entry: os.DirEntry[str]) -> Found:
+    def of(cls, folder: str, entry: os.DirEntry[str]) -> ScratchEntry:
         """What lies in a folder, be it a link."""
         found = entry.stat(follow_symlinks=False)
         size_bytes = found.st_size if stat.S_ISREG(found.st_mode) else 0
@@ -86,15 +86,15 @@ def base(setting: str, guid: str, node: str) -> str:
     return f"{path.rstrip('/')}/batchai-{guid}"
 
 
-def move(source: Path, target: Path, note: Path, space: Space) -> Moved:
+def move(source: Path, target: Path, note: Path, space: Space) -> MoveResult:
     """Moves the files of a node to the run's folder, and notes what has become of them.
 
     Another program that does the same for this node is waited for; this one goes on where that stopped.
     """
     with _alone(source, space.deadline_s):
-        before = Moved.read(note) or Moved()
+        before = MoveResult.read(note) or MoveResult()
         rest = space._replace(limit_bytes=space.limit_bytes - before.moved_bytes)
-        moved = _move_all(source, target, rest) if source.is_dir() else Moved()
+        moved = _move_all(source, target, rest) if source.is_dir() else MoveResult()
         moved = moved._replace(moved_bytes=moved.moved_bytes + before.moved_bytes)
         with contextlib.suppress(OSError):  # without room it is as if the node had not answered
             private_files.write(note, json.dumps(moved._asdict()))
@@ -105,7 +105,7 @@ def move(source: Path, target: Path, note: Path, space: Space) -> Moved:
     return moved
 
 
-def _move_all(source: Path, target: Path, space: Space) -> Moved:
+def _move_all(source: Path, target: Path, space: Space) -> MoveResult:
     private_files.make_folder(target)
     found = sorted(_below(source, target), key=lambda each: each.modified, reverse=True)
     moved_bytes, left, left_bytes, reason = 0, 0, 0, ""
@@ -116,10 +116,10 @@ def _move_all(source: Path, target: Path, space: Space) -> Moved:
             left, left_bytes, reason = left + 1, left_bytes + each.size_bytes, problem
         else:
             moved_bytes += each.size_bytes
-    return Moved(moved_bytes, left, left_bytes, reason)
+    return MoveResult(moved_bytes, left, left_bytes, reason)
 
 
-def _below(source: Path, target: Path) -> Iterator[Found]:
+def _below(source: Path, target: Path) -> Iterator[ScratchEntry]:
     """What is to be moved, at any depth; the folders are made in the target meanwhile.
 
     Sockets and devices hold nothing. A folder that cannot be read is told as it is: it has to stay.
@@ -131,9 +131,9 @@ def _below(source: Path, target: Path) -> Iterator[Found]:
             (target / folder).mkdir(mode=private_files.FOLDER, exist_ok=True)
         try:
             with os.scandir(source / folder) as entries:
-                inside = [Found.of(folder, entry) for entry in entries]
+                inside = [ScratchEntry.of(folder, entry) for entry in entries]
         except OSError:
-            yield Found(folder, stat.S_IFDIR, 0, 0.0)
+            yield ScratchEntry(folder, stat.S_IFDIR, 0, 0.0)
             continue
         for found in inside:
             if stat.S_ISDIR(found.mode):
@@ -142,7 +142,7 @@ def _below(source: Path, target: Path) -> Iterator[Found]:
                 yield found
 
 
-def _problem(source: Path, target: Path, found: Found, space: Space) -> str:
+def _problem(source: Path, target: Path, found: ScratchEntry, space: Space) -> str:
     """Moves one file; why it was left where it is, if it was."""
     if found.size_bytes > space.limit_bytes:
         return USED_UP

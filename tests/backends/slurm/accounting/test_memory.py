@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.models.resources import JobResource
 from tests.backends.slurm.accounting import real_accounting
 from tests.backends.slurm.accounting.real_accounting import AccountedSlurm
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.slow
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands of Slurm that are run, by their names."""
     names: list[str] = []
-    run = Slurm._run
+    run = SlurmClient._run
 
-    def counted(slurm: Slurm, words: Sequence[str], **more: object) -> object:
+    def counted(slurm: SlurmClient, words: Sequence[str], **more: object) -> object:
         names.append(words[0])
         return run(slurm, words, **more)
 
-    monkeypatch.setattr(Slurm, "_run", counted)
+    monkeypatch.setattr(SlurmClient, "_run", counted)
     return names
 
 

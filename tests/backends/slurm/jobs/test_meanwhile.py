@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.slurm.talk import Slurm
+from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, Place, manual
@@ -21,15 +21,15 @@ pytestmark = pytest.mark.slow
 def meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[Place], object]]]:
     """What another process does while a job is on its way to Slurm."""
     acts: list[Callable[[Place], object]] = []
-    submit = Slurm.submit
+    submit = SlurmClient.submit
     with place.again() as other:
 
-        def late(slurm: Slurm, *words: Any, **more: Any) -> str:
+        def late(slurm: SlurmClient, *words: Any, **more: Any) -> str:
             for act in acts:
                 act(replace(place, backend=other))
             return submit(slurm, *words, **more)
 
-        monkeypatch.setattr(Slurm, "submit", late)
+        monkeypatch.setattr(SlurmClient, "submit", late)
         yield acts
 
 

@@ -6,15 +6,15 @@ import shlex
 
 import pytest
 
-from batchai_magics.backends.slurm.partitions.demands import problems
-from batchai_magics.backends.slurm.understand import NodeLine
+from batchai_magics.backends.slurm.parse import NodeLine
+from batchai_magics.backends.slurm.partitions import option_problems
 
 PLAIN = NodeLine("n1", "gpu", "idle", 8, "1-00:00:00", "none", True, "(null)", "(null)", "1-4")
 RICH = PLAIN._replace(name="n2", features="a100,nvlink,rack1", gres="gpu:a100:4(S:0-1),gpu:t4:1,mps:400")
 
 
 def told(text: str, *, node_count: int = 1) -> list[str]:
-    found = problems(shlex.split(text), [PLAIN, RICH], node_count, field="properties.batchaiSlurm")
+    found = option_problems(shlex.split(text), [PLAIN, RICH], node_count, field="properties.batchaiSlurm")
     return [f"{each.path}: {each.message} ({each.fix})" for each in found]
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.slurm import preparation
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.backends.slurm.preparing import images
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import (
@@ -85,7 +85,7 @@ def test_a_terminated_container_is_gone(boxed: Place, podman: str, tmp_path: Pat
 
 def test_containers_are_refused_by_name_where_nothing_runs_them() -> None:
     with pytest.raises(CapabilityError, match=r"properties\.containerSettings .* no apptainer.* or podman"):
-        images.engine("", has_credentials=False, has=lambda _: False)
+        preparation.container_engine("", has_credentials=False, has=lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_containers_are_refused_by_name_where_nothing_runs_them() -> None:
 def test_what_was_set_or_is_there_runs_them(
     configured: str, there: set[str], engine: tuple[str, ...]
 ) -> None:
-    assert images.engine(configured, has_credentials=False, has=there.__contains__) == engine
+    assert preparation.container_engine(configured, has_credentials=False, has=there.__contains__) == engine
 
 
 def test_a_password_for_an_image_is_refused_by_name() -> None:
     with pytest.raises(CapabilityError, match=r"imageSourceRegistry\.credentials"):
-        images.engine("podman", has_credentials=True, has=bool)
+        preparation.container_engine("podman", has_credentials=True, has=bool)

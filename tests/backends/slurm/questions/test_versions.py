@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.slurm import understand
+from batchai_magics.backends.slurm import parse
+from batchai_magics.backends.slurm.cli_args import JOB_FIELDS, NODE_FIELDS
 from batchai_magics.backends.slurm.node import allocation
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of
-from batchai_magics.backends.slurm.say import JOB_FIELDS, NODE_FIELDS
+from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.states import NodeState
 
@@ -45,13 +45,13 @@ def rows(text: str, count: int) -> str:
     ],
 )
 def test_every_version_from_20_11_on_is_taken(text: str) -> None:
-    understand.check_version(f"{text}\n")
+    parse.check_version(f"{text}\n")
 
 
 @pytest.mark.parametrize("text", ["slurm 20.02.7", "slurm-wlm 19.05.5", "slurm 17.11.2", "slurm 2.6.5"])
 def test_an_older_one_is_refused_with_the_one_that_is_needed(text: str) -> None:
     with pytest.raises(CapabilityError, match=f"this Slurm is too old: {text}") as caught:
-        understand.check_version(f"{text}\n")
+        parse.check_version(f"{text}\n")
     assert "20.11 or newer" in caught.value.hint
 
 
@@ -88,20 +88,20 @@ CLUSTER: alpha
 WORDS = {
     "20.11": ("too few of its nodes are free; Slurm expects", "nodes that it needs cannot be used now", None),
     "21.08": ("nodes that it needs are down", "its nodes are being started", None),
-    "22.05": ("the time at which it may begin", "it was queued again and is held", Ending.OUT_OF_MEMORY),
-    "23.11": ("a limit of your QOS is reached", "", Ending.NODE_FAIL),
-    "25.05": ("a limit of your account is reached", "its reservation was deleted", Ending.PREEMPTED),
+    "22.05": ("the time at which it may begin", "it was queued again and is held", EndState.OUT_OF_MEMORY),
+    "23.11": ("a limit of your QOS is reached", "", EndState.NODE_FAIL),
+    "25.05": ("a limit of your account is reached", "its reservation was deleted", EndState.PREEMPTED),
 }
 
 
 @pytest.mark.parametrize("version", JOBS)
 def test_jobs_are_understood(version: str) -> None:
-    found = understand.jobs(rows(JOBS[version], len(JOB_FIELDS)))
+    found = parse.jobs(rows(JOBS[version], len(JOB_FIELDS)))
     first, second, ending = WORDS[version]
     assert list(found) == ["7", "8", "9"]
-    assert understand.waiting_words(found["7"]).startswith(first)
-    assert understand.waiting_words(found["8"]).startswith(second)
-    assert ending_of(found["9"].state) is ending
+    assert parse.waiting_words(found["7"]).startswith(first)
+    assert parse.waiting_words(found["8"]).startswith(second)
+    assert end_state_of(found["9"].state) is ending
 
 
 # sinfo: before 21.08 a node that Slurm stops is `%` and one that it stopped `~`, without a state of its own;
@@ -142,8 +142,8 @@ IN_ORDER = [NodeState.IDLE, NodeState.PREPARING, NodeState.IDLE, NodeState.LEAVI
 
 @pytest.mark.parametrize("version", NODES)
 def test_nodes_are_understood(version: str) -> None:
-    found = understand.nodes(rows(NODES[version], len(NODE_FIELDS)))
-    assert [understand.node_state(line.state) for line in found] == IN_ORDER
+    found = parse.nodes(rows(NODES[version], len(NODE_FIELDS)))
+    assert [parse.node_state(line.state) for line in found] == IN_ORDER
     assert all(line.is_default and line.partition == "gpu" and line.cores == 64 for line in found)
     assert found[0].gres.startswith("gpu:")
     assert found[-1].reason != "none"
@@ -165,7 +165,7 @@ SHOWN = {
 def test_a_jobs_own_fields_are_understood(version: str) -> None:
     found = allocation.fields_of(SHOWN[version])
     assert (found["JobState"], found["Restarts"]) == ("COMPLETING", "1")
-    assert ending_of(found["JobState"]) is None
+    assert end_state_of(found["JobState"]) is None
 
 
 @pytest.mark.parametrize(
@@ -178,5 +178,5 @@ def test_a_jobs_own_fields_are_understood(version: str) -> None:
     ],
 )
 def test_a_controller_that_is_silent_has_refused_nothing(words: str) -> None:
-    error = understand.refusal("sbatch", words)
+    error = parse.service_error("sbatch", words)
     assert (error.code, "Nothing was submitted" in error.hint) == ("SlurmUnavailable", False)

@@ -9,10 +9,17 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
-from batchai_magics.backends.slurm.node import beginning, run_files
-from batchai_magics.backends.slurm.node.endings import Ending
-from batchai_magics.backends.slurm.node.order import Order
-from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission, is_followed
+from batchai_magics.backends.slurm.node import attempt, run_files
+from batchai_magics.backends.slurm.node.end_states import EndState
+from batchai_magics.backends.slurm.node.job_bundle import JobBundle
+from batchai_magics.backends.slurm.node.run_files import (
+    AttemptEnd,
+    AttemptStart,
+    RunFiles,
+    Stop,
+    Submission,
+    is_followed,
+)
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 
@@ -49,24 +56,28 @@ def test_an_attempt_that_is_to_be_begun_again_can_be_ended_for_good(files: RunFi
 
 
 def test_an_attempt_that_slurm_starts_again_has_begun_anew(files: RunFiles) -> None:
-    files.note_begun(1, Begun("7", ("n1",), 1.0))
-    files.note_begun(1, Begun("7", ("n2", "n3"), 2.0, restarts=1))
-    assert files.begun(1) == Begun("7", ("n2", "n3"), 2.0, restarts=1)
+    files.note_attempt_start(1, AttemptStart("7", ("n1",), 1.0))
+    files.note_attempt_start(1, AttemptStart("7", ("n2", "n3"), 2.0, restarts=1))
+    assert files.attempt_start(1) == AttemptStart("7", ("n2", "n3"), 2.0, restarts=1)
 
 
 def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
-    first, second, third = Begun("7", ("n1",), 1.0), Begun("7", ("n2",), 2.0, 1), Begun("8", ("n1",), 3.0)
+    first, second, third = (
+        AttemptStart("7", ("n1",), 1.0),
+        AttemptStart("7", ("n2",), 2.0, 1),
+        AttemptStart("8", ("n1",), 3.0),
+    )
     files.note_submission(1, Submission("7", 0.0))
-    files.note_begun(1, first)
-    files.note_left(1, 0, Left("preempted", 1.5))
-    files.note_left(1, 0, Left("another", 1.6))
+    files.note_attempt_start(1, first)
+    files.note_attempt_end(1, 0, AttemptEnd("preempted", 1.5))
+    files.note_attempt_end(1, 0, AttemptEnd("another", 1.6))
     assert not files.is_superseded(1, 0)
-    files.note_begun(1, second)
+    files.note_attempt_start(1, second)
     assert (files.is_superseded(1, 0), files.is_superseded(1, 1)) == (True, False)
     files.note_submission(2, Submission("8", 2.5))
-    files.note_begun(2, third)
+    files.note_attempt_start(2, third)
     assert files.is_superseded(1, 1)
-    assert files.beginnings() == [(first, Left("preempted", 1.5)), (second, None), (third, None)]
+    assert files.attempts() == [(first, AttemptEnd("preempted", 1.5)), (second, None), (third, None)]
 
 
 @pytest.mark.parametrize(
@@ -87,31 +98,31 @@ def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
 )
 def test_slurm_says_why_it_ends_a_script(files: RunFiles, said: str, reason: str) -> None:
     files.batch_log.write_text(f"something else\n{said}\n")
-    assert beginning.said(files.batch_log) == reason
+    assert attempt.batch_log_text(files.batch_log) == reason
 
 
 @pytest.mark.parametrize(
     ("said", "ending"),
     [
-        ("slurmstepd: error: Exceeded job memory limit", Ending.OUT_OF_MEMORY),
+        ("slurmstepd: error: Exceeded job memory limit", EndState.OUT_OF_MEMORY),
         (
             "slurmstepd: error: StepId=1.batch exceeded memory limit (108007424 > 52428800), being killed",
-            Ending.OUT_OF_MEMORY,
+            EndState.OUT_OF_MEMORY,
         ),
-        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0 cgroup.", Ending.OUT_OF_MEMORY),
-        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", Ending.OUT_OF_MEMORY),
+        ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0 cgroup.", EndState.OUT_OF_MEMORY),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", EndState.OUT_OF_MEMORY),
         (
             "slurmstepd: error: *** JOB 2 ON n1 CANCELLED AT 2026-11-22T15:10 DUE TO TIME LIMIT ***",
-            Ending.TIMEOUT,
+            EndState.TIMEOUT,
         ),
         ("slurmstepd: error: *** JOB 2 ON n1 CANCELLED AT 2026-11-22T15:10:34 ***", None),
     ],
 )
 def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(
-    files: RunFiles, said: str, ending: Ending | None
+    files: RunFiles, said: str, ending: EndState | None
 ) -> None:
     files.batch_log.write_text(f"{said}\n")
-    assert beginning.said_ending(files.batch_log) is ending
+    assert attempt.logged_end(files.batch_log) is ending
 
 
 def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:
@@ -152,7 +163,7 @@ def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
         ["connect ", reference(ReferenceKind.ADDRESS, 10), ":", reference(ReferenceKind.PORT, 0)]
     )
     plan = Plan("g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
-    order = Order(plan.to_json(), "", 3, 1, "pmi2", "/p")
+    order = JobBundle(plan.to_json(), "", 3, 1, "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
     resolved, *others = order.resolved("guid", given, [f"{name}.net" for name in given])
     assert [node.id for node in resolved.nodes] == ["a", "b", "c"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import cast
 
-from batchai_magics.backends.slurm.node import crews
+from batchai_magics.backends.slurm.node import launchers
 from batchai_magics.launch.plan import ProcessExit
 
 CHILD: set[int] = {signal.SIGCHLD}
@@ -17,7 +17,7 @@ class Crew:
 
     def __init__(self, *signals: set[int]) -> None:
         self.is_running = False
-        self.ends = [ProcessExit(rank=0, node="node1", exit_code=crews.TOLD_TO_END)]
+        self.ends = [ProcessExit(rank=0, node="node1", exit_code=launchers.TOLD_TO_END)]
         self._signals = iter(signals)
 
     def turn(self, timeout_s: float) -> set[int]:
@@ -28,4 +28,4 @@ class Crew:
 def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started() -> None:
     """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
     told = Crew(CHILD, set(), CHILD, END)
-    assert crews.let_end(cast(crews.Crew, told)) == CHILD | END
+    assert launchers.let_end(cast(launchers.RankLauncher, told)) == CHILD | END

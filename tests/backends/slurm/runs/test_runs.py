@@ -18,12 +18,12 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.node.outcome import TERMINATE
 from batchai_magics.backends.service.runner import Run
-from batchai_magics.backends.slurm.answers import NEWS_S, Answers
-from batchai_magics.backends.slurm.node.run_files import Begun, Stop, Submission
+from batchai_magics.backends.slurm.client import PATIENCE_S, SlurmClient
+from batchai_magics.backends.slurm.node.run_files import AttemptStart, Stop, Submission
+from batchai_magics.backends.slurm.parse import JobLine
+from batchai_magics.backends.slurm.query_cache import NEWS_S, QueryCache
 from batchai_magics.backends.slurm.runs import OVERDUE_S, SKEW_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.talk import PATIENCE_S, Slurm
-from batchai_magics.backends.slurm.understand import JobLine
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.states import ExecutionState
 
@@ -31,7 +31,7 @@ PLACEMENT = Placement(excluded=("n9",), size=2)
 MORE = {"node_count": 1, "partition": "p", "minutes": 5, "niceness": 0, "options": "", "python": "python3"}
 
 
-class Said(Slurm):
+class Said(SlurmClient):
     """A Slurm that takes every job, says of them what it is told, and may be down."""
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ def runs(slurm: Said, tmp_path: Path) -> Runs:
     return Runs(layout, slurm, opened(slurm, tmp_path), settings)
 
 
-def opened(slurm: Slurm, folder: Path) -> Answers:
-    return Answers(slurm, folder / "asked", 0.0, FileClock(folder / "clock"))
+def opened(slurm: SlurmClient, folder: Path) -> QueryCache:
+    return QueryCache(slurm, folder / "asked", 0.0, FileClock(folder / "clock"))
 
 
 def test_of_two_who_submit_an_attempt_the_second_takes_its_job_back(
@@ -135,27 +135,27 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
     opened(slurm, tmp_path).jobs()
     slurm.is_down = True
     note_submitted(runs, ago_s=0)
-    assert runs.settle(job).is_open
-    assert runs.files("guid").over(1) is None
+    assert runs.reconcile(job).is_open
+    assert runs.files("guid").engine_report(1) is None
 
 
 def test_a_job_that_waits_says_why(runs: Runs, slurm: Said, job: Run) -> None:
     note_submitted(runs)
     slurm.say("PENDING")
-    assert runs.settle(job).waiting == "too few of its nodes are free"
+    assert runs.reconcile(job).waiting == "too few of its nodes are free"
 
 
 def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: Said, job: Run) -> None:
     note_submitted(runs)
-    assert runs.settle(job).end is not None
+    assert runs.reconcile(job).end is not None
 
 
 def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Said, job: Run) -> None:
     note_submitted(runs)
     slurm.say("RUNNING")
-    assert runs.settle(job).is_open
+    assert runs.reconcile(job).is_open
     slurm.say("RUNNING", comment="another")
-    assert runs.settle(job).end is not None
+    assert runs.reconcile(job).end is not None
 
 
 @pytest.mark.parametrize(
@@ -166,10 +166,10 @@ def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_tha
     runs: Runs, slurm: Said, job: Run, begun_s: float, state: ExecutionState
 ) -> None:
     note_submitted(runs, ago_s=60)
-    runs.files("guid").note_begun(1, Begun("1", ("n1",), time.time()))
+    runs.files("guid").note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
     age(runs, "begun", -begun_s)
     slurm.say("PENDING")
-    standing = runs.settle(job)
+    standing = runs.reconcile(job)
     assert (standing.state, standing.is_waiting) == (state, state is ExecutionState.QUEUED)
 
 
@@ -179,7 +179,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     slurm.lines = {"1": JobLine("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
-    (error,) = patient.settle(job).end.outcome.errors
+    (error,) = patient.reconcile(job).end.outcome.errors
     assert error["code"] == "HomeNotShared"
     test = f"`srun --partition=p --nodelist=n07 ls -d {runs.files('guid').script}`"
     for words in ("on n07", f"nothing to {tmp_path}", "slurm.home", test):
@@ -192,10 +192,10 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
-    begun = Begun("1", ("n1",), 0.0)._asdict()
+    begun = AttemptStart("1", ("n1",), 0.0)._asdict()
     (runs.files("guid").root / name).write_text(json.dumps(begun) if "begun" in name else "no such python")
     slurm.say("FAILED")
-    end = patient.settle(job).end
+    end = patient.reconcile(job).end
     assert (end is not None) is is_ended
     if end:
         assert end.outcome.errors[0]["code"] == "JobSupervisorLost"
@@ -205,14 +205,14 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
 def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
     runs: Runs, slurm: Said, job: Run, tmp_path: Path
 ) -> None:
-    answers = Answers(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
+    answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
     slurm.say("PENDING")
     note_submitted(runs, ago_s=0)
-    assert unhurried.settle(job).waiting == ""
+    assert unhurried.reconcile(job).waiting == ""
     assert not [*(tmp_path / "asked").glob("*")]
     age(runs, "submission", NEWS_S + 1)
-    assert unhurried.settle(job).waiting == "too few of its nodes are free"
+    assert unhurried.reconcile(job).waiting == "too few of its nodes are free"
 
 
 @pytest.mark.parametrize(
@@ -227,26 +227,26 @@ def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
 def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
     runs: Runs, slurm: Said, job: Run, tmp_path: Path, state: str, reason: str, is_asked: bool
 ) -> None:
-    answers = Answers(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
+    answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
     slurm.lines = {"1": JobLine("1", state, reason, "N/A", "", "guid")}
     note_submitted(runs, ago_s=8)
-    unhurried.settle(job)
+    unhurried.reconcile(job)
     (file,) = (tmp_path / "asked").glob("jobs-*.json")
     *times, lines = json.loads(file.read_text())
     file.write_text(json.dumps([*(moment - 5 for moment in times), lines]))
     slurm.say("COMPLETED")
-    assert (unhurried.settle(job).end is not None) is is_asked
+    assert (unhurried.reconcile(job).end is not None) is is_asked
 
 
 def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(runs: Runs, slurm: Said, job: Run) -> None:
     slurm.say("RUNNING")
-    assert runs.settle(job).is_open
+    assert runs.reconcile(job).is_open
     assert runs.files("guid").submission(1).slurm_job == "1"
     shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
     slurm.say("RUNNING", comment="another")
-    (error,) = runs.settle(replace(job, created=job.created - PATIENCE_S - 1)).end.outcome.errors
+    (error,) = runs.reconcile(replace(job, created=job.created - PATIENCE_S - 1)).end.outcome.errors
     assert error["code"] == "JobLaunchFailed"
 
 
@@ -258,5 +258,5 @@ def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
     runs.files("guid").ask_to_stop(1, Stop(TERMINATE, time.time()))
     age(runs, "stop", asked_s)
     slurm.say("RUNNING")
-    runs.settle(job)
+    runs.reconcile(job)
     assert slurm.ended == ended

@@ -81,7 +81,7 @@ def test_the_first_job_tells_at_once_that_its_node_does_not_see_the_home(
     assert error.code == "HomeNotShared"
     for words in ("node1", str(home), "slurm.home", "srun --partition=batch --nodelist=node1 ls"):
         assert words in error.message
-    assert files(blind_place, job.id).begun(1) is None
+    assert files(blind_place, job.id).attempt_start(1) is None
     ended_s = (job.execution.ended - job.provisioning.created).total_seconds()
     assert ended_s < SlurmSettings().lost_s, "it was not waited for a word of the job"
 

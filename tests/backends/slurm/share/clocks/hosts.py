@@ -14,13 +14,13 @@ from batchai_magics.backends.folders.file_clock import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.service.runner import Run
-from batchai_magics.backends.slurm.answers import Answers
+from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Submission
+from batchai_magics.backends.slurm.parse import JobLine, NodeLine
+from batchai_magics.backends.slurm.query_cache import QueryCache
+from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.standing import Standing
-from batchai_magics.backends.slurm.talk import Slurm
-from batchai_magics.backends.slurm.understand import JobLine, NodeLine
 
 OFF_S = 600.0
 LOST_S = 30.0
@@ -37,7 +37,7 @@ def clock_off(off_s: float) -> Iterator[None]:
         yield
 
 
-class Told(Slurm):
+class Told(SlurmClient):
     """A Slurm that says what a test has it say, and keeps what it was told."""
 
     def __init__(self) -> None:
@@ -67,14 +67,14 @@ class Host:
 
     def __init__(self, home: Path, slurm: Told) -> None:
         layout, clock = Layout(home), FileClock(home / "clock")
-        self.answers = Answers(slurm, home / "asked", 10.0, clock)
+        self.answers = QueryCache(slurm, home / "asked", 10.0, clock)
         self.runs = Runs(layout, slurm, self.answers, SlurmSettings(home=home, lost_s=LOST_S))
         self.files = RunFiles(layout.job(GUID).root)
 
     def made(self) -> Run:
         """The job, made by this host just now."""
         self.files.root.mkdir(parents=True)
-        self.files.order.write_text("{}")
+        self.files.bundle.write_text("{}")
         return Run(GUID, "j", time.time(), {})
 
     def submitted(self) -> Run:
@@ -90,5 +90,5 @@ class Host:
             os.utime(file, (written, written))
 
 
-def error_of(standing: Standing) -> str:
+def error_of(standing: RunState) -> str:
     return standing.end.outcome.errors[0]["code"] if standing.end else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.file_clock import READ_AGAIN_S, FileClock
-from batchai_magics.backends.slurm.answers import LONGEST_S
+from batchai_magics.backends.slurm.query_cache import LONGEST_S
 from tests.backends.slurm.share.clocks.hosts import OFF_S, Host, Told, clock_off, either_way, error_of
 from tests.backends.slurm.share.clocks.test_standing import until_heard
 from tests.world import until
@@ -100,5 +100,5 @@ def test_what_slurm_said_before_a_job_was_submitted_is_nothing_about_it(
     with clock_off(off_s):
         job = other.submitted()
     told.say("RUNNING")
-    here.runs.settle(job)
-    assert here.files.over(1) is None
+    here.runs.reconcile(job)
+    assert here.files.engine_report(1) is None

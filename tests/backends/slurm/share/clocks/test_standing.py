@@ -7,11 +7,11 @@ import time
 import pytest
 
 from batchai_magics.backends.service.runner import Run
-from batchai_magics.backends.slurm.answers import NEWS_S
-from batchai_magics.backends.slurm.node.run_files import Begun, Over, Stop
+from batchai_magics.backends.slurm.client import PATIENCE_S
+from batchai_magics.backends.slurm.node.run_files import AttemptStart, EngineReport, Stop
+from batchai_magics.backends.slurm.query_cache import NEWS_S
+from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import OVERDUE_S
-from batchai_magics.backends.slurm.standing import Standing
-from batchai_magics.backends.slurm.talk import PATIENCE_S
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.kept import number
 from tests.backends.slurm.real_slurm import RealSlurm
@@ -23,7 +23,7 @@ from tests.contract.place import HOLD, Place
 def test_a_job_that_another_host_makes_just_now_is_not_lost(here: Host, other: Host, off_s: float) -> None:
     with clock_off(off_s):
         job = other.made()
-    assert here.runs.settle(job).is_open
+    assert here.runs.reconcile(job).is_open
 
 
 @either_way
@@ -34,9 +34,9 @@ def test_a_job_whose_submitter_died_is_lost_in_time(
     with clock_off(off_s):
         job = other.made()
     here.passes(LOST_S + 1)
-    assert here.runs.settle(job).is_open  # a slow sbatch may be at work
+    assert here.runs.reconcile(job).is_open  # a slow sbatch may be at work
     here.passes(PATIENCE_S)
-    assert error_of(here.runs.settle(job)) == "JobLaunchFailed"
+    assert error_of(here.runs.reconcile(job)) == "JobLaunchFailed"
 
 
 @either_way
@@ -46,10 +46,10 @@ def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
     job = other.submitted()
     with clock_off(off_s):
         other.files.ask_to_stop(1, Stop("terminate", time.time()))
-    here.runs.settle(job)
+    here.runs.reconcile(job)
     assert told.ended == []
     here.passes(OVERDUE_S + 1)
-    here.runs.settle(job)
+    here.runs.reconcile(job)
     assert told.ended == ["7"]
 
 
@@ -58,13 +58,13 @@ def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
     here: Host, other: Host, told: Told, off_s: float
 ) -> None:
     job = other.submitted()
-    other.files.note_begun(1, Begun("7", ("n1",), time.time()))
+    other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
     told.say("NODE_FAIL")
     with clock_off(off_s):
-        other.files.note_over(1, Over("NODE_FAIL", time.time()))
-    assert here.runs.settle(job).is_open
+        other.files.note_engine_report(1, EngineReport("NODE_FAIL", time.time()))
+    assert here.runs.reconcile(job).is_open
     here.passes(LOST_S + 1)
-    assert error_of(here.runs.settle(job)) == "JobNodeLost"
+    assert error_of(here.runs.reconcile(job)) == "JobNodeLost"
 
 
 @either_way
@@ -73,10 +73,10 @@ def test_a_job_that_slurm_queues_again_is_queued_whatever_its_nodes_clock_says(
 ) -> None:
     job = other.submitted()
     with clock_off(off_s):
-        other.files.note_begun(1, Begun("7", ("n1",), time.time()))
+        other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
     here.passes(60)
     told.say("PENDING")
-    assert here.runs.settle(job).state is ExecutionState.QUEUED
+    assert here.runs.reconcile(job).state is ExecutionState.QUEUED
 
 
 @either_way
@@ -87,14 +87,14 @@ def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
     told.say("PENDING")
     until_heard(here, job)
     with clock_off(off_s):
-        other.files.note_begun(1, Begun("7", ("n1",), time.time()))
-    assert here.runs.settle(job).state is ExecutionState.RUNNING
+        other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
+    assert here.runs.reconcile(job).state is ExecutionState.RUNNING
 
 
-def until_heard(host: Host, job: Run) -> Standing:
+def until_heard(host: Host, job: Run) -> RunState:
     """Where a job stands when Slurm has been asked since: times of files are rounded."""
     host.passes(NEWS_S + 1)
-    return host.runs.settle(job)
+    return host.runs.reconcile(job)
 
 
 @pytest.mark.slow

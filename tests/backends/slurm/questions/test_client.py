@@ -13,10 +13,10 @@ import pytest
 
 from batchai_magics.backends.machines.here import Here
 from batchai_magics.backends.machines.machine import Done, Line
-from batchai_magics.backends.slurm.answers import NEWS_S
 from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.client import SlurmClient
+from batchai_magics.backends.slurm.query_cache import NEWS_S
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.backends.slurm.talk import Slurm
 from batchai_magics.errors import CapabilityError
 from tests.contract.place import Place
 
@@ -51,7 +51,7 @@ def test_a_configuration_that_is_not_there_is_named_before_any_command_waits_for
 ) -> None:
     missing = tmp_path / "slurm.conf"
     monkeypatch.setenv("SLURM_CONF", variable.format(missing))
-    slurm = Slurm(Here(), conf.format(missing))
+    slurm = SlurmClient(Here(), conf.format(missing))
     for _ in range(2):
         with pytest.raises(CapabilityError, match=rf"{named}: there is no file {missing}"):
             slurm.nodes()

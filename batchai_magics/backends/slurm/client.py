@@ -1,16 +1,18 @@
-"""Slurm's commands, run on a machine that has them: what is said, and what Slurm answers."""
+"""The client of Slurm: runs its commands on a machine that has them, and commands on nodes through srun."""
 
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from batchai_magics.backends.base import CommandEnd, CommandOutput
 from batchai_magics.backends.machines.machine import Line, Machine
 from batchai_magics.backends.service.inherited_environment import inherited
-from batchai_magics.backends.slurm import say, understand
-from batchai_magics.backends.slurm.understand import JobLine, NodeLine
+from batchai_magics.backends.slurm import cli_args, parse
+from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError
 
 PATIENCE_S = 60.0  # a controller that is busy answers late
@@ -18,7 +20,7 @@ PATIENCE_S = 60.0  # a controller that is busy answers late
 _USERS_TASTE = ("SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SQUEUE_", "SLURM_TIME_FORMAT")
 
 
-class Slurm:
+class SlurmClient:
     """The Slurm of a machine, or the one that another configuration file there names."""
 
     def __init__(self, machine: Machine, conf: str = "") -> None:
@@ -27,21 +29,21 @@ class Slurm:
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Hands a batch script to Slurm; gives the job's number."""
-        words, env = say.submission(script, options), environment(self.machine, python)
+        words, env = cli_args.submission(script, options), command_environment(self.machine, python)
         answer = self._run(words, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
-        return understand.job_number(answer)
+        return parse.job_number(answer)
 
     def jobs(self) -> dict[str, JobLine]:
         """This user's jobs by number: those that wait or run, and those that ended a moment ago."""
-        return understand.jobs(self._run(say.own_jobs(self.machine.user)))
+        return parse.jobs(self._run(cli_args.own_jobs(self.machine.user)))
 
     def nodes(self) -> list[NodeLine]:
         """The nodes of all partitions, a line for each node and partition."""
-        return understand.nodes(self._run(say.all_nodes()))
+        return parse.nodes(self._run(cli_args.all_nodes()))
 
     def configuration(self) -> dict[str, str]:
         """How this Slurm is set up, by the names of its configuration file."""
-        return understand.configuration(self._run(say.configuration()))
+        return parse.configuration(self._run(cli_args.configuration()))
 
     def past(self, words: Sequence[str], more: Mapping[str, str]) -> str:
         """What accounting answers a line, in an environment with `more` variables."""
@@ -49,20 +51,20 @@ class Slurm:
 
     def end(self, number: str) -> None:
         """Ends a job, whether it waits or runs; nothing happens to one that has ended."""
-        self._run(say.cancellation(number), may_fail=True)
+        self._run(cli_args.cancellation(number), may_fail=True)
 
     def end_if_waiting(self, number: str) -> None:
         """Ends a job that waits; nothing happens to one that runs."""
-        self._run(say.cancellation(number, state="PENDING"), may_fail=True)
+        self._run(cli_args.cancellation(number, state="PENDING"), may_fail=True)
 
     def tell_to_stop(self, number: str) -> None:
         """Has the program of a running job look why it is to stop."""
-        self._run(say.signal_to_script(number), may_fail=True)
+        self._run(cli_args.signal_to_script(number), may_fail=True)
 
-    def place(self, number: str, *, excluded: Sequence[str], is_held: bool) -> None:
-        """Says of a job that waits which nodes it must not have, and whether it may start at all."""
-        self._run(say.exclusion(number, excluded), may_fail=True)
-        self._run(say.holding(number, is_held=is_held), may_fail=True)
+    def update_placement(self, number: str, *, excluded: Sequence[str], is_held: bool) -> None:
+        """Tells Slurm of a pending job which nodes it must not have, and whether it may start at all."""
+        self._run(cli_args.exclusion(number, excluded), may_fail=True)
+        self._run(cli_args.holding(number, is_held=is_held), may_fail=True)
 
     @property
     def _environ(self) -> dict[str, str]:
@@ -80,7 +82,7 @@ class Slurm:
         if not self._is_new_enough:
             self._check_conf()
             self._is_new_enough = True
-            understand.check_version(self._run(say.version()))
+            parse.check_version(self._run(cli_args.version()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
         line = Line(words, {**(self._environ if env is None else env), **own})
         try:
@@ -95,7 +97,7 @@ class Slurm:
                 f"{words[0]} did not answer within {PATIENCE_S:g} s", code="SlurmUnavailable", hint=hint
             ) from None
         if done.code and not may_fail:
-            raise understand.refusal(words[0], done.err.decode(errors="replace"))
+            raise parse.service_error(words[0], done.err.decode(errors="replace"))
         return done.out.decode(errors="replace")
 
     def _check_conf(self) -> None:
@@ -108,7 +110,7 @@ class Slurm:
             raise CapabilityError(text, code="NoSlurm", hint=hint)
 
 
-def environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:
+def command_environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:
     """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
     environ = machine.environ
     env = inherited(environ)
@@ -118,3 +120,33 @@ def environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]
     env["PATH"] = ":".join(filter(None, [first, env.get("PATH", os.defpath)]))
     env["PYTHONUNBUFFERED"] = "1"
     return env
+
+
+CODE_S = 10.0  # what a shared folder gets to show a file that a node has written
+_AGAIN_S = 0.02
+LOST = 1  # the exit code of a command whose end nobody has seen
+
+
+def run_on_node(machine: Machine, line: Line, *, code_file: Path, tick_s: float = 0.0) -> CommandOutput:
+    """Runs a line of srun's; gives what comes, and at last the exit code.
+
+    When the generator is closed, or interrupted, the command ends with all that it has started. With `tick_s`
+    no bytes at all are given whenever nothing came for so long.
+    """
+    try:
+        code = yield from machine.started(line, tick_s=tick_s)
+        code = code or _code_in(code_file)
+    finally:
+        code_file.unlink(missing_ok=True)
+    yield CommandEnd(code if code >= 0 else 128 - code)
+
+
+def _code_in(file: Path) -> int:
+    """The exit code that the node has left; it may take a moment to be seen here."""
+    deadline = time.monotonic() + CODE_S
+    while time.monotonic() < deadline:
+        try:
+            return int(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            time.sleep(_AGAIN_S)
+    return LOST

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.slurm import say
-from batchai_magics.backends.slurm.say import Submission
+from batchai_magics.backends.slurm import cli_args
+from batchai_magics.backends.slurm.cli_args import SubmitOptions
 
-PLAIN = Submission("resnet", "guid", "gpu", node_count=2, minutes=90, log=Path("/home/me/100%/batch.log"))
+PLAIN = SubmitOptions("resnet", "guid", "gpu", node_count=2, minutes=90, log=Path("/home/me/100%/batch.log"))
 
 
 def test_a_submission_says_who_and_what_and_how_long() -> None:
@@ -36,7 +36,7 @@ def test_a_job_may_be_held_wait_for_another_and_avoid_nodes() -> None:
 
 
 def test_the_script_becomes_its_program_and_lets_no_signal_slip_by() -> None:
-    text = say.batch_script(Path("/h/j b"), 1, python="/usr/bin/python3", programs=Path("/h/p"))
+    text = cli_args.batch_script(Path("/h/j b"), 1, python="/usr/bin/python3", programs=Path("/h/p"))
     first, *_, last = text.splitlines()
     assert (first, "trap '' TERM" in text) == ("#!/bin/bash", True)
     assert last.startswith("exec /usr/bin/python3 -I -S -c ")

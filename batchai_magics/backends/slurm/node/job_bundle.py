@@ -26,7 +26,7 @@ class Plans(NamedTuple):
     setup: Plan | None
 
 
-class Order(NamedTuple):
+class JobBundle(NamedTuple):
     """The plans of a job's processes, of its preparation and of its cluster's setup task, and how ranks meet.
 
     A plan is empty where there is nothing of the kind.
@@ -51,7 +51,7 @@ class Order(NamedTuple):
         return json.dumps(self._asdict())
 
     @classmethod
-    def read(cls, file: Path) -> Order:
+    def read(cls, file: Path) -> JobBundle:
         """The order in a file."""
         return cls(**json.loads(file.read_text(encoding="utf-8")))
 

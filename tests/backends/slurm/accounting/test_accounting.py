@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.slurm.accounting import past
-from batchai_magics.backends.slurm.node.endings import Ending
-from batchai_magics.backends.slurm.say import SEPARATOR
+from batchai_magics.backends.slurm import accounting
+from batchai_magics.backends.slurm.cli_args import SEPARATOR
+from batchai_magics.backends.slurm.node.end_states import EndState
 
 # A cluster with AccountingStoreFlags=job_comment: a comment is kept when the job has ended.
 RECORDED = """\
@@ -29,35 +29,37 @@ BARE = """\
 """
 
 
-def found(text: str) -> list[past.PastJob]:
-    return past.answered(text.replace("|", SEPARATOR))
+def found(text: str) -> list[accounting.PastJob]:
+    return accounting.answered(text.replace("|", SEPARATOR))
 
 
 def kept(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
-    return past.kept(found(text), number, guid=guid or f"guid-{name}", name=name, submitted=submitted)
+    return accounting.accounted_end(
+        found(text), number, guid=guid or f"guid-{name}", name=name, submitted=submitted
+    )
 
 
 @pytest.mark.parametrize(
     ("number", "name", "ending", "words"),
     [
-        ("1", "time", Ending.PREEMPTED, "PREEMPTED"),
-        ("2", "ok", Ending.COMPLETED, "COMPLETED"),
-        ("3", "bad", Ending.FAILED, "FAILED with exit code 3"),
-        ("4", "sig", Ending.FAILED, "FAILED by signal 11"),
-        ("6", "held", Ending.CANCELLED, "CANCELLED by the user with number 0"),
-        ("8", "lost", Ending.NODE_FAIL, "NODE_FAIL"),
-        ("11", "limit", Ending.TIMEOUT, "TIMEOUT"),
+        ("1", "time", EndState.PREEMPTED, "PREEMPTED"),
+        ("2", "ok", EndState.COMPLETED, "COMPLETED"),
+        ("3", "bad", EndState.FAILED, "FAILED with exit code 3"),
+        ("4", "sig", EndState.FAILED, "FAILED by signal 11"),
+        ("6", "held", EndState.CANCELLED, "CANCELLED by the user with number 0"),
+        ("8", "lost", EndState.NODE_FAIL, "NODE_FAIL"),
+        ("11", "limit", EndState.TIMEOUT, "TIMEOUT"),
     ],
 )
-def test_each_end_is_known_with_its_words(number: str, name: str, ending: Ending, words: str) -> None:
+def test_each_end_is_known_with_its_words(number: str, name: str, ending: EndState, words: str) -> None:
     told = kept(RECORDED, number, name)
     assert told
     assert (told.ending, told.words) == (ending, f"Slurm's accounting says {words}")
 
 
 def test_the_time_of_the_end_is_told() -> None:
-    assert kept(RECORDED, "8", "lost") == past.Kept(
-        Ending.NODE_FAIL, 1795381121.0, "Slurm's accounting says NODE_FAIL"
+    assert kept(RECORDED, "8", "lost") == accounting.AccountedEnd(
+        EndState.NODE_FAIL, 1795381121.0, "Slurm's accounting says NODE_FAIL"
     )
 
 
@@ -73,12 +75,12 @@ def test_a_number_that_is_used_again_is_told_apart_by_its_comment() -> None:
 def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:
     told = kept(BARE, "5", "five")
     assert told
-    assert told.ending is Ending.CANCELLED
+    assert told.ending is EndState.CANCELLED
     assert kept(BARE, "5", "other") is None  # an older job of that number, and of that name
     assert kept(BARE, "4", "five") is None
     memory = kept(BARE, "4", "mem")
     assert memory
-    assert memory.ending is Ending.OUT_OF_MEMORY
+    assert memory.ending is EndState.OUT_OF_MEMORY
 
 
 def test_nothing_and_noise_are_no_jobs() -> None:
@@ -87,7 +89,7 @@ def test_nothing_and_noise_are_no_jobs() -> None:
 
 
 def test_jobs_are_asked_for_together_without_their_steps() -> None:
-    words = past.question(["7", "8"])
+    words = accounting.question(["7", "8"])
     assert words[0] == "sacct"
     assert {"--allocations", "--duplicates", "--jobs=7,8"} < {*words}
 
@@ -102,5 +104,5 @@ def test_jobs_are_asked_for_together_without_their_steps() -> None:
     ],
 )
 def test_only_slurmdbd_can_be_asked(kind: str, is_kept: bool) -> None:
-    assert past.is_kept({"AccountingStorageType": kind}) is is_kept
-    assert not past.is_kept({})
+    assert accounting.has_accounting({"AccountingStorageType": kind}) is is_kept
+    assert not accounting.has_accounting({})

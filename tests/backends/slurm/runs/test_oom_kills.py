@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node.outcome import Outcome, of_ranks
-from batchai_magics.backends.slurm.node import killed
-from batchai_magics.backends.slurm.node.killed import explained, out_of_memory_folder, started_folder
+from batchai_magics.backends.slurm.node import oom_kills
+from batchai_magics.backends.slurm.node.oom_kills import explained, out_of_memory_folder, started_folder
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process, ProcessExit
 
 BINDING = "srun: cluster configuration lacks support for cpu binding\n"
@@ -94,7 +94,7 @@ def test_the_kernel_counts_what_it_kills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, count: int
 ) -> None:
     (tmp_path / "vmstat").write_text(text)
-    monkeypatch.setattr(killed, "_COUNTER", tmp_path / "vmstat")
-    assert killed.oom_kills() == count
-    monkeypatch.setattr(killed, "_COUNTER", tmp_path / "none")
-    assert killed.oom_kills() == 0
+    monkeypatch.setattr(oom_kills, "_COUNTER", tmp_path / "vmstat")
+    assert oom_kills.oom_kills() == count
+    monkeypatch.setattr(oom_kills, "_COUNTER", tmp_path / "none")
+    assert oom_kills.oom_kills() == 0

@@ -1,4 +1,4 @@
-"""What is asked of Slurm: its command lines and the batch script. Pure: all of it can be printed and read."""
+"""Slurm's command lines and the batch script. Pure: all of it can be printed and read."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ exec {line}
 
 
 @dataclass(frozen=True)
-class Submission:
-    """What Slurm is told of one attempt at a job."""
+class SubmitOptions:
+    """The sbatch options of one attempt of a job."""
 
     name: str
     guid: str
@@ -129,7 +129,7 @@ def alone(partition: str, node: str, more: Sequence[str]) -> list[str]:
     return [f"--partition={partition}", f"--nodelist={node}", "--job-name=batchai-exec", *more]
 
 
-def reading(file: Path, *, node: str, partition: str, more: Sequence[str]) -> list[str]:
+def file_read(file: Path, *, node: str, partition: str, more: Sequence[str]) -> list[str]:
     """The line that has a free node tell its name, and read a file; it does not wait for the node long."""
     words = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
     words += [
@@ -143,7 +143,7 @@ def reading(file: Path, *, node: str, partition: str, more: Sequence[str]) -> li
 
 
 @dataclass(frozen=True)
-class Command:
+class NodeCommand:
     """A shell command for a node, and the file that its exit code goes to."""
 
     place: Sequence[str]  # options of srun

@@ -9,10 +9,9 @@ from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Launch, Run
-from batchai_magics.backends.slurm import programs, say, understand
-from batchai_magics.backends.slurm.node.order import Order
+from batchai_magics.backends.slurm import cli_args, parse, preparation, programs
+from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import RunFiles
-from batchai_magics.backends.slurm.preparing import setups
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.launch.plan import Plan
 
@@ -25,7 +24,7 @@ def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> 
     files, cluster_guid = RunFiles(layout.job(run.guid).root), run.state["cluster_guid"]
     programs_folder = programs.installed(layout.home)
     setup = launch.setup._replace(exits=str(files.setup_exits)) if launch.setup else None
-    order = Order(
+    order = JobBundle(
         plan=_on_slurm(launch.plan).to_json(),
         preparation=_on_slurm(launch.preparation).to_json() if launch.preparation else "",
         node_count=run.state["node_count"],
@@ -34,14 +33,14 @@ def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> 
         programs=str(programs_folder),
         home=str(layout.home),
         setup=setup.to_json() if setup else "",
-        setups=str(setups.folder(layout, cluster_guid)),
-        setup_secrets=str(setups.secrets_file(layout, cluster_guid)),
+        setups=str(preparation.setup_folder(layout, cluster_guid)),
+        setup_secrets=str(preparation.secrets_file(layout, cluster_guid)),
         is_setup_elevated=launch.is_setup_elevated,
         scratch=settings.scratch,
         scratch_limit_bytes=settings.scratch_limit_mib << 20,
     )
     files.keep_room(len(launch.plan.processes))
-    private_files.write(files.order, order.to_json())
+    private_files.write(files.bundle, order.to_json())
     if launch.secrets:
         private_files.write(files.secrets, json.dumps(dict(launch.secrets)))
     _write_script(files, 1, python=run.state["python"], programs_folder=programs_folder)
@@ -49,19 +48,19 @@ def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> 
 
 def minutes(wall_s: float, partition_limit: str) -> int:
     """The time limit that Slurm is told: a little more than the job's own, and no more than a partition's."""
-    wanted, limit = math.ceil((wall_s + SLACK_S) / 60), understand.minutes(partition_limit)
+    wanted, limit = math.ceil((wall_s + SLACK_S) / 60), parse.minutes(partition_limit)
     return wanted if limit is None else min(wanted, limit)
 
 
 def write_script(layout: Layout, guid: str, attempt: int, *, python: str) -> None:
     """Writes the batch script of a later attempt."""
     files = RunFiles(layout.job(guid).root)
-    programs_folder = layout.home / Order.read(files.order).programs
+    programs_folder = layout.home / JobBundle.read(files.bundle).programs
     _write_script(files, attempt, python=python, programs_folder=programs_folder)
 
 
 def _write_script(files: RunFiles, attempt: int, *, python: str, programs_folder: Path) -> None:
-    text = say.batch_script(files.root, attempt, python=python, programs=programs_folder)
+    text = cli_args.batch_script(files.root, attempt, python=python, programs=programs_folder)
     private_files.write(files.script, text)
 
 

@@ -1,4 +1,4 @@
-"""Where a run stands by its files, and how it ended in the words of all who told something of it."""
+"""The state of a run by its files, and its outcome in the words of everything that reported one."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome
 from batchai_magics.backends.node.runner.exits import exits_in
 from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
-from batchai_magics.backends.slurm.node.beginning import UNTOLD, said_ending
+from batchai_magics.backends.slurm.node.attempt import UNTOLD, logged_end
 from batchai_magics.backends.slurm.node.collection import Collection
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of
-from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
-from batchai_magics.backends.slurm.understand import WAITING_STATES, JobLine
+from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of
+from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
 from batchai_magics.launch.plan import Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunState:
     """Where a run stands: its state and since when, how its latest attempt began, how it has ended.
 
     `waiting` is why Slurm has not started it yet; `has_left` whether its latest attempt is over; it waits
@@ -29,11 +29,11 @@ class Standing:
 
     state: ExecutionState
     changed: float
-    begun: Begun | None = None
+    attempt_start: AttemptStart | None = None
     end: RunEnd | None = None
     waiting: str = ""
-    has_left: bool = False
-    beginnings: tuple[tuple[Begun, Left | None], ...] = ()
+    is_between_attempts: bool = False
+    attempts: tuple[tuple[AttemptStart, AttemptEnd | None], ...] = ()
 
     @property
     def is_open(self) -> bool:
@@ -43,12 +43,12 @@ class Standing:
     @property
     def holds_nodes(self) -> bool:
         """Whether nodes belong to it now."""
-        return self.is_open and self.begun is not None and not self.has_left
+        return self.is_open and self.attempt_start is not None and not self.is_between_attempts
 
     @property
     def status(self) -> RunStatus:
-        """The same in the words of the service."""
-        begun, end = self.begun, self.end
+        """The same as the service's RunStatus."""
+        begun, end = self.attempt_start, self.end
         return RunStatus(
             state=self.state,
             changed=self.changed,
@@ -60,10 +60,10 @@ class Standing:
         )
 
     def _attempts(self) -> Iterator[Attempt]:
-        """One that left no word was over when the next one began."""
-        later = [begun.time for begun, _ in self.beginnings[1:]]
-        for index, (begun, left) in enumerate(self.beginnings):
-            is_latest = index == len(self.beginnings) - 1
+        """An attempt that did not report its end was over when the next one began."""
+        later = [begun.time for begun, _ in self.attempts[1:]]
+        for index, (begun, left) in enumerate(self.attempts):
+            is_latest = index == len(self.attempts) - 1
             ended = left.time if left else None if is_latest else later[index]
             reason = left.reason if left else "" if is_latest else UNTOLD
             yield Attempt(begun.nodes, begun.time, ended, reason)
@@ -71,7 +71,7 @@ class Standing:
     @property
     def is_waiting(self) -> bool:
         """Whether it has no program that could be told anything."""
-        return self.is_open and (self.begun is None or self.has_left)
+        return self.is_open and (self.attempt_start is None or self.is_between_attempts)
 
 
 def _result(end: RunEnd) -> RunResult:
@@ -79,28 +79,28 @@ def _result(end: RunEnd) -> RunResult:
     return RunResult(end.ended, outcome.exit_code, outcome.errors, outcome.warnings, outcome.ranks)
 
 
-def standing_of(files: RunFiles) -> Standing:
-    """Where a run stands, by its files alone."""
+def state_of(files: RunFiles) -> RunState:
+    """The state of a run, from its files alone."""
     attempt, end = files.attempt, files.end
-    begun = files.begun(attempt)
-    left = files.left(attempt, begun.restarts) if begun else None
+    begun = files.attempt_start(attempt)
+    left = files.attempt_end(attempt, begun.restarts) if begun else None
     is_again = left is not None or attempt > 1 or bool(begun and begun.restarts)
-    beginnings = tuple(files.beginnings()) if is_again else ()
+    beginnings = tuple(files.attempts()) if is_again else ()
     if end:
-        return Standing(_state_of(end), end.ended, begun, end, beginnings=beginnings)
+        return RunState(_final_state(end), end.ended, begun, end, attempts=beginnings)
     state, changed = _open_state(files, attempt, begun, left)
-    return Standing(state, changed, begun, has_left=left is not None, beginnings=beginnings)
+    return RunState(state, changed, begun, is_between_attempts=left is not None, attempts=beginnings)
 
 
-def queued_again(standing: Standing, line: JobLine, *, is_later: bool) -> Standing:
+def queued_again(standing: RunState, line: JobLine, *, is_later: bool) -> RunState:
     """The same, queued where Slurm has said so since the run began: its program could not tell."""
     if not is_later or line.state not in WAITING_STATES or standing.state is not ExecutionState.RUNNING:
         return standing
-    return replace(standing, state=ExecutionState.QUEUED, has_left=True)
+    return replace(standing, state=ExecutionState.QUEUED, is_between_attempts=True)
 
 
 def _open_state(
-    files: RunFiles, attempt: int, begun: Begun | None, left: Left | None
+    files: RunFiles, attempt: int, begun: AttemptStart | None, left: AttemptEnd | None
 ) -> tuple[ExecutionState, float]:
     """The state of a run that has not ended, and since when."""
     stop, submission = files.last_stop(attempt or 1), files.submission(attempt)
@@ -113,26 +113,26 @@ def _open_state(
     return ExecutionState.QUEUED, submission.time if submission else 0.0
 
 
-def _state_of(end: RunEnd) -> ExecutionState:
+def _final_state(end: RunEnd) -> ExecutionState:
     return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
 
 
-def heard_ending(guid: str, line: JobLine | None, files: RunFiles) -> Ending | None:
+def reported_end(guid: str, line: JobLine | None, files: RunFiles) -> EndState | None:
     """How Slurm says that an attempt of a run has ended; None while it has not, or nobody knows."""
     if line is None:
         return None
-    ending = ending_of(line.state) if line.comment == guid else Ending.GONE  # numbers are used again
-    is_vague = ending in (Ending.FAILED, Ending.CANCELLED, Ending.COMPLETED, Ending.GONE)
-    return (said_ending(files.batch_log) or ending) if is_vague else ending
+    ending = end_state_of(line.state) if line.comment == guid else EndState.GONE  # numbers are used again
+    is_vague = ending in (EndState.FAILED, EndState.CANCELLED, EndState.COMPLETED, EndState.GONE)
+    return (logged_end(files.batch_log) or ending) if is_vague else ending
 
 
-def with_last_words(outcome: Outcome, files: RunFiles) -> Outcome:
+def with_last_log_line(outcome: Outcome, files: RunFiles) -> Outcome:
     """The outcome with the last words of the job's script, where it had any."""
     words = _last_line(files.batch_log)
-    return with_words(outcome, f"Its script said last: {words}" if words else "")
+    return with_sentence(outcome, f"Its script said last: {words}" if words else "")
 
 
-def with_words(outcome: Outcome, sentence: str) -> Outcome:
+def with_sentence(outcome: Outcome, sentence: str) -> Outcome:
     """The outcome with one more sentence, if there is one, without its point, about its first error."""
     if not sentence or not outcome.errors:
         return outcome

@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.backends.slurm import understand
-from batchai_magics.backends.slurm.node.endings import Ending, ending_of, outcome_of
+from batchai_magics.backends.slurm import parse
+from batchai_magics.backends.slurm.node.end_states import EndState, end_state_of, outcome_of
 from batchai_magics.models.states import NodeState
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc).timestamp()
@@ -37,12 +37,12 @@ SIGN = "\x1f"
     ],
 )
 def test_a_nodes_state_is_read_with_its_suffix(text: str, state: NodeState) -> None:
-    assert understand.node_state(text) is state
+    assert parse.node_state(text) is state
 
 
 @pytest.mark.parametrize(("text", "number"), [("12\n", "12"), ("12;cluster\n", "12"), ("note\n7\n", "7")])
 def test_a_jobs_number_is_found_in_what_sbatch_says(text: str, number: str) -> None:
-    assert understand.job_number(text) == number
+    assert parse.job_number(text) == number
 
 
 def test_jobs_are_read_by_number_and_what_is_no_line_is_left_out() -> None:
@@ -52,7 +52,7 @@ def test_jobs_are_read_by_number_and_what_is_no_line_is_left_out() -> None:
     ]
     other = SIGN.join([*rows[0], "one field more"])
     text = "\n".join(["slurm_load_jobs: a warning", other, *(SIGN.join(row) for row in rows)])
-    found = understand.jobs(text)
+    found = parse.jobs(text)
     assert list(found) == ["7", "8"]
     assert (found["7"].reason, found["8"].nodes, found["8"].comment) == ("Resources", "node[1-2]", "guid-8")
 
@@ -62,7 +62,7 @@ def test_nodes_are_read_with_their_partition_and_reason() -> None:
         ("n1", "gpu*", "drained", "64+", "1-00:00:00", "disk broken", "a100", "gpu:4", "1-4"),
         ("n1", "long", "idle", "64", "infinite", "none", "(null)", "(null)", "1-infinite"),
     ]
-    first, second = understand.nodes("\n".join(SIGN.join(row) for row in rows))
+    first, second = parse.nodes("\n".join(SIGN.join(row) for row in rows))
     assert (first.partition, first.is_default, first.cores, first.reason) == ("gpu", True, 64, "disk broken")
     assert (first.features, first.gres, second.job_size) == ("a100", "gpu:4", "1-infinite")
     assert (second.is_default, second.is_usable, first.is_usable) == (False, True, False)
@@ -71,7 +71,7 @@ def test_nodes_are_read_with_their_partition_and_reason() -> None:
 @pytest.mark.parametrize(("cores", "count"), [("64", 64), ("64+", 64), ("", 1), ("n/a", 1)])
 def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
     row = ("n1", "gpu*", "idle", cores, "infinite", "none", "(null)", "(null)", "1-infinite")
-    assert [node.cores for node in understand.nodes(SIGN.join(row))] == [count]
+    assert [node.cores for node in parse.nodes(SIGN.join(row))] == [count]
 
 
 @pytest.mark.parametrize(
@@ -105,27 +105,27 @@ def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
     ],
 )
 def test_why_a_job_waits_is_told_in_words(reason: str, start: str, words: str) -> None:
-    line = understand.JobLine("7", "PENDING", reason, start, "", "guid")
-    assert understand.waiting_words(line, NOW) == words
+    line = parse.JobLine("7", "PENDING", reason, start, "", "guid")
+    assert parse.waiting_words(line, NOW) == words
 
 
 @pytest.mark.parametrize(
     "state", ["REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"]
 )
 def test_a_job_that_waits_for_another_time_says_why(state: str) -> None:
-    line = understand.JobLine("7", state, "job requeued in held state", "N/A", "", "guid")
-    assert understand.waiting_words(line) == "it was queued again and is held: use scontrol release"
+    line = parse.JobLine("7", state, "job requeued in held state", "N/A", "", "guid")
+    assert parse.waiting_words(line) == "it was queued again and is held: use scontrol release"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "COMPLETED"])
 def test_a_job_that_waits_no_longer_says_nothing(state: str) -> None:
-    line = understand.JobLine("7", state, "Resources", "2026-11-22T14:05:59", "n1", "guid")
-    assert understand.waiting_words(line) == ""
+    line = parse.JobLine("7", state, "Resources", "2026-11-22T14:05:59", "n1", "guid")
+    assert parse.waiting_words(line) == ""
 
 
 def test_a_job_whose_nodes_boot_says_so() -> None:
-    line = understand.JobLine("7", "CONFIGURING", "None", "N/A", "n1", "guid")
-    assert understand.waiting_words(line, NOW) == "its nodes are being started"
+    line = parse.JobLine("7", "CONFIGURING", "None", "N/A", "n1", "guid")
+    assert parse.waiting_words(line, NOW) == "its nodes are being started"
 
 
 @pytest.mark.parametrize(
@@ -133,43 +133,43 @@ def test_a_job_whose_nodes_boot_says_so() -> None:
     [("1-00:00:00", 1440), ("30:00", 30), ("1:30:00", 90), ("infinite", None), ("n/a", None)],
 )
 def test_a_time_limit_is_read_in_minutes(limit: str, count: int | None) -> None:
-    assert understand.minutes(limit) == count
+    assert parse.minutes(limit) == count
 
 
 def test_a_refusal_is_told_in_slurms_words() -> None:
     words = "sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed\n"
-    error = understand.refusal("sbatch", words)
+    error = parse.service_error("sbatch", words)
     assert "invalid partition specified: nope; Batch job submission failed" in error.message
     assert error.code == "SlurmRefused"
 
 
 def test_a_controller_that_is_down_is_no_refusal() -> None:
     words = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-    assert understand.refusal("squeue", words).code == "SlurmUnavailable"
+    assert parse.service_error("squeue", words).code == "SlurmUnavailable"
 
 
 @pytest.mark.parametrize(
     ("state", "ending"),
     [
-        ("CANCELLED by 1000", Ending.CANCELLED),
-        ("CANCELLED+", Ending.CANCELLED),
-        ("OUT_OF_MEMORY", Ending.OUT_OF_MEMORY),
-        ("NODE_FAIL", Ending.NODE_FAIL),
+        ("CANCELLED by 1000", EndState.CANCELLED),
+        ("CANCELLED+", EndState.CANCELLED),
+        ("OUT_OF_MEMORY", EndState.OUT_OF_MEMORY),
+        ("NODE_FAIL", EndState.NODE_FAIL),
         ("PENDING", None),
         ("COMPLETING", None),
     ],
 )
-def test_a_jobs_state_says_whether_and_how_it_ended(state: str, ending: Ending | None) -> None:
-    assert ending_of(state) is ending
+def test_a_jobs_state_says_whether_and_how_it_ended(state: str, ending: EndState | None) -> None:
+    assert end_state_of(state) is ending
 
 
-@pytest.mark.parametrize("ending", Ending)
-def test_every_ending_has_a_code_and_words(ending: Ending) -> None:
+@pytest.mark.parametrize("ending", EndState)
+def test_every_ending_has_a_code_and_words(ending: EndState) -> None:
     (error,) = outcome_of(ending).errors
     assert error["code"]
     assert error["message"].strip(".") == error["message"]
 
 
 def test_a_job_that_was_asked_to_end_ends_for_that_reason() -> None:
-    (error,) = outcome_of(Ending.CANCELLED, reason="The cluster c was deleted").errors
+    (error,) = outcome_of(EndState.CANCELLED, reason="The cluster c was deleted").errors
     assert error["message"] == "The cluster c was deleted"

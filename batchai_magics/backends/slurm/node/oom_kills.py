@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from batchai_magics.backends.node.outcome import NO_CODE, Outcome, failed_with
-from batchai_magics.backends.slurm.node.beginning import said_ending
-from batchai_magics.backends.slurm.node.endings import Ending, outcome_of
+from batchai_magics.backends.slurm.node.attempt import logged_end
+from batchai_magics.backends.slurm.node.end_states import EndState, outcome_of
 from batchai_magics.launch.plan import Plan
 
 KILLED = 128 + signal.SIGKILL
@@ -48,7 +48,7 @@ def explained(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
     """
     if outcome.exit_code not in _ENDED or outcome.is_success:
         return outcome
-    if said_ending(log) is Ending.OUT_OF_MEMORY:
+    if logged_end(log) is EndState.OUT_OF_MEMORY:
         return out_of_memory(outcome, _words(log, _MEMORY.search))
     starved = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
     if starved:
@@ -60,7 +60,7 @@ def explained(outcome: Outcome, plan: Plan, log: Path) -> Outcome:
 
 def out_of_memory(outcome: Outcome, words: str) -> Outcome:
     """The outcome as one of a job that had too little memory."""
-    (error,) = outcome_of(Ending.OUT_OF_MEMORY).errors
+    (error,) = outcome_of(EndState.OUT_OF_MEMORY).errors
     details = [detail for each in outcome.errors for detail in each.get("details", ())]
     told = {**error, "message": f"{error['message']}. {words}" if words else error["message"]}
     return outcome._replace(errors=({**told, "details": details} if details else told,))

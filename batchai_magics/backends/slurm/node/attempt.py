@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.node import attempts
-from batchai_magics.backends.slurm.node.endings import Ending
-from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles
+from batchai_magics.backends.slurm.node.end_states import EndState
+from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.plan import Plan
 
 FENCE_S = 10.0  # what a program that nobody reaches gets to see that the run has been begun again
@@ -25,23 +25,23 @@ _REASONS = {
     "NODE FAILURE": "Slurm lost a node of it",
 }
 _ENDINGS = {
-    "PREEMPTION": Ending.PREEMPTED,
-    "TIME LIMIT": Ending.TIMEOUT,
-    "NODE FAILURE": Ending.NODE_FAIL,
+    "PREEMPTION": EndState.PREEMPTED,
+    "TIME LIMIT": EndState.TIMEOUT,
+    "NODE FAILURE": EndState.NODE_FAIL,
 }
 # Of a limit that Slurm's own accounting watches, and of the kernel's, by a control group.
 _MEMORY = re.compile(r"exceeded (?:job |step )?memory limit|oom[-_]kill event", re.IGNORECASE)
 _SAID = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO ([A-Z ]+?)(?:, SEE .*)? \*\*\*")
 
 
-class Beginning:
+class Attempt:
     """The beginning of a run that this program is."""
 
     def __init__(self, files: RunFiles, attempt: int) -> None:
         self._files, self.attempt = files, attempt
         self.restarts = int(os.environ.get("SLURM_RESTART_COUNT", "0"))
         self.reason = ""  # why it is over, where Slurm does not know better
-        self._before = files.beginnings()
+        self._before = files.attempts()
 
     @property
     def number(self) -> int:
@@ -60,15 +60,17 @@ class Beginning:
     def begin(self, nodes: list[str]) -> None:
         """Notes that it runs, and waits until the one before runs no more, or cannot be waited for."""
         job = os.environ["SLURM_JOB_ID"]
-        self._files.note_begun(self.attempt, Begun(job, tuple(nodes), time.time(), self.restarts))
+        self._files.note_attempt_start(
+            self.attempt, AttemptStart(job, tuple(nodes), time.time(), self.restarts)
+        )
         deadline = time.monotonic() + FENCE_S
         while self._before and not self._left_before and time.monotonic() < deadline:
             time.sleep(_AGAIN_S)
 
     def leave(self) -> None:
         """Notes that it is over and the run is not; what was noted first stands."""
-        words = self.reason or _REASONS.get(said(self._files.batch_log), _REASONS["JOB REQUEUE"])
-        self._files.note_left(self.attempt, self.restarts, Left(words, time.time()))
+        words = self.reason or _REASONS.get(batch_log_text(self._files.batch_log), _REASONS["JOB REQUEUE"])
+        self._files.note_attempt_end(self.attempt, self.restarts, AttemptEnd(words, time.time()))
 
     def mark(self, log: Path, nodes: list[str]) -> str:
         """Writes into a log where it begins, unless it is the first; gives the sentence."""
@@ -78,19 +80,23 @@ class Beginning:
         return attempts.mark(log, self.number, nodes, left.reason if left else UNTOLD)
 
     @property
-    def _left_before(self) -> Left | None:
-        return self._files.beginnings()[self.number - 2][1] if self._before else None
+    def _left_before(self) -> AttemptEnd | None:
+        return self._files.attempts()[self.number - 2][1] if self._before else None
 
 
-def said(batch_log: Path) -> str:
+def batch_log_text(batch_log: Path) -> str:
     """Why Slurm ended the script last, in its own capital words; empty where it did not say."""
     reasons = _SAID.findall(_text(batch_log))
     return reasons[-1] if reasons else ""
 
 
-def said_ending(batch_log: Path) -> Ending | None:
+def logged_end(batch_log: Path) -> EndState | None:
     """How the script ended, by what Slurm wrote into its log; None where that tells nothing."""
-    return Ending.OUT_OF_MEMORY if _MEMORY.search(_text(batch_log)) else _ENDINGS.get(said(batch_log))
+    return (
+        EndState.OUT_OF_MEMORY
+        if _MEMORY.search(_text(batch_log))
+        else _ENDINGS.get(batch_log_text(batch_log))
+    )
 
 
 def _text(file: Path) -> str:

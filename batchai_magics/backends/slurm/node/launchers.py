@@ -1,4 +1,4 @@
-"""The processes of a plan of several nodes, which srun starts."""
+"""The launchers of a plan's processes: on one node as children of this program, on several by srun."""
 
 from __future__ import annotations
 
@@ -8,24 +8,95 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
+from batchai_magics.backends.node import mpi, mpi_use
 from batchai_magics.backends.node.outcome import NO_TROUBLE, Outcome, Trouble, of_ranks
+from batchai_magics.backends.node.runner import termination
 from batchai_magics.backends.node.runner.bell import Bell
 from batchai_magics.backends.node.runner.exits import exits_in
 from batchai_magics.backends.node.runner.rank import die_with_parent
-from batchai_magics.backends.slurm.node.killed import explained
+from batchai_magics.backends.node.runner.ranks import Ranks
+from batchai_magics.backends.slurm.node.oom_kills import (
+    KILLED,
+    explained,
+    of_kernel,
+    oom_kills,
+    out_of_memory,
+)
 from batchai_magics.backends.slurm.node.run_files import RunFiles, cut_off_folder, unkept_folder
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
+
+
+class SingleNodeLauncher:
+    """The processes of a plan of one node: children of this program, which is MPI's process manager."""
+
+    def __init__(self, plan: Plan, bell: Bell, env: Mapping[str, str]) -> None:
+        self._env = {**env, **mpi.transport(plan)}
+        self._ranks = Ranks(plan, bell, env=self._env)
+        self._by_themselves: set[int] | None = None
+        self._trouble = NO_TROUBLE
+        self._kills = oom_kills()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any has not ended yet."""
+        return self._ranks.is_running
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is to be ended."""
+        has_failed = any(end.exit_code for end in self.ends)
+        are_workers_done = self._ranks.plan.are_workers_done(self._ranks.ends)
+        return has_failed or are_workers_done or self._found_trouble != NO_TROUBLE
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """How those that have ended did so."""
+        return self._ranks.ends.values()
+
+    def start(self) -> None:
+        """Starts all of them."""
+        self._ranks.start()
+
+    def turn(self, timeout_s: float) -> set[int]:
+        """Waits for news, no longer than that; gives the signals that came."""
+        return self._ranks.turn(timeout_s)
+
+    def end(self, *, patience_s: float) -> None:
+        """Ends all that still runs."""
+        self._by_themselves, self._trouble = set(self._ranks.ends), self._found_trouble
+        termination.end(self._ranks, patience_s=patience_s)
+
+    def outcome(self) -> Outcome:
+        """How the job ends, as far as its processes say."""
+        plan = self._ranks.plan
+        by_themselves = set(self._ranks.ends) if self._by_themselves is None else self._by_themselves
+        outcome = of_ranks(self.ends, plan, by_themselves, self._trouble)
+        if outcome.exit_code == KILLED and oom_kills() > self._kills:
+            return out_of_memory(outcome, of_kernel(plan.nodes[0].id))
+        return outcome.without_mpi(len(plan.processes)) if mpi_use.is_missed(self._ranks) else outcome
+
+    def close(self) -> None:
+        """Releases everything."""
+        termination.remove_containers(self._ranks.plan.containers.removals, self._env)
+        self._ranks.close()
+
+    @property
+    def _found_trouble(self) -> Trouble:
+        abort = self._ranks.manager.abort if self._ranks.manager else None
+        return Trouble(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
+
 
 LOOK_S = 1.0  # between looks at the files of ranks that are elsewhere
 SPREAD_S = 30.0  # what srun gets to end what it has started
 RANK = "batchai_magics.backends.slurm.node.run_rank"
 
 
-class SpreadCrew:
+class SrunLauncher:
     """The processes of a plan of several nodes: tasks of one srun, a program watching over each.
 
     One that fails ends all the others, unless each has something of its own to do.
@@ -150,3 +221,77 @@ def _in_order(ends: Collection[ProcessExit], by_themselves: Collection[int]) -> 
     return [
         end if end.rank in by_themselves else end._replace(ended=max(first, end.ended or 0.0)) for end in ends
     ]
+
+
+TOLD_TO_END = 128 + signal.SIGTERM
+HEARING_S = 1.0  # by which a signal comes to this program behind processes that it runs: Slurm signals all
+ENDING_S = 0.3  # what the other ranks get to end by themselves when one has failed
+
+
+class RankLauncher(Protocol):
+    """The processes of a plan, from their start to their end."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any has not ended yet."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is to be ended: one has failed, or only parameter servers are left."""
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """How those that have ended did so."""
+
+    def start(self) -> None:
+        """Starts all of them."""
+
+    def turn(self, timeout_s: float) -> set[int]:
+        """Waits for news, no longer than that; gives the signals that came."""
+
+    def end(self, *, patience_s: float) -> None:
+        """Ends all that still runs."""
+
+    def outcome(self) -> Outcome:
+        """How the job ends, as far as its processes say: asked before and after `end`, it says the same."""
+
+    def close(self) -> None:
+        """Releases everything."""
+
+
+def launcher_of(
+    plan: Plan,
+    bell: Bell,
+    env: Mapping[str, str],
+    *,
+    files: RunFiles,
+    mpi: str,
+    is_each_alone: bool = False,
+) -> RankLauncher:
+    """The processes of a plan, on the nodes that they are for; this program runs on the first of them.
+
+    On several nodes one that fails ends the others, unless `is_each_alone`.
+    """
+    if {process.node for process in plan.processes} <= {0}:
+        return SingleNodeLauncher(plan, bell, env)
+    return SrunLauncher(plan, bell, env, files=files, mpi=mpi, is_each_alone=is_each_alone)
+
+
+def let_end(started: RankLauncher) -> set[int]:
+    """Lets the other processes end by themselves, for a moment; gives the signals that came."""
+    heard = _turn(started, ENDING_S, lambda: started.is_running)
+    may_be_cut_off = is_cut_off(started)
+    return heard | _turn(started, HEARING_S, lambda: may_be_cut_off)
+
+
+def is_cut_off(started: RankLauncher) -> bool:
+    """Whether Slurm may have ended the processes: its word of that comes to them in any order."""
+    return not started.ends or any(end.exit_code == TOLD_TO_END for end in started.ends)
+
+
+def _turn(started: RankLauncher, span_s: float, is_wanted: Callable[[], bool]) -> set[int]:
+    """Lets processes go on for so long, or until it is told to end; gives the signals that came."""
+    deadline, heard = time.monotonic() + span_s, set[int]()
+    while is_wanted() and signal.SIGTERM not in heard and (left_s := deadline - time.monotonic()) > 0:
+        heard |= started.turn(left_s)
+    return heard

@@ -1,4 +1,4 @@
-"""What Slurm answers, as values: its tables of states and the words in which it refuses. Pure."""
+"""The output of Slurm's commands as values: job and node tables, configuration, refusals. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
-from batchai_magics.backends.slurm.say import JOB_FIELDS, NODE_FIELDS, SEPARATOR
+from batchai_magics.backends.slurm.cli_args import JOB_FIELDS, NODE_FIELDS, SEPARATOR
 from batchai_magics.errors import CapabilityError, ServiceError
 from batchai_magics.models.states import NodeState
 
@@ -182,7 +182,7 @@ def check_version(text: str) -> None:
 
 
 def configuration(text: str) -> dict[str, str]:
-    """What scontrol says of its configuration, by name."""
+    """The configuration that scontrol prints, by name."""
     return dict(re.findall(r"^(\w+)[ \t]*=[ \t]*(.*?)[ \t]*$", text, re.MULTILINE))
 
 
@@ -195,7 +195,7 @@ def minutes(limit: str) -> int | None:
     return (days * 24 + hours) * 60 + mins
 
 
-def refusal(program: str, words: str) -> ServiceError:
+def service_error(program: str, words: str) -> ServiceError:
     """The error for a command that Slurm refused, with its own words."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     said = "; ".join(line.removeprefix(f"{program}: ").removeprefix("error: ") for line in lines)

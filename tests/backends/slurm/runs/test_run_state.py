@@ -8,12 +8,12 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with
-from batchai_magics.backends.slurm.node.run_files import Begun, Left, RunFiles, Stop, Submission
-from batchai_magics.backends.slurm.standing import standing_of, with_last_words
+from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles, Stop, Submission
+from batchai_magics.backends.slurm.run_state import state_of, with_last_log_line
 from batchai_magics.models.states import ExecutionState
 
 QUEUED, RUNNING, TERMINATING = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.TERMINATING
-BEGUN = Begun("7", ("n1",), 2.0)
+BEGUN = AttemptStart("7", ("n1",), 2.0)
 
 
 @pytest.fixture
@@ -25,26 +25,26 @@ def files(tmp_path: Path) -> RunFiles:
 
 def shown(files: RunFiles) -> tuple[ExecutionState, float, bool, bool]:
     """The state, since when, and whether it holds nodes, or waits for some."""
-    standing = standing_of(files)
+    standing = state_of(files)
     return standing.state, standing.changed, standing.holds_nodes, standing.is_waiting
 
 
 def test_a_run_waits_until_it_has_begun(files: RunFiles) -> None:
     assert shown(files) == (QUEUED, 1.0, False, True)
-    files.note_begun(1, BEGUN)
+    files.note_attempt_start(1, BEGUN)
     assert shown(files) == (RUNNING, 2.0, True, False)
 
 
 def test_a_run_that_has_left_its_nodes_waits_for_others(files: RunFiles) -> None:
-    files.note_begun(1, BEGUN)
-    files.note_left(1, 0, Left("preempted", 3.0))
+    files.note_attempt_start(1, BEGUN)
+    files.note_attempt_end(1, 0, AttemptEnd("preempted", 3.0))
     assert shown(files) == (QUEUED, 3.0, False, True)
 
 
 def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_queued(
     files: RunFiles,
 ) -> None:
-    files.note_begun(1, BEGUN)
+    files.note_attempt_start(1, BEGUN)
     files.ask_to_stop(1, Stop(REQUEUE, 3.0))
     assert shown(files) == (QUEUED, 3.0, True, False)
     files.ask_to_stop(1, Stop(TERMINATE, 3.5))
@@ -52,33 +52,33 @@ def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_q
 
 
 def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles) -> None:
-    files.note_begun(1, BEGUN)
+    files.note_attempt_start(1, BEGUN)
     files.ask_to_stop(1, Stop(REQUEUE, 3.0))
     files.note_submission(2, Submission("8", 4.0))
-    files.note_begun(2, BEGUN._replace(time=5.0))
+    files.note_attempt_start(2, BEGUN._replace(time=5.0))
     files.ask_to_stop(2, Stop(TERMINATE, 6.0))
     assert shown(files) == (TERMINATING, 6.0, True, False)
 
 
 def test_a_run_that_has_ended_neither_holds_nodes_nor_waits(files: RunFiles) -> None:
-    files.note_begun(1, BEGUN)
+    files.note_attempt_start(1, BEGUN)
     files.note_end(RunEnd(Outcome(0), 9.0))
     assert shown(files) == (ExecutionState.SUCCEEDED, 9.0, False, False)
 
 
 def test_all_beginnings_are_told_unless_there_was_but_one(files: RunFiles) -> None:
-    files.note_begun(1, BEGUN)
-    assert standing_of(files).beginnings == ()
+    files.note_attempt_start(1, BEGUN)
+    assert state_of(files).attempts == ()
     files.note_submission(2, Submission("8", 3.0))
-    assert standing_of(files).beginnings == ((BEGUN, None),)
-    files.note_begun(2, again := Begun("8", ("n2",), 4.0))
-    assert standing_of(files).beginnings == ((BEGUN, None), (again, None))
+    assert state_of(files).attempts == ((BEGUN, None),)
+    files.note_attempt_start(2, again := AttemptStart("8", ("n2",), 4.0))
+    assert state_of(files).attempts == ((BEGUN, None), (again, None))
 
 
 def test_a_run_that_slurm_has_begun_again_tells_both_beginnings(files: RunFiles) -> None:
-    files.note_begun(1, BEGUN)
-    files.note_begun(1, again := BEGUN._replace(time=4.0, restarts=1))
-    assert standing_of(files).beginnings == ((BEGUN, None), (again, None))
+    files.note_attempt_start(1, BEGUN)
+    files.note_attempt_start(1, again := BEGUN._replace(time=4.0, restarts=1))
+    assert state_of(files).attempts == ((BEGUN, None), (again, None))
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,6 @@ def test_the_last_words_of_the_script_are_told_with_an_error(
 ) -> None:
     if log is not None:
         files.batch_log.write_text(log)
-    (error,) = with_last_words(failed_with("JobSupervisorLost", "It failed"), files).errors
+    (error,) = with_last_log_line(failed_with("JobSupervisorLost", "It failed"), files).errors
     assert error["message"] == message
-    assert with_last_words(Outcome(0), files) == Outcome(0)
+    assert with_last_log_line(Outcome(0), files) == Outcome(0)

@@ -1,1 +1,0 @@
-"""What the accounting of a cluster knows of jobs that its controller has forgotten."""

@@ -1,0 +1,72 @@
+"""What is made ready before a job: the container engine of its image, the setup task of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.node import containers
+from batchai_magics.backends.service.runner import NodeStatus
+from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, problem
+from batchai_magics.errors import CapabilityError
+from batchai_magics.models.states import NodeState
+
+HOST = "host"  # instead of an engine: jobs run without their image
+ENGINES = ("apptainer", "singularity", "enroot", "podman")
+_FIELD = "properties.containerSettings"
+
+
+def container_engine(
+    configured: str, *, has_credentials: bool, has: Callable[[str], bool]
+) -> tuple[str, ...]:
+    """The command that runs a job's containers; none where the host is to do.
+
+    `has` tells whether a program is where jobs are submitted, which is taken for a machine like the nodes: a
+    CapabilityError where none is.
+    """
+    if has_credentials:
+        field = f"{_FIELD}.imageSourceRegistry.credentials"
+        raise _unsupported(field, "", "Sign in where the image is pulled; nothing was written.")
+    if configured:
+        return () if configured.strip() == HOST else containers.engine(configured)
+    found = [name for name in ENGINES if has(name)]
+    if not found:
+        reason = f" here: there is no {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
+        hint = f"Set slurm.container_command to what the nodes have, or to `{HOST}` to do without the image."
+        raise _unsupported(_FIELD, reason, hint)
+    return (found[0],)
+
+
+def _unsupported(field: str, reason: str, hint: str) -> CapabilityError:
+    return CapabilityError(
+        f"{field} is not supported by the slurm backend{reason}", code="NotSupported", hint=hint
+    )
+
+
+def secrets_file(layout: Layout, guid: str) -> Path:
+    """The values of the secrets of a cluster's setup task; only there while the cluster is."""
+    return layout.cluster(guid) / "setup-secrets.json"
+
+
+def setup_folder(layout: Layout, guid: str) -> Path:
+    """What became of the setup task on each node."""
+    return layout.cluster(guid) / "setup"
+
+
+def setup_problems(layout: Layout, cluster_guid: str) -> dict[str, str]:
+    """Why nodes are not set up on which the task has failed, by name."""
+    found = NodeSetups(setup_folder(layout, cluster_guid)).all()
+    return {name: problem(name, record) for name, record in found.items() if record.exit_code}
+
+
+def with_setup_problems(
+    nodes: Sequence[NodeStatus], problems: Mapping[str, str], busy: Collection[str]
+) -> list[NodeStatus]:
+    """The nodes of a cluster: an idle one whose setup has failed is unusable."""
+    return [
+        node._replace(state=NodeState.UNUSABLE, reason=problems[node.name], code=FAILED)
+        if node.name in problems and node.name not in busy
+        else node
+        for node in nodes
+    ]
