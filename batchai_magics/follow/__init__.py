@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from batchai_magics.backends.base import Backend, FileRef, Look, Watcher
+from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusSnapshot
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import UnreachableError
 from batchai_magics.follow.event_types import (
@@ -123,11 +123,11 @@ def endings(
     All jobs are polled together. A poll without changes yields an empty collection.
     """
     left = {id.key: id for id in jobs}
-    watcher = Watcher(backend, jobs, clock=clock)
+    watcher = StatusPoller(backend, jobs, clock=clock)
     delays = _Backoff(backend)
     while left:
         try:
-            look = watcher.look()
+            look = watcher.poll()
         except UnreachableError:
             if not delays.has_connected:
                 raise
@@ -143,7 +143,7 @@ def endings(
             wait(delay_s)
 
 
-def _ended_jobs(look: Look | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
+def _ended_jobs(look: StatusSnapshot | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
     return [] if look is None else [id for id in jobs if _has_ended(look.of(id))]
 
 

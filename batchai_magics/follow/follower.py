@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Look, Watcher
+from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, StatusPoller, StatusSnapshot
 from batchai_magics.follow.chunk_readers import parse_metrics
 from batchai_magics.follow.event_types import (
     Event,
@@ -45,7 +45,7 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._parser = Parser(self.patterns)
-        self._watcher = Watcher(self.backend, [self.id], clock=self.clock)
+        self._watcher = StatusPoller(self.backend, [self.id], clock=self.clock)
         self._due_at = 0.0
         self._marks: dict[FileRef, Bookmark] = {}
         self._digests: dict[FileRef, hashlib._Hash] = {}
@@ -55,7 +55,7 @@ class Follower:
         self._queue = QueuePoller(self.backend, self.id, clock=self.clock)
         self._telemetry = TelemetryPoller(self.backend, self.id, clock=self.clock)
         self._cluster: ResourceId | None = None
-        self._last_look = Look({})
+        self._last_look = StatusSnapshot({})
         self._pending: list[Event] = []
 
     def poll(self, *, wait_s: float = 0.0) -> list[Event]:
@@ -98,18 +98,18 @@ class Follower:
     def _is_due(self) -> bool:
         return self.is_behind or self.clock() >= self._due_at
 
-    def _poll_status(self) -> Look:
+    def _poll_status(self) -> StatusSnapshot:
         """The current status of job and cluster; the previous one while the poll interval has not passed."""
-        look = self._watcher.look() or self._last_look
+        look = self._watcher.poll() or self._last_look
         job = look.of(self.id)
         if isinstance(job, JobResource) and self._cluster is None:
             self._cluster = ResourceId.parse(job.spec.cluster.id)
             self._watcher.add(self._cluster)
-            look = self._watcher.look() or look
+            look = self._watcher.poll() or look
         self._last_look = look
         return look
 
-    def _job_in(self, look: Look) -> JobResource:
+    def _job_in(self, look: StatusSnapshot) -> JobResource:
         job = look.of(self.id) or self.backend.show(self.id)  # raises the appropriate error if it was deleted
         assert isinstance(job, JobResource)
         return job
@@ -120,7 +120,7 @@ class Follower:
         self._job = job
         return [StateChanged(job)]
 
-    def _nodes(self, look: Look, job: JobResource) -> list[Event]:
+    def _nodes(self, look: StatusSnapshot, job: JobResource) -> list[Event]:
         """Request the job's nodes if its state or its cluster's node counts changed."""
         cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
         if not isinstance(cluster, Cluster):

@@ -66,7 +66,7 @@ class QueuePoller:
     def _position(self, job: JobResource) -> QueueChanged:
         try:
             nodes = self._backend.nodes(ResourceId.parse(job.spec.cluster.id))
-            before = self._backend.ahead(job)
+            before = self._backend.jobs_ahead_of(job)
         except NotFoundError:  # the cluster or the workspace was deleted
             return QueueChanged(self._id)
         return QueueChanged(

@@ -189,7 +189,7 @@ def _calls_a_minute(place: Place, questions: Questions | None = None) -> float:
         questions.count = 0
     deadline, started = time.monotonic() + WATCH_S, time.monotonic()
     while time.monotonic() < deadline:
-        counted.look([*ids, place.cluster])
+        counted.status([*ids, place.cluster])
         if questions:
             questions.looks += 1
         time.sleep(0.2)

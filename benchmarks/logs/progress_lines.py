@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from batchai_magics.backends.base import Chunk, Span, Written
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.follow import records_in
 from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics import Parser
@@ -56,7 +56,7 @@ def _bars() -> Iterator[Chunk]:
                 data += line
         size += len(data)
         start = size - len(data)
-        yield Chunk(data, start, size, False, tuple(spans), (Written(start, 0.1 * look),))
+        yield Chunk(data, start, size, False, tuple(spans), (WriteTime(start, 0.1 * look),))
 
 
 def _dense() -> Iterator[Chunk]:
@@ -64,7 +64,7 @@ def _dense() -> Iterator[Chunk]:
     log = (STEP * (DENSE_BYTES // len(STEP) + 1))[:DENSE_BYTES]
     for start in range(0, len(log), PIECE_BYTES):
         data = log[start : start + PIECE_BYTES]
-        times = tuple(Written(start + at, 1e-4 * (start + at)) for at in range(0, len(data), 1 << 12))
+        times = tuple(WriteTime(start + at, 1e-4 * (start + at)) for at in range(0, len(data), 1 << 12))
         yield Chunk(data, start, len(log), False, (Span(start, start + len(data), 0),), times)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import Capabilities, Look, Pace, PlainAnswers, Watcher
+from batchai_magics.backends.base import Capabilities, DefaultAnswers, Pace, StatusPoller, StatusSnapshot
 from batchai_magics.backends.base.looks import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events
 from batchai_magics.follow import follower as follower_module
@@ -23,16 +23,16 @@ class Clock:
         return self.now
 
 
-class Counting(PlainAnswers):
+class Counting(DefaultAnswers):
     """Notes what each look asks for."""
 
     def __init__(self, pace=None):
         self.capabilities = Capabilities(name="counting", pace=pace or Pace())
         self.asked = []
 
-    def look(self, ids, *, since=None, wait_s=0.0):
+    def status(self, ids, *, since=None, wait_s=0.0):
         self.asked.append(sorted(id.name for id in ids))
-        return Look({id.key: len(self.asked) for id in ids})
+        return StatusSnapshot({id.key: len(self.asked) for id in ids})
 
 
 @pytest.fixture
@@ -42,65 +42,65 @@ def clock():
 
 def test_one_look_is_for_all_watchers(clock):
     backend = Counting()
-    watchers = [Watcher(backend, [id], clock=clock) for id in (A, B, C)]
-    assert [watcher.look().of(id) for watcher, id in zip(watchers, (A, B, C), strict=True)] == [1, 1, 1]
+    watchers = [StatusPoller(backend, [id], clock=clock) for id in (A, B, C)]
+    assert [watcher.poll().of(id) for watcher, id in zip(watchers, (A, B, C), strict=True)] == [1, 1, 1]
     assert backend.asked == [["a", "b", "c"]]
 
 
 def test_nobody_is_given_a_look_twice(clock):
     backend = Counting()
-    first, second = (Watcher(backend, [id], clock=clock) for id in (A, B))
-    looks = [watcher.look() for watcher in (first, second, first, second)]
+    first, second = (StatusPoller(backend, [id], clock=clock) for id in (A, B))
+    looks = [watcher.poll() for watcher in (first, second, first, second)]
     assert [look.of(A) for look in looks] == [1, 1, 2, 2]
 
 
 def test_a_look_grows_old(clock):
     backend = Counting()
-    first, second = (Watcher(backend, [id], clock=clock) for id in (A, B))
-    first.look()
+    first, second = (StatusPoller(backend, [id], clock=clock) for id in (A, B))
+    first.poll()
     clock.now += FRESH_S * 1.1
-    assert second.look().of(B) == 2
+    assert second.poll().of(B) == 2
 
 
 def test_who_comes_later_is_given_no_look_from_before(clock):
     backend = Counting()
-    Watcher(backend, [A], clock=clock).look()
-    assert Watcher(backend, [A], clock=clock).look().of(A) == 2
+    StatusPoller(backend, [A], clock=clock).poll()
+    assert StatusPoller(backend, [A], clock=clock).poll().of(A) == 2
 
 
 def test_the_pace_is_kept(clock):
     backend = Counting(Pace(look_s=5))
-    watcher = Watcher(backend, [A], clock=clock)
-    assert watcher.look().of(A) == 1
+    watcher = StatusPoller(backend, [A], clock=clock)
+    assert watcher.poll().of(A) == 1
     clock.now += 4.9
-    assert watcher.look() is None
+    assert watcher.poll() is None
     clock.now += 0.1
-    assert watcher.look().of(A) == 2
+    assert watcher.poll().of(A) == 2
 
 
 def test_what_nobody_has_looked_at_yet_is_asked_for_at_once(clock):
     backend = Counting(Pace(look_s=5))
-    watcher = Watcher(backend, [A], clock=clock)
-    watcher.look()
+    watcher = StatusPoller(backend, [A], clock=clock)
+    watcher.poll()
     watcher.add(B)
-    assert watcher.look().of(B) == 2
+    assert watcher.poll().of(B) == 2
 
 
 def test_a_watcher_that_nobody_holds_is_not_looked_for(clock):
     backend = Counting()
-    gone = Watcher(backend, [A], clock=clock)
-    gone.look()
+    gone = StatusPoller(backend, [A], clock=clock)
+    gone.poll()
     del gone
     gc.collect()
-    Watcher(backend, [B], clock=clock).look()
+    StatusPoller(backend, [B], clock=clock).poll()
     assert backend.asked[-1] == ["b"]
 
 
 def test_backends_do_not_share(clock):
     one, other = Counting(), Counting()
-    watchers = [Watcher(backend, [A], clock=clock) for backend in (one, other)]
+    watchers = [StatusPoller(backend, [A], clock=clock) for backend in (one, other)]
     for watcher in watchers:
-        watcher.look()
+        watcher.poll()
     assert (len(one.asked), len(other.asked)) == (1, 1)
 
 
@@ -108,8 +108,8 @@ def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
     place, asked = Place(tmp_path), []
     for name in "abc":
         place.run(name)
-    plain = place.look
-    monkeypatch.setattr(place, "look", lambda ids: asked.append({id.name for id in ids}) or plain(ids))
+    plain = place.status
+    monkeypatch.setattr(place, "status", lambda ids: asked.append({id.name for id in ids}) or plain(ids))
     followers = [Follower(place, id, clock=clock) for id in (A, B, C)]
     for _ in range(2):
         clock.now += 1
@@ -180,5 +180,5 @@ def test_a_plain_look_tells_of_what_was_asked_for_only(tmp_path):
     for name in "abc":
         place.run(name)
     missing = EXPERIMENT.child(Kind.JOB, "nope")
-    assert sorted(place.look([A, C, missing]).states) == [A.key, C.key]
-    assert place.look([missing]).states == {}
+    assert sorted(place.status([A, C, missing]).states) == [A.key, C.key]
+    assert place.status([missing]).states == {}

@@ -17,7 +17,7 @@ def test_what_is_kept_is_told_and_stays_while_a_job_runs(place: Place) -> None:
         with pytest.raises(CapabilityError, match="no data on this machine to remove"):
             CLEANING.of(place.backend)
         return
-    kept = place.backend.cleaning.look()
+    kept = place.backend.cleaning.stored_items()
     assert sum(part.size_bytes for part in kept) > 0
     for refused in (place.backend.cleaning.check, place.backend.cleaning.clean):
         with pytest.raises(ConflictError, match=id.name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import Bookmark, FileRef, Page
-from batchai_magics.backends.base.plain import plain_look, plain_tail
+from batchai_magics.backends.base.plain import default_status, default_tail
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
@@ -24,40 +24,40 @@ def test_a_look_is_what_show_gives(place: Place) -> None:
     first = place.run(name="first")
     second = place.run("exit 3", name="second")
     place.has(place.cluster, idle=2)
-    look = place.backend.look([first.id, place.cluster, second.id])
+    look = place.backend.status([first.id, place.cluster, second.id])
     ids = (first.id, second.id, place.cluster)
     assert dict(look.states) == {id.key: place.backend.show(id) for id in ids}
 
 
 def test_a_look_leaves_out_what_is_not_there(place: Place) -> None:
     missing = place.workspace.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "job")
-    look = place.backend.look([place.job("nope"), place.cluster, missing])
+    look = place.backend.status([place.job("nope"), place.cluster, missing])
     assert list(look.states) == [place.cluster.key]
     assert look.of(missing) is None
-    assert not place.backend.look([]).states
+    assert not place.backend.status([]).states
 
 
 def test_a_look_knows_names_in_any_letter_case(place: Place) -> None:
     job = place.run(name="Resnet")
     shouted = ResourceId.parse(str(job.id).replace("Resnet", "RESNET"))
-    assert place.backend.look([shouted]).of(shouted) == job
+    assert place.backend.status([shouted]).of(shouted) == job
 
 
 def test_a_look_that_may_wait_answers_all_the_same(place: Place) -> None:
-    look = place.backend.look([place.cluster])
-    assert place.backend.look([place.cluster], since=look, wait_s=0.05).of(place.cluster)
+    look = place.backend.status([place.cluster])
+    assert place.backend.status([place.cluster], since=look, wait_s=0.05).of(place.cluster)
 
 
 def test_a_look_notices_by_itself_that_a_job_has_ended(place: Place) -> None:
     id = place.start()
-    until(lambda: place.backend.look([id]).of(id).state is ExecutionState.SUCCEEDED)
+    until(lambda: place.backend.status([id]).of(id).state is ExecutionState.SUCCEEDED)
 
 
 def test_the_plain_look_agrees_with_the_backends_own(place: Place) -> None:
     ids = [place.run(name=name).id for name in ("a", "b")]
     place.has(place.cluster, idle=2)
     ids += [place.cluster, place.job("nope")]
-    assert plain_look(place.backend, ids) == place.backend.look(ids)
+    assert default_status(place.backend, ids) == place.backend.status(ids)
 
 
 # 13: tails
@@ -154,7 +154,7 @@ def test_a_tail_says_when_logs_cannot_grow_any_more(place: Place) -> None:
 def test_the_plain_tail_agrees_with_the_backends_own(place: Place) -> None:
     job = place.run(COUNTED)
     for positions in ({}, {"stdout.txt": 4}, {"stdout.txt": 10, "stderr.txt": 99}):
-        assert plain_tail(place.backend, job.id, positions, 5) == place.backend.tail(job.id, positions, 5)
+        assert default_tail(place.backend, job.id, positions, 5) == place.backend.tail(job.id, positions, 5)
 
 
 def test_a_tail_of_a_job_that_is_not_there_says_so(place: Place) -> None:

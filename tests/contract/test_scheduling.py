@@ -60,8 +60,8 @@ def test_a_queued_job_knows_who_is_before_it(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     low = place.start(HOLD, "low", nodeCount=2, schedulingPriority="low")
     second = place.start(HOLD, "second", nodeCount=2)
-    assert list(place.backend.ahead(place.backend.show(second))) == []
-    assert list(place.backend.ahead(place.backend.show(low))) == [second]
+    assert list(place.backend.jobs_ahead_of(place.backend.show(second))) == []
+    assert list(place.backend.jobs_ahead_of(place.backend.show(low))) == [second]
 
 
 @pytest.mark.needs("own_nodes")  # else it starts at once

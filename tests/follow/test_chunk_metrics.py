@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import Chunk, Span, Written
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.follow import records_in
 from batchai_magics.follow.chunk_readers import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
@@ -30,7 +30,7 @@ def test_many_lines_of_several_ranks_give_the_records_of_each_line_by_itself(cou
     spans, times, end = [], [], 100
     for rank, text in pieces:
         spans.append(Span(end, end + len(text), rank))
-        times.append(Written(end + 5, 1000.0 + end))
+        times.append(WriteTime(end + 5, 1000.0 + end))
         end += len(text)
     data = "".join(text for _, text in pieces).encode()
     chunk = Chunk(data, 100, end, True, (*spans[:2], spans[3]), tuple(times))
@@ -52,6 +52,6 @@ def test_a_look_at_much_of_a_log_tells_the_steps_of_all_its_lines(backend, follo
 
 def test_records_know_when_they_were_written():
     lines = [f"{step}\timages/sec: 10.0 +/- 0.1 (jitter = 0.2)\t2.500\n".encode() for step in (1, 2)]
-    times = (Written(0, 1000.0), Written(len(lines[0]), 1001.5))
+    times = (WriteTime(0, 1000.0), WriteTime(len(lines[0]), 1001.5))
     chunk = Chunk(b"".join(lines), 0, 99, True, (), times)
     assert [record.wall_time for record in records_in(chunk, Parser({}))] == [1000.0, 1001.5]

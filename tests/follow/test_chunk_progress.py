@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from batchai_magics.backends.base import Chunk, Span, Written
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.follow.chunk_readers import read_progress
 from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 
@@ -24,7 +24,7 @@ class Noting(ProgressReader):
         return super().feed(data, at=at, stream=stream, rank=rank)
 
 
-def chunk(data: bytes, *spans: Span, offset: int = 0, times: tuple[Written, ...] = ()) -> Chunk:
+def chunk(data: bytes, *spans: Span, offset: int = 0, times: tuple[WriteTime, ...] = ()) -> Chunk:
     size = offset + len(data)
     return Chunk(data=data, offset=offset, size=size, is_complete=False, spans=spans, times=times)
 
@@ -36,7 +36,7 @@ def test_bytes_of_nobody_known_are_of_now() -> None:
 
 
 def test_the_bytes_of_one_rank_are_of_the_last_time_that_is_known() -> None:
-    reader, times = Noting(), (Written(0, 7.0), Written(2, 8.0), Written(4, 9.0))
+    reader, times = Noting(), (WriteTime(0, 7.0), WriteTime(2, 8.0), WriteTime(4, 9.0))
     assert not read_progress(reader, "stdout.txt", chunk(b"hello\n", Span(0, 6, 2), times=times), now=NOW)
     assert reader.given == [("stdout.txt", b"hello\n", 2, 9.0)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.base.ahead import plain_ahead
+from batchai_magics.backends.base.ahead import default_jobs_ahead_of
 from batchai_magics.errors import NotFoundError
 from batchai_magics.follow import (
     Follower,
@@ -116,7 +116,11 @@ def test_a_queued_job_is_told_of_the_jobs_before_it_in_other_experiments(world: 
     last = world.submit("last --nodes 1")
     before = [theirs.id, last.id.parent.child(Kind.JOB, "second")]
     shown = last.show()
-    assert list(world.backend.ahead(shown)) == list(plain_ahead(world.backend, shown)) == before
+    assert (
+        list(world.backend.jobs_ahead_of(shown))
+        == list(default_jobs_ahead_of(world.backend, shown))
+        == before
+    )
     (seen,) = [e for e in Follower(world.backend, last.id).poll() if isinstance(e, QueueChanged)]
     assert seen.before == ("other/theirs", "second")
     theirs.cancel()

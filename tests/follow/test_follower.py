@@ -138,7 +138,7 @@ def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkey
 
 def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeypatch):
     waiting = [JOB.parent.child(Kind.JOB, name) for name in ("first", "second", "first")]
-    monkeypatch.setattr(backend, "ahead", lambda job: waiting if job.id == JOB else [])
+    monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: waiting if job.id == JOB else [])
     seen = QueuePoller(backend, JOB, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
     assert seen == [QueueChanged(JOB, ("resnet",), ("first", "second"))]
 

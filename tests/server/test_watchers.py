@@ -54,7 +54,7 @@ def counted(server: Running, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(server.world.backend, name, counting)
 
-    for name in ("show", "look", "tail"):
+    for name in ("show", "status", "tail"):
         count(name)
     return counts
 
@@ -92,7 +92,7 @@ def test_ten_who_watch_a_silent_job_share_one_poll(
         list(pool.map(lambda own: tail(server, own, Prefer="wait=3", **{SINCE: state}), asked))
     polls = (time.monotonic() - began) / BETWEEN_S + 2
     assert counted["show"] == 0
-    assert counted["look"] <= polls + WATCHERS
+    assert counted["status"] <= polls + WATCHERS
     assert counted["tail"] <= polls + 2 * WATCHERS  # each may end at a moment of its own
 
 
@@ -148,7 +148,7 @@ def test_a_second_watcher_of_one_client_has_what_is_there_at_once(
     assert {path: chunk.data for path, chunk in second.items()} == {
         path: chunk.data for path, chunk in first.items()
     }
-    assert counted["look"] <= 2  # of one poll
+    assert counted["status"] <= 2  # of one poll
 
 
 def test_who_asks_for_nonsense_is_told_so_at_once(server: Running, growing: object) -> None:

@@ -27,13 +27,13 @@ from batchai_magics.backends.base import (
     FileRef,
     JobNeeds,
     Listing,
-    Look,
     Page,
     Patch,
     Spec,
+    StatusSnapshot,
     refuse_beyond,
 )
-from batchai_magics.backends.base.plain import plain_look
+from batchai_magics.backends.base.plain import default_status
 from batchai_magics.backends.service.dialect.capabilities import ENSURE
 from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
 from batchai_magics.config import Settings
@@ -138,25 +138,27 @@ class ArmBackend(BackendBase):
         question = Question("GET", paths.collection(parent, kind), {"batchaiNames": prefix})
         return [str(name) for name in self._connection.ask(question).get("value", ())]
 
-    def ahead(self, job: JobResource) -> Sequence[ResourceId]:
+    def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs before a queued one; our own server knows them, and lists none of the others for it."""
         if not self._far.is_own:
-            return super().ahead(job)
+            return super().jobs_ahead_of(job)
         question = Question("POST", paths.of(job.id, "batchaiAhead"), is_asked_again=True)
         return [ResourceId.parse(str(id)) for id in self._connection.ask(question).get("value", ())]
 
-    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
+    ) -> StatusSnapshot:
         """Jobs and clusters as they stand: one question to our own server, else one for each parent."""
         if not ids:
-            return Look({})
+            return StatusSnapshot({})
         if not self._far.is_own:
-            return plain_look(self, ids)
+            return default_status(self, ids)
         wait = _patience(since.state if since else "", wait_s)
         body = {"ids": [str(id) for id in ids]}
         path = paths.provider(self._connection.subscription, "batchaiLook")
         response = self._connection.send(Question("POST", path, body=body, headers=wait, is_asked_again=True))
         found = [resources.any_resource(item) for item in response.json()["value"]]
-        return Look({item.id.key: item for item in found}, response.headers.get(STATE, ""))
+        return StatusSnapshot({item.id.key: item for item in found}, response.headers.get(STATE, ""))
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster."""

@@ -26,11 +26,11 @@ from .facets import (
     Usages as Usages,
 )
 from .looks import (
-    Watcher as Watcher,
+    StatusPoller as StatusPoller,
 )
 from .plain import (
     BackendBase as BackendBase,
-    PlainAnswers as PlainAnswers,
+    DefaultAnswers as DefaultAnswers,
 )
 from .protocol import (
     Backend as Backend,
@@ -43,7 +43,7 @@ from .storage import (
     Storage as Storage,
 )
 from .transfers import (
-    PlainTransfers as PlainTransfers,
+    DefaultTransfers as DefaultTransfers,
 )
 from .values import (
     BEFORE_BYTES as BEFORE_BYTES,
@@ -53,15 +53,15 @@ from .values import (
     CommandEnd as CommandEnd,
     CommandOutput as CommandOutput,
     FileRef as FileRef,
-    Hidden as Hidden,
+    RedactedSpan as RedactedSpan,
     JobNeeds as JobNeeds,
-    Kept as Kept,
+    StoredItem as StoredItem,
     Listing as Listing,
-    Look as Look,
+    StatusSnapshot as StatusSnapshot,
     Page as Page,
     Patch as Patch,
     Seal as Seal,
     Span as Span,
     Spec as Spec,
-    Written as Written,
+    WriteTime as WriteTime,
 )

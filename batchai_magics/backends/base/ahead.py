@@ -15,7 +15,7 @@ MOST_EXPERIMENTS = 8  # beside its own, the newest ones, whose jobs are listed
 _ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
 
-def plain_ahead(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
+def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
     """The jobs before a queued one, by priority and age: of its experiment, and of the newest others."""
     listed = [other for experiment in _experiments(backend, job) for other in _jobs(backend, experiment)]
     before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]

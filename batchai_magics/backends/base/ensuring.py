@@ -17,7 +17,7 @@ MOST_RUNS = 50  # of a name, that a new job is compared with
 _RUN = re.compile(r"-(\d+)$")
 
 
-def plain_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
+def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
     """Creates what is missing of the resources and the share; gives the runs of the job's name."""
     for id, spec in missing(backend, needs):
         with unless_there(backend, id):
@@ -62,7 +62,7 @@ def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
     """The latest runs of a job's name, oldest first."""
     names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MOST_RUNS:]
     ids = [job.parent.child(Kind.JOB, name) for name in names]
-    look = backend.look(ids)
+    look = backend.status(ids)
     return [found for id in ids if isinstance(found := look.of(id), JobResource)]
 
 

@@ -10,7 +10,7 @@ from batchai_magics.errors import CapabilityError
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-    from batchai_magics.backends.base.values import CommandOutput, Kept
+    from batchai_magics.backends.base.values import CommandOutput, StoredItem
     from batchai_magics.models.execution import OutputFile
     from batchai_magics.models.ids import ResourceId
     from batchai_magics.models.subscription import Usage
@@ -72,7 +72,7 @@ class Usages(Protocol):
 class Cleaning(Protocol):
     """What a backend keeps on this machine."""
 
-    def look(self) -> Sequence[Kept]:
+    def stored_items(self) -> Sequence[StoredItem]:
         """What is kept, part by part."""
 
     def check(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.capabilities import Capabilities, refuse_beyond
-from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Look, Patch, Spec
+from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Patch, Spec, StatusSnapshot
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.ids import Kind, ResourceId
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import JobResource, Resource
 
 
-class PlainAnswers:
+class DefaultAnswers:
     """What a backend has unless it has better: no facet, and look and tail made from its other verbs."""
 
     storage: Storage | None = None
@@ -42,11 +42,15 @@ class PlainAnswers:
     usages: Usages | None = None
     cleaning: Cleaning | None = None
 
-    def look(
-        self: Backend, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0
-    ) -> Look:
+    def status(
+        self: Backend,
+        ids: Collection[ResourceId],
+        *,
+        since: StatusSnapshot | None = None,
+        wait_s: float = 0.0,
+    ) -> StatusSnapshot:
         """Jobs and clusters as they stand; one question for each, or for all of one parent."""
-        return plain_look(self, ids)
+        return default_status(self, ids)
 
     def tail(
         self: Backend,
@@ -57,30 +61,30 @@ class PlainAnswers:
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs; one question to list them and one for each."""
-        return plain_tail(self, job, positions, limit)
+        return default_tail(self, job, positions, limit)
 
     def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` that begin so; all are listed for it."""
         names = [item.id.name for item in self.list(parent, kind)]
         return [name for name in names if name.lower().startswith(prefix.lower())]
 
-    def ahead(self: Backend, job: JobResource) -> Sequence[ResourceId]:
+    def jobs_ahead_of(self: Backend, job: JobResource) -> Sequence[ResourceId]:
         """The jobs before a queued one; those of its experiment and of a few others are listed for it."""
-        from batchai_magics.backends.base.ahead import plain_ahead  # it loads the models
+        from batchai_magics.backends.base.ahead import default_jobs_ahead_of  # it loads the models
 
-        return plain_ahead(self, job)
+        return default_jobs_ahead_of(self, job)
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs; one question for each part of it."""
-        from batchai_magics.backends.base.ensuring import plain_ensure  # it loads the models
+        from batchai_magics.backends.base.ensuring import default_ensure  # it loads the models
 
-        return plain_ensure(self, needs)
+        return default_ensure(self, needs)
 
     def close(self) -> None:
         """Lets go of what is held open: nothing."""
 
 
-class BackendBase(PlainAnswers, ABC):
+class BackendBase(DefaultAnswers, ABC):
     """What our backends begin with: nothing that they cannot do reaches their own `_create` or `_update`."""
 
     @property
@@ -107,14 +111,14 @@ class BackendBase(PlainAnswers, ABC):
         """Changes a resource in a way that this backend can."""
 
 
-def plain_look(backend: Backend, ids: Collection[ResourceId]) -> Look:
+def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnapshot:
     """A look made from `show`, and from `list` where several are of one parent."""
     families: dict[tuple[str, Kind], list[ResourceId]] = {}
     for id in ids:
         families.setdefault((id.parent.key, id.kind), []).append(id)
     wanted = {id.key for id in ids}
     found = [resource for family in families.values() for resource in _family(backend, family)]
-    return Look({resource.id.key: resource for resource in found if resource.id.key in wanted})
+    return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
 
 
 def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
@@ -126,7 +130,7 @@ def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
         return []
 
 
-def plain_tail(
+def default_tail(
     backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
 ) -> Mapping[str, Chunk]:
     """A tail made from `files` and `read`."""

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
         Usages,
     )
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
-    from batchai_magics.backends.base.values import Chunk, FileRef, JobNeeds, Listing, Look, Page, Patch, Spec
+    from batchai_magics.backends.base.values import (
+        Chunk,
+        FileRef,
+        JobNeeds,
+        Listing,
+        Page,
+        Patch,
+        Spec,
+        StatusSnapshot,
+    )
     from batchai_magics.models.execution import OutputFile
     from batchai_magics.models.ids import Kind, ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
@@ -118,7 +127,7 @@ class Backend(Protocol):
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
 
-    def ahead(self, job: JobResource) -> Sequence[ResourceId]:
+    def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
 
     def files(
@@ -139,7 +148,9 @@ class Backend(Protocol):
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`; NotFoundError for what is no regular file."""
 
-    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
+    ) -> StatusSnapshot:
         """Jobs and clusters as `show` gives them, in one question; those that are not there are left out.
 
         With `wait_s` it may wait so long, if the backend's pace allows it, for something not to be as it was

@@ -23,7 +23,7 @@ AGAIN = "The same line goes on where it stopped."
 _MARK_LENGTH = 12
 
 
-class PlainTransfers:
+class DefaultTransfers:
     """What a storage has unless it has better: whole files, one after the other, in pieces."""
 
     def send(self: Storage, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:

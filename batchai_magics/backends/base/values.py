@@ -41,7 +41,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteTime:
     """The bytes from `start` (an absolute offset) on were written at `time`, in seconds since 1970."""
 
     start: int
@@ -49,7 +49,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Hidden:
+class RedactedSpan:
     """Bytes `start` to `end` of a file (absolute offsets) are the value of a secret of the job."""
 
     start: int
@@ -97,8 +97,8 @@ class Chunk:
     size: int
     is_complete: bool
     spans: tuple[Span, ...] = ()
-    times: tuple[Written, ...] = ()
-    hidden: tuple[Hidden, ...] = ()
+    times: tuple[WriteTime, ...] = ()
+    hidden: tuple[RedactedSpan, ...] = ()
     generation: str = ""  # empty where it is not known
     before: bytes = b""
     seal: Seal | None = None
@@ -145,7 +145,7 @@ class Bookmark:
 
 
 @dataclass(frozen=True)
-class Look:
+class StatusSnapshot:
     """Jobs and clusters as they stand, by `id.key`; what is not there is left out.
 
     `state` is the word by which the backend knows all this again, where it has one.
@@ -192,7 +192,7 @@ class Listing(tuple["Resource", ...]):
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredItem:
     """A part of what a backend keeps on this machine, and where."""
 
     name: str

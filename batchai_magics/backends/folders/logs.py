@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from batchai_magics.backends.base import Chunk, Hidden, Span, Written
+from batchai_magics.backends.base import Chunk, RedactedSpan, Span, WriteTime
 from batchai_magics.backends.folders import entries, outputs
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node import records
@@ -52,7 +52,7 @@ class Logs:
             chunk = self._known(chunk, stream)
         if chunk.data and self.job.hidden.is_dir():
             hidden = records.secrets(self.job.hidden / path.name, offset, chunk.end)  # a link shows them too
-            chunk = replace(chunk, hidden=tuple(Hidden(*record) for record in hidden))
+            chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
         return self._told(chunk, stream) if chunk.data and stream else chunk
 
     def _read(self, path: Path, offset: int, limit: int) -> Chunk:
@@ -66,7 +66,7 @@ class Logs:
         return replace(
             chunk,
             spans=tuple(Span(*record) for record in spans),
-            times=tuple(Written(*record) for record in times),
+            times=tuple(WriteTime(*record) for record in times),
         )
 
     def _known(self, chunk: Chunk, stream: str) -> Chunk:

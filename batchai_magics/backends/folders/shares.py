@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import Copy, ShareFile
-from batchai_magics.backends.base.transfers import PlainTransfers
+from batchai_magics.backends.base.transfers import DefaultTransfers
 from batchai_magics.backends.folders import copying, entries, share_files
 from batchai_magics.backends.folders.copying import Route
 from batchai_magics.backends.folders.entries import Entry, inside
@@ -164,7 +164,7 @@ class FolderStorage:
         self._stale.drop()
         folder = self._existing(share)
         if is_elsewhere(folder):
-            return (yield from PlainTransfers.send(self, share, copies))
+            return (yield from DefaultTransfers.send(self, share, copies))
         targets, parts = copying.Targets(folder), self._parts(share)
         private_files.make_folder(parts)
         sent: list[ShareFile] = []
@@ -178,7 +178,7 @@ class FolderStorage:
         """Downloads files: read once, compared with what was written."""
         folder = self._existing(share)
         if is_elsewhere(folder):
-            return PlainTransfers.fetch(self, share, copies)
+            return DefaultTransfers.fetch(self, share, copies)
         return copying.all_down(folder, share, copies)
 
     def _part(self, share: str, target: Path) -> Path:

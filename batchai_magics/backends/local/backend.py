@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import Capabilities, Listing, Look, Page
+from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.late_facets import LateFacets
 from batchai_magics.backends.local.settings import LocalSettings
@@ -89,17 +89,19 @@ class LocalBackend(LateFacets):
             resources.get(db, parent)
             return resources.names(db, parent, kind, prefix)
 
-    def ahead(self, job: JobResource) -> Sequence[ResourceId]:
+    def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
         with self.store.read() as db:
             return showing.ahead(db, job.id)
 
-    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
+    ) -> StatusSnapshot:
         """Jobs and clusters as they stand, all read in one transaction."""
         self.upkeep.settle(max_age_s=FRESH_S)
         with self.store.read() as db:
             found = showing.some(db, ids)
-        return Look({resource.id.key: resource for resource in found})
+        return StatusSnapshot({resource.id.key: resource for resource in found})
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""

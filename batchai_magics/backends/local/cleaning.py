@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-from batchai_magics.backends.base import Kept
+from batchai_magics.backends.base import StoredItem
 from batchai_magics.backends.local.state import jobs, resources
 from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.errors import ConflictError, StorageError
@@ -23,7 +23,7 @@ class Cleaning:
     def __init__(self, upkeep: Upkeep) -> None:
         self._upkeep = upkeep
 
-    def look(self) -> Sequence[Kept]:
+    def stored_items(self) -> Sequence[StoredItem]:
         """What is kept, part by part; parts that hold nothing are left out."""
         kept = (_kept(name, paths) for name, paths in self._parts().items())
         return tuple(part for part in kept if part.file_count)
@@ -70,9 +70,9 @@ def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:
     )
 
 
-def _kept(name: str, paths: Sequence[Path]) -> Kept:
+def _kept(name: str, paths: Sequence[Path]) -> StoredItem:
     sizes = [size for path in paths for size in _sizes(path)]
-    return Kept(name, str(paths[0]) if paths else "", len(sizes), sum(sizes))
+    return StoredItem(name, str(paths[0]) if paths else "", len(sizes), sum(sizes))
 
 
 def _sizes(path: Path) -> Iterator[int]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import BackendBase, Capabilities, Listing, Look
+from batchai_magics.backends.base import BackendBase, Capabilities, Listing, StatusSnapshot
 from batchai_magics.backends.service import creation, deletion, resource_views
 from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.groups import OwnGroups
@@ -107,10 +107,12 @@ class Service(BackendBase):
         names = self.context.repository.names(parent, kind)
         return [name for name in names if name.lower().startswith(prefix.lower())]
 
-    def look(self, ids: Collection[ResourceId], *, since: Look | None = None, wait_s: float = 0.0) -> Look:
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
+    ) -> StatusSnapshot:
         """The status of jobs and clusters; the engine is asked once for all of them, if at all."""
         views = self._views(self.context.repository.find_all(ids))
-        return Look({resource.id.key: resource for resource in views})
+        return StatusSnapshot({resource.id.key: resource for resource in views})
 
     def close(self) -> None:
         """Releases what the engine holds open."""

@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import dataclass
 from typing import Any
 
-from batchai_magics.backends.base import CLEANING, Kept
+from batchai_magics.backends.base import CLEANING, StoredItem
 from batchai_magics.commands.context import Context
 from batchai_magics.commands.output.table import Table
 
@@ -17,7 +17,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB")
 class Cleaned:
     """What was removed, or would be."""
 
-    parts: tuple[Kept, ...]
+    parts: tuple[StoredItem, ...]
 
     def to_data(self) -> list[dict[str, Any]]:
         """One object a part."""
@@ -42,7 +42,7 @@ def preview(context: Context, arguments: Namespace) -> Cleaned:
     """What would be removed; ConflictError while jobs run."""
     cleaning = CLEANING.of(context.backend)
     cleaning.check()
-    return Cleaned(tuple(cleaning.look()))
+    return Cleaned(tuple(cleaning.stored_items()))
 
 
 def clean(context: Context, arguments: Namespace) -> Cleaned:

@@ -50,7 +50,7 @@ def inside(
 def _newest(context: Context, parent: ResourceId, kind: Kind, count: int) -> list[Resource]:
     """Of the others nothing but the names is read."""
     ids = [parent.child(kind, name) for name in context.backend.names(parent, kind)[-count:]]
-    seen = context.backend.look(ids)
+    seen = context.backend.status(ids)
     return [resource for resource in map(seen.of, ids) if resource]
 
 

@@ -59,7 +59,7 @@ def _told(service: Service, call: Call, operation: Operation, status: int) -> An
 
 def _location(service: Service, call: Call) -> str:
     """The location of the workspace that a call is about, as addresses spell it: `northeurope`."""
-    found = service.backend.look([call.id(Kind.WORKSPACE)]).states.values()
+    found = service.backend.status([call.id(Kind.WORKSPACE)]).states.values()
     named = next((resource.location for resource in found if isinstance(resource, Workspace)), "")
     return quote(named.replace(" ", "").lower()) or service.location
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from batchai_magics.backends.base import Look
+from batchai_magics.backends.base import StatusSnapshot
 from batchai_magics.models.ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.batchai.body_fields import positions
@@ -65,11 +65,13 @@ class LogWatcher:
         return any(logs.sizes.get(path, position) != position for path, position in self._positions.items())
 
 
-def _look(service: Service, job: ResourceId, cluster: ResourceId | None) -> tuple[Look, ResourceId | None]:
+def _look(
+    service: Service, job: ResourceId, cluster: ResourceId | None
+) -> tuple[StatusSnapshot, ResourceId | None]:
     """The job and its cluster, and which one that is."""
-    look = service.backend.look([job, cluster] if cluster else [job])
+    look = service.backend.status([job, cluster] if cluster else [job])
     resource = look.of(job)
     if cluster is None and isinstance(resource, JobResource):
         cluster = ResourceId.parse(resource.spec.cluster.id)
-        look = service.backend.look([job, cluster])
+        look = service.backend.status([job, cluster])
     return look, cluster

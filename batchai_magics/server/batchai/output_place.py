@@ -77,7 +77,7 @@ def _mounted(service: Service, job: JobResource, prefix: str) -> Resource | None
 
 def _volumes_of_cluster(service: Service, job: JobResource) -> MountVolumes | None:
     id = ResourceId.parse(job.spec.cluster.id)
-    cluster = service.backend.look([id]).of(id)
+    cluster = service.backend.status([id]).of(id)
     setup = cluster.spec.node_setup if isinstance(cluster, Cluster) else None
     return setup.mount_volumes if setup else None
 

@@ -14,11 +14,11 @@ from batchai_magics.backends.base import (
     SETUP_LOGS,
     TELEMETRY,
     FileRef,
-    Look,
     NodeCommands,
     Pace,
     Preemption,
     SetupLogs,
+    StatusSnapshot,
 )
 from batchai_magics.backends.service.dialect import capabilities, chunks, commands
 from batchai_magics.models.execution import STDOUTERR
@@ -43,13 +43,13 @@ def offer(service: Service, call: Call) -> Answer:
     return Answer(data=capabilities.to_wire(service.backend, PACE))
 
 
-def look(service: Service, call: Call) -> Answer:
+def status(service: Service, call: Call) -> Answer:
     """The resources of many `ids`, those that are there; `x-batchai-since` waits for another state."""
     service.check_subscription(call)
     ids = call.json().get("ids")
     if not isinstance(ids, list) or len(ids) > MOST_IDS:
         raise refusal(400, "InvalidRequestContent", f"ids must be a list of at most {MOST_IDS} ids.")
-    value = _wire(service, service.backend.look([ResourceId.parse(str(id)) for id in ids]))
+    value = _wire(service, service.backend.status([ResourceId.parse(str(id)) for id in ids]))
     return Answer(data={"value": value}, state=digest_of(value))
 
 
@@ -75,11 +75,11 @@ def tail(service: Service, call: Call) -> Answer:
     return Answer(data=data, is_news=bool(new))
 
 
-def ahead(service: Service, call: Call) -> Answer:
+def jobs_ahead_of(service: Service, call: Call) -> Answer:
     """The ids of the jobs that get nodes before a queued one, in turn."""
     service.check_subscription(call)
     job = service.backend.show(call.id(Kind.JOB))
-    before = service.backend.ahead(job) if isinstance(job, JobResource) else ()
+    before = service.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
     return Answer(data={"value": [str(id) for id in before]})
 
 
@@ -135,5 +135,5 @@ def _closing(output: Any) -> Iterator[bytes]:
         output.close()
 
 
-def _wire(service: Service, look: Look) -> list[dict[str, Any]]:
+def _wire(service: Service, look: StatusSnapshot) -> list[dict[str, Any]]:
     return [shown(service, resource) for resource in look.states.values()]

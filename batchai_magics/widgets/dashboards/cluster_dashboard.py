@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from batchai_magics.backends.base import Backend, Watcher
+from batchai_magics.backends.base import Backend, StatusPoller
 from batchai_magics.cards.cluster_card import ClusterCard, describe_scale, target_node_count, to_html, to_text
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.cluster import ClusterPatch, ScaleSettings
@@ -44,13 +44,13 @@ class ClusterSource:
         self._backend = backend
         self._id = id
         self._clock = clock
-        self._watcher = Watcher(backend, [id], clock=clock)
+        self._watcher = StatusPoller(backend, [id], clock=clock)
         self._last: ClusterSnapshot | None = None
         self._nodes_due_at = 0.0
 
     def poll(self) -> list[ClusterSnapshot]:
         """Returns the cluster if it has changed. Raises NotFoundError once it is deleted."""
-        look = self._watcher.look()
+        look = self._watcher.poll()
         if look is None:
             return []
         cluster = look.of(self._id) or self._backend.show(self._id)  # raises NotFoundError

@@ -78,7 +78,7 @@ def test_a_job_runs_and_its_log_is_read_from_its_address(backend: ArmBackend) ->
         "stdout.txt": b"456789",
         "stderr.txt": b"abc",
     }.items()
-    look = backend.look([id, ID.child(Kind.CLUSTER, "default")])
+    look = backend.status([id, ID.child(Kind.CLUSTER, "default")])
     assert look.of(id).execution.exit_code == 3
     assert backend.names(EXPERIMENT, Kind.JOB, "PLA") == ["plain"]
 

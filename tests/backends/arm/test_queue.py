@@ -43,7 +43,7 @@ def test_all_jobs_before_one_are_known_however_many_experiments_there_are(
     *before, last = queued
     shown = backend.show(last)
     server.watched.seen.clear()
-    assert list(backend.ahead(shown)) == before
+    assert list(backend.jobs_ahead_of(shown)) == before
     assert server.watched.seen == set()  # no list of what may be ten thousand jobs
 
 
@@ -52,4 +52,4 @@ def test_a_job_that_is_gone_has_none_before_it_and_that_is_said(backend: ArmBack
     shown = backend.show(job.id)
     backend.delete(job.id)
     with pytest.raises(NotFoundError):
-        backend.ahead(shown)
+        backend.jobs_ahead_of(shown)

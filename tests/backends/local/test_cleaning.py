@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 def test_what_is_kept_is_counted_part_by_part(world: World) -> None:
     world.run("one")
     (world.home / "shares" / "extra").write_bytes(bytes(10_000))
-    kept = {part.name: part for part in world.backend.cleaning.look()}
+    kept = {part.name: part for part in world.backend.cleaning.stored_items()}
     assert {"jobs", "file shares", "state"} <= kept.keys()
     assert kept["file shares"].size_bytes > 10_000
     assert kept["file shares"].path == str(world.home / "shares")

@@ -45,9 +45,9 @@ def test_deleting_a_job_removes_folders_that_are_deeper_than_any_path(world: Wor
 def test_cleaning_counts_and_removes_working_directories(world: World) -> None:
     folder = Path(world.run("secret", SAVE).log().strip())
     cleaning = CLEANING.of(world.backend)
-    before = {part.name: part.size_bytes for part in cleaning.look()}
+    before = {part.name: part.size_bytes for part in cleaning.stored_items()}
     (folder / "more").write_bytes(bytes(1 << 20))
-    after = {part.name: part.size_bytes for part in cleaning.look()}
+    after = {part.name: part.size_bytes for part in cleaning.stored_items()}
     assert after["jobs"] - before["jobs"] == 1 << 20
     cleaning.clean()
     assert not folder.exists()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.base import Chunk, Span, Written
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.service.log_records import clock_of, parts_of, records_in
 from batchai_magics.metrics import Parser
 from tests.metrics.log_text import step
@@ -25,7 +25,7 @@ def piece_of(log, begin, end, wrote, times):
     spans = tuple(
         Span(start, stop, rank) for start, stop, rank in bounds if rank is not None and start < stop
     )
-    return Chunk(log[begin:end], begin, end, True, spans, tuple(Written(at, 1e9 + at) for at in times))
+    return Chunk(log[begin:end], begin, end, True, spans, tuple(WriteTime(at, 1e9 + at) for at in times))
 
 
 def part_by_part(piece, parser):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.base import Copy, PlainTransfers, transfers
+from batchai_magics.backends.base import Copy, DefaultTransfers, transfers
 from batchai_magics.commands.azure import selection, transfer
 from batchai_magics.commands.azure.bucket import Bucket
 from batchai_magics.errors import StorageError
@@ -20,7 +20,7 @@ def _small_pieces(monkeypatch):
     monkeypatch.setattr(transfers, "PIECE_BYTES", 4)
 
 
-class Elsewhere(PlainTransfers):
+class Elsewhere(DefaultTransfers):
     """A storage whose files are reached by its verbs alone."""
 
     def __init__(self, storage):
@@ -209,7 +209,7 @@ from batchai_magics.commands.azure.bucket import Bucket
 transfers.PIECE_BYTES = checked_copy.PIECE_BYTES = 4096
 checked_copy.SMALL_BYTES = 0
 kind, way, root, here = sys.argv[1:]
-class Elsewhere(transfers.PlainTransfers):
+class Elsewhere(transfers.DefaultTransfers):
     def __getattr__(self, name):
         return getattr(storage, name)
 storage = FolderStorage(Path(root) / "shares", Path(root) / "unfinished/shares")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.backends.base import Capabilities, Pace, Watcher
+from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsFeed, JobsSource
 from tests.widgets.dashboards.opened_dashboards import cluster_source, jobs_source
@@ -36,8 +36,8 @@ def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, mak
 def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
     place.capabilities = Capabilities(name="place", pace=Pace(look_s=10.0))
     source = cluster_source(place, clock)
-    watcher = Watcher(place, [CLUSTER], clock=clock)
-    watcher.look()
+    watcher = StatusPoller(place, [CLUSTER], clock=clock)
+    watcher.poll()
     looks = place.looks
     assert source.poll()
     assert place.looks == looks

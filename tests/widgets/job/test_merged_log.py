@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from batchai_magics.backends.base import Chunk, Span, Written
+from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.widgets.job import line_source
 from batchai_magics.widgets.job.merged_log import MERGED, STDERR, MergedLog, MergedLogTail, unmarked
 
@@ -27,7 +27,7 @@ class Logs:
     def write(self, file, data, rank=0):
         self.now += 1
         start = len(self.data[file])
-        self.times[file].append(Written(start, self.now))
+        self.times[file].append(WriteTime(start, self.now))
         self.spans[file].append(Span(start, start + len(data), rank))
         self.data[file] += data
 
@@ -144,7 +144,7 @@ def test_it_is_wanted_once_stderr_has_anything(logs):
 
 @pytest.mark.parametrize("how", ["no times", "cut"])
 def test_it_is_not_possible_where_the_order_is_not_known(logs, how):
-    chunk = Chunk(b"a\n", 0, 2, False, (), () if how == "no times" else (Written(0, 1.0),))
+    chunk = Chunk(b"a\n", 0, 2, False, (), () if how == "no times" else (WriteTime(0, 1.0),))
     logs.merged.add(ERR, chunk, is_restarted=how == "cut")
     assert not logs.merged.is_wanted
     assert logs.merged.advance() == logs.merged.finish() == []

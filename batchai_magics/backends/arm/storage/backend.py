@@ -21,7 +21,7 @@ from batchai_magics.backends.arm.storage.entries import (
 )
 from batchai_magics.backends.arm.storage.packed import PackedFiles
 from batchai_magics.backends.arm.storage.uploads import OwnUploads, PlainUploads, Uploads, is_part
-from batchai_magics.backends.base import Copy, PlainTransfers, ShareFile
+from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
@@ -36,7 +36,7 @@ _PAGE_BYTES = 512  # what the service clears is made of these
 _RANGE_BYTES = 4 << 20  # the most that one request writes
 
 
-class ArmStorage(PlainTransfers):
+class ArmStorage(DefaultTransfers):
     """The shares of all accounts; with the noun `container`, our own server's containers."""
 
     def __init__(self, clients: StorageClients, far: FarSide, packed: PackedFiles, noun: str) -> None:

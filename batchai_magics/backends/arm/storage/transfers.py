@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from batchai_magics.backends.base import Copy, PlainTransfers, ShareFile
+from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
 from batchai_magics.backends.base.transfers import PIECE_BYTES, Unfinished, naming, spoiled
 from batchai_magics.backends.service.dialect import packs
 from batchai_magics.backends.service.dialect.packs import Packed
@@ -115,7 +115,7 @@ def _sent(storage: ArmStorage, share: str, group: Sequence[Copy]) -> Steps[Seque
 
 def _sent_alone(storage: ArmStorage, share: str, copy: Copy) -> Steps[ShareFile]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
-        (file,) = yield from PlainTransfers.send(storage, share, [copy])
+        (file,) = yield from DefaultTransfers.send(storage, share, [copy])
         return file
     data = _content(copy)
     sent = storage.put_whole(share, copy.there, data)
@@ -144,7 +144,7 @@ def _fetched(storage: ArmStorage, share: str, group: Sequence[Copy], unfinished:
 
 def _fetched_alone(storage: ArmStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
-        yield from PlainTransfers.fetch(storage, share, [copy])
+        yield from DefaultTransfers.fetch(storage, share, [copy])
         return
     data, digest = storage.whole(share, copy.there)
     if digest not in ("", hashlib.sha256(data).hexdigest()):

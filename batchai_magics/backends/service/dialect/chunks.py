@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from batchai_magics.backends.base import Chunk, Hidden, Seal, Span, Written
+from batchai_magics.backends.base import Chunk, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.models.answer import Answer, unreadable
 
 
@@ -41,8 +41,8 @@ def from_wire(data: Mapping[str, Any]) -> Chunk:
             size=answer.number("size"),
             is_complete=bool(data.get("isComplete")),
             spans=tuple(Span(*span) for span in data.get("spans", ())),
-            times=tuple(Written(*written) for written in data.get("times", ())),
-            hidden=tuple(Hidden(*place) for place in data.get("hidden", ())),
+            times=tuple(WriteTime(*written) for written in data.get("times", ())),
+            hidden=tuple(RedactedSpan(*place) for place in data.get("hidden", ())),
             generation=answer.text("generation", ""),
             before=_bytes(answer.text("before", "")),
             seal=Seal(*data["seal"]) if data.get("seal") else None,

@@ -14,11 +14,11 @@ from batchai_magics.backends.base import (
     Chunk,
     CommandBytes,
     CommandEnd,
-    Hidden,
     Pace,
+    RedactedSpan,
     Seal,
     Span,
-    Written,
+    WriteTime,
 )
 from batchai_magics.backends.service.dialect import capabilities, chunks, commands
 from batchai_magics.errors import ServiceError
@@ -29,8 +29,8 @@ WHOLE = Chunk(
     size=99,
     is_complete=True,
     spans=(Span(7, 9, 1),),
-    times=(Written(7, 1.5),),
-    hidden=(Hidden(8, 9),),
+    times=(WriteTime(7, 1.5),),
+    hidden=(RedactedSpan(8, 9),),
     generation="g",
     before=b"\xfe",
     seal=Seal(99, "ab", 1),

@@ -79,7 +79,7 @@ def forget(slurm: RealSlurm) -> None:
 
 
 def both_ended(place: Place, *ids: object) -> Sequence[JobResource]:
-    shown = place.backend.look(ids).states
+    shown = place.backend.status(ids).states
     jobs = [shown[id.key] for id in ids]
     return jobs if all(job.state.is_final for job in jobs) else []
 

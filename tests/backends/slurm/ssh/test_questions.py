@@ -98,8 +98,8 @@ def test_a_handful_of_questions_tells_of_many_jobs(
 ) -> None:
     backend = calm_place.backend
     acts: dict[str, tuple[int, Callable[[], object]]] = {
-        "look": (2, lambda: backend.look(jobs)),
-        "look with the cluster": (4, lambda: backend.look([*jobs, calm_place.cluster])),
+        "status": (2, lambda: backend.status(jobs)),
+        "status with the cluster": (4, lambda: backend.status([*jobs, calm_place.cluster])),
         "show a job": (2, lambda: backend.show(jobs[0])),
         "show the cluster": (4, lambda: backend.show(calm_place.cluster)),
         "list": (4, lambda: backend.list(calm_place.experiment, Kind.JOB)),
@@ -119,7 +119,7 @@ def test_what_slurm_says_anew_takes_few_questions(
 
     def is_news() -> bool:
         asked.clear()
-        far_place.backend.look(jobs)
+        far_place.backend.status(jobs)
         return news(asked) == 1
 
     until(is_news)
