@@ -20,9 +20,12 @@ NICENESS = (0, 10_000, 20_000)  # of high, normal and low priority
 
 
 def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> None:
-    """Writes what the first node of a run does, its secrets, and the batch script of its first attempt."""
+    """Writes what the first node of a run does, its secrets, and the batch script of its first attempt.
+
+    The programs of nodes are installed.
+    """
     files, cluster_guid = RunFiles(layout.job(run.guid).root), run.state["cluster_guid"]
-    programs_folder = programs.installed(layout.home)
+    programs_folder = programs.current(layout.home)
     setup = launch.setup._replace(exits=str(files.setup_exits)) if launch.setup else None
     order = JobBundle(
         plan=_on_slurm(launch.plan).to_json(),

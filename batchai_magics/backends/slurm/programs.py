@@ -43,7 +43,7 @@ RUN_SCRIPT = f"{_ROOT}/backends/node/runner/run_script.py"
 
 def installed(home: Path) -> Path:
     """The folder of the programs as they are now; they are copied there unless they are there."""
-    inside = folder(home) / _digest()
+    inside = current(home)
     if not inside.is_dir():
         part = inside.with_name(uuid.uuid4().hex)
         with private_files.at_once(part):
@@ -55,6 +55,11 @@ def installed(home: Path) -> Path:
         except OSError:  # another process was first
             private_files.remove_folder(part)
     return inside
+
+
+def current(home: Path) -> Path:
+    """The folder that `installed` copies the programs to; nothing is read there."""
+    return folder(home) / _digest()
 
 
 def folder(home: Path) -> Path:
