@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from batchai_magics.backends.service.dialect.headers import AS_MADE, PREFER
 from batchai_magics.models.documents.problems import surrogates_in
 from batchai_magics.models.ids import Kind, ResourceId, check_group_name, check_name
 from batchai_magics.server.errors import refusal
-
-if TYPE_CHECKING:
-    from batchai_magics.server.service import Service
 
 
 @dataclass(frozen=True)
@@ -112,38 +109,6 @@ class Answer:
 
 _DIGITS = 18  # of a number in a request
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-
-Handler = Callable[["Service", Call], Answer]
-
-
-class Watcher(Protocol):
-    """Who waits for news. One poll serves all who wait at a path; each finds its own news in the result."""
-
-    def poll(self, service: Service, last: Answer | None) -> Answer:
-        """How things stand, as the data of an answer; `last` is the result of the previous poll, if known."""
-
-    def state(self, polled: Any) -> str:
-        """The state to answer with."""
-
-    def first_state(self, polled: Any) -> str:
-        """The state that it is taken to know when it names none."""
-
-    def is_other_state(self, polled: Any, known: str) -> bool:
-        """Whether the state is not the one that it knows."""
-
-    def has_bytes(self, polled: Any) -> bool:
-        """Whether there is something for it to read."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """A method and a path, and what answers; `{name}` in the path is one of `Call.parts`."""
-
-    method: str
-    path: str
-    handler: Handler
-    takes_files: bool = False  # its body may be as large as a range of a file
-    watch: Callable[[Call], Watcher] | None = None  # made of a request that waits
 
 
 def digest_of(data: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.server.call import Answer, Call, Route
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.service import Route
 
 _OWN = "batchai"  # keys and operations that begin so are ours
 _USERS = ("tags",)  # their keys are the users'

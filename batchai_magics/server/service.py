@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.server.access.owners import NOBODY, Owners
-from batchai_magics.server.call import Call
+from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.operations import Operations
 from batchai_magics.server.storage.keys import Keys
@@ -48,3 +50,36 @@ class Service:
                 f"{call.user.name} may change what is their own only; {foreign[0]} belongs to {foreign[1]}."
             )
             raise refusal(403, "AuthorizationFailed", text)
+
+
+Handler = Callable[[Service, Call], Answer]
+
+
+class Watcher(Protocol):
+    """Who waits for news. One poll serves all who wait at a path; each finds its own news in the result."""
+
+    def poll(self, service: Service, last: Answer | None) -> Answer:
+        """How things stand, as the data of an answer; `last` is the result of the previous poll, if known."""
+
+    def state(self, polled: Any) -> str:
+        """The state to answer with."""
+
+    def first_state(self, polled: Any) -> str:
+        """The state that it is taken to know when it names none."""
+
+    def is_other_state(self, polled: Any, known: str) -> bool:
+        """Whether the state is not the one that it knows."""
+
+    def has_bytes(self, polled: Any) -> bool:
+        """Whether there is something for it to read."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method and a path, and what answers; `{name}` in the path is one of `Call.parts`."""
+
+    method: str
+    path: str
+    handler: Handler
+    takes_files: bool = False  # its body may be as large as a range of a file
+    watch: Callable[[Call], Watcher] | None = None  # made of a request that waits

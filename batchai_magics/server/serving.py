@@ -20,7 +20,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
 from batchai_magics.server import running
 from batchai_magics.server.home import Home
-from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.request import OWN_ACCOUNT
 
 if TYPE_CHECKING:  # of the extra `server`
     import uvicorn

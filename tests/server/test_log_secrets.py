@@ -16,7 +16,7 @@ from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.job import JobSpec
 from batchai_magics.server.access.users import Users
 from batchai_magics.server.home import Home
-from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.request import OWN_ACCOUNT
 from tests.server.running import Running, connected
 from tests.world import until
 

@@ -25,7 +25,8 @@ from batchai_magics.cli import main
 from batchai_magics.errors import StorageError, UsageError
 from batchai_magics.server import command, running
 from batchai_magics.server.home import Home
-from batchai_magics.server.storage.keys import OWN_ACCOUNT, Keys
+from batchai_magics.server.storage.keys import Keys
+from batchai_magics.server.storage.request import OWN_ACCOUNT
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE

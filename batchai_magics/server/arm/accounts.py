@@ -14,7 +14,7 @@ from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.description import DESCRIPTION
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.service import Service
-from batchai_magics.server.storage.keys import OWN_ACCOUNT
+from batchai_magics.server.storage.request import OWN_ACCOUNT
 
 # The first parts of this server's other paths.
 RESERVED = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi", DESCRIPTION)

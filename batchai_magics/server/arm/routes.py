@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.server.arm import accounts, groups, providers, roles, subscriptions
-from batchai_magics.server.call import Route
+from batchai_magics.server.service import Route
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from batchai_magics.models.cluster import ClusterPatch
 from batchai_magics.models.ids import Kind
 from batchai_magics.server.batchai.shown import one
-from batchai_magics.server.call import Answer, Call, Handler
-from batchai_magics.server.service import Service
+from batchai_magics.server.call import Answer, Call
+from batchai_magics.server.service import Handler, Service
 
 
 def update(service: Service, call: Call) -> Answer:

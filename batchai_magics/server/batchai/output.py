@@ -16,8 +16,8 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.server.batchai.output_place import directory_at, place_of
 from batchai_magics.server.call import Call
 from batchai_magics.server.service import Service
-from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT
-from batchai_magics.server.storage.sas import Grant, Resource, sign
+from batchai_magics.server.storage.request import OUTPUTS, OWN_ACCOUNT, Resource
+from batchai_magics.server.storage.sas import Grant, sign
 
 SAS_VERSION = "2016-05-31"  # as the service's own addresses had it
 _PATH = re.compile(

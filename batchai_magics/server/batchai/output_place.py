@@ -15,7 +15,7 @@ from batchai_magics.models.job import JobSpec, OutputDirectory
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.storage import AzureBlobFileSystem, AzureFileShare, Mount, MountVolumes
 from batchai_magics.server.service import Service
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource
 
 _ON_MOUNT = re.compile(
     r"\$(?P<brace>\{)?AZ_BATCHAI_(?P<of_job>JOB_)?MOUNT_ROOT(?(brace)\})/+(?P<rest>.*)", re.DOTALL

@@ -28,9 +28,9 @@ from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.batchai.body_fields import MOST_BYTES, number, positions, text
 from batchai_magics.server.batchai.jobs import folder
 from batchai_magics.server.batchai.shown import shown
-from batchai_magics.server.call import Answer, Call, Handler, digest_of
+from batchai_magics.server.call import Answer, Call, digest_of
 from batchai_magics.server.errors import refusal
-from batchai_magics.server.service import Service
+from batchai_magics.server.service import Handler, Service
 
 MOST_IDS = 5000  # in one look
 PACE = Pace(look_s=0.1, longest_wait_s=10.0)

@@ -15,9 +15,9 @@ from batchai_magics.models.resources import ExperimentSpec, Resource, WorkspaceS
 from batchai_magics.server.batchai.links import accepted
 from batchai_magics.server.batchai.paging import listed, page_of
 from batchai_magics.server.batchai.shown import one, shown
-from batchai_magics.server.call import Answer, Call, Handler
+from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.operations import DELETE
-from batchai_magics.server.service import Service
+from batchai_magics.server.service import Handler, Service
 
 _READ: Mapping[Kind, Callable[[Call], Spec]] = {
     Kind.WORKSPACE: lambda call: WorkspaceSpec.from_wire(call.json()),

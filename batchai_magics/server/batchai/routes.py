@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchai_magics.models.ids import Kind
 from batchai_magics.server.batchai import clusters, ensuring, jobs, links, own, resources, usages, workspaces
 from batchai_magics.server.batchai.log_watch import LogWatcher
-from batchai_magics.server.call import Route
+from batchai_magics.server.service import Route
 from batchai_magics.server.storage import packs
 
 _PROVIDER = "/subscriptions/{subscription}/providers/Microsoft.BatchAI"

@@ -25,7 +25,7 @@ from batchai_magics.server.arm.accounts import RESERVED
 from batchai_magics.server.arm.routes import ROUTES as ARM_ROUTES
 from batchai_magics.server.arm.tokens import managed_identity
 from batchai_magics.server.batchai.routes import ROUTES as BATCHAI_ROUTES
-from batchai_magics.server.call import Answer, Call, Route
+from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.description import DESCRIPTION, description
 from batchai_magics.server.errors import refusal
 from batchai_magics.server.http.bodies import Bodies, Sender, Upload
@@ -35,7 +35,7 @@ from batchai_magics.server.http.messages import address_of, check_address, head_
 from batchai_magics.server.http.metrics import Metrics
 from batchai_magics.server.http.threads import Threads
 from batchai_magics.server.http.waiting import Waiting
-from batchai_magics.server.service import Service
+from batchai_magics.server.service import Route, Service
 from batchai_magics.server.storage import errors as storage_errors
 from batchai_magics.server.storage.dispatch import Admitted, Counter
 from batchai_magics.server.storage.request import is_host

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from batchai_magics.errors import BatchAIError, is_disk_full
-from batchai_magics.server.call import Answer, Call, Handler, Route
+from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import DEFECT, body_of, refusal, server_full, status_of
 from batchai_magics.server.http.bodies import Bodies, Sender, Upload
 from batchai_magics.server.http.messages import address_of, head_of, response_of
@@ -21,7 +21,7 @@ from batchai_magics.server.http.threads import Threads
 from batchai_magics.server.http.versions import versioned
 from batchai_magics.server.http.waiting import Waiting
 from batchai_magics.server.published import published
-from batchai_magics.server.service import Service
+from batchai_magics.server.service import Handler, Route, Service
 
 LOG = logging.getLogger("batchai.server")
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from batchai_magics.server.batchai.links import API_VERSION
-from batchai_magics.server.call import Answer, Call, Handler, Route
+from batchai_magics.server.call import Answer, Call
 from batchai_magics.server.errors import refusal
-from batchai_magics.server.service import Service
+from batchai_magics.server.service import Handler, Route, Service
 
 _DATED = re.compile(r"\d{4}-\d\d-\d\d(-[a-z]+)?", re.IGNORECASE)
 

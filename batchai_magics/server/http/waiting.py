@@ -14,9 +14,10 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from functools import partial
 
 from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
-from batchai_magics.server.call import Answer, Call, Watcher, digest_of
+from batchai_magics.server.call import Answer, Call, digest_of
 from batchai_magics.server.http.limits import Limits
 from batchai_magics.server.http.polls import Poll, SharedPolls
+from batchai_magics.server.service import Watcher
 
 _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
 _AT_END = 416

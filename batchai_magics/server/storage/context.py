@@ -15,10 +15,9 @@ from batchai_magics.server.service import Service
 from batchai_magics.server.storage import metadata, permissions
 from batchai_magics.server.storage.conditions import Version
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.metadata import NOTHING, Record
 from batchai_magics.server.storage.permissions import Rule
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource, share_of
 from batchai_magics.server.storage.uploads import Uploads
 
 WRITTEN = "x-ms-file-last-write-time"

@@ -10,10 +10,8 @@ from batchai_magics.server.call import Answer, Call, text_in_url
 from batchai_magics.server.storage import blobs, conditions, files, metadata
 from batchai_magics.server.storage.context import Asked, stamps, version_of
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.metadata import Record
-from batchai_magics.server.storage.request import place_of_url
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource, place_of_url, share_of
 
 SOURCE = "x-ms-copy-source"
 _PIECE = 1 << 20

@@ -27,10 +27,16 @@ from batchai_magics.server.storage import (
 )
 from batchai_magics.server.storage.context import Asked, StorageHandler, is_own
 from batchai_magics.server.storage.errors import StorageRefusal, failed
-from batchai_magics.server.storage.keys import OUTPUTS, OWN_ACCOUNT, share_of
 from batchai_magics.server.storage.permissions import Rule
-from batchai_magics.server.storage.request import place_of_url, resource_of
-from batchai_magics.server.storage.sas import Caller, Resource
+from batchai_magics.server.storage.request import (
+    OUTPUTS,
+    OWN_ACCOUNT,
+    Resource,
+    place_of_url,
+    resource_of,
+    share_of,
+)
+from batchai_magics.server.storage.sas import Caller
 from batchai_magics.server.storage.uploads import Uploads
 
 

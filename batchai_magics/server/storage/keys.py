@@ -9,23 +9,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.service.private_files import write
-from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.server.storage.sas import Resource
-
-OWN_ACCOUNT = DEFAULT_ACCOUNT  # it is always there, and its keys are the server's
-OUTPUTS = "batchai-outputs"  # a share of that account that has what jobs wrote, to be read only
-
-
-def share_of(resource: Resource) -> str:
-    """The share or container that a request is about, as backends call it."""
-    own = resource.account == OWN_ACCOUNT
-    return resource.share if own else f"{resource.account}/{resource.share}"
-
-
-def resource_at(service: str, share: str, path: str) -> Resource:
-    """What lies at a path on a share or container, by what backends call it."""
-    account, _, name = share.rpartition("/")
-    return Resource(account or OWN_ACCOUNT, service, name, path)
+from batchai_magics.server.storage.request import OWN_ACCOUNT
 
 
 class Keys:

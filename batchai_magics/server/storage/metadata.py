@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 from batchai_magics.backends.service.private_files import append, write
 from batchai_magics.server.call import Call
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource
 
 _HEADER = "x-ms-meta-"
 _NAME = re.compile(r"[a-z_]\w*", re.ASCII)

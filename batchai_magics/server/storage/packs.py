@@ -10,9 +10,8 @@ from batchai_magics.server.batchai import log_secrets
 from batchai_magics.server.call import Answer, Call, invalid_content
 from batchai_magics.server.service import Service
 from batchai_magics.server.storage.context import WRITTEN, stamps
-from batchai_magics.server.storage.keys import resource_at
 from batchai_magics.server.storage.metadata import NOTHING
-from batchai_magics.server.storage.request import checked_path
+from batchai_magics.server.storage.request import checked_path, resource_at
 
 
 def store(service: Service, call: Call) -> Answer:

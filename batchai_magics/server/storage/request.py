@@ -7,19 +7,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import StorageError, quoted
 from batchai_magics.models.file_names import ESCAPED
 from batchai_magics.server.call import Call, text_in_url
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.sas import Resource
 
 # `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
 _HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})\.(?P<service>file|blob)\.[\w.-]+", re.IGNORECASE)
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 
 
+OWN_ACCOUNT = DEFAULT_ACCOUNT  # it is always there, and its keys are the server's
+OUTPUTS = "batchai-outputs"  # a share of that account that has what jobs wrote, to be read only
+
 _DIGITS = 18  # of a size that a header says
 _LONGEST_PATH, _DEEPEST = 2048, 250  # as Azure Files has them
+
+
+@dataclass(frozen=True)
+class Resource:
+    """What a request to storage is about: `service` is `file` or `blob`, `path` is empty for a share."""
+
+    account: str
+    service: str
+    share: str = ""
+    path: str = ""
+
+    @property
+    def key(self) -> str:
+        """The whole of it in one line: what is inside begins with it and a `/`."""
+        return "/".join(filter(None, (self.service, self.account, self.share, self.path)))
+
+    @property
+    def kind(self) -> str:
+        """As account signatures tell them apart: service, container, object."""
+        return "o" if self.path else "c" if self.share else "s"
 
 
 @dataclass(frozen=True)
@@ -153,3 +176,15 @@ def _is_text(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def share_of(resource: Resource) -> str:
+    """The share or container that a request is about, as backends call it."""
+    own = resource.account == OWN_ACCOUNT
+    return resource.share if own else f"{resource.account}/{resource.share}"
+
+
+def resource_at(service: str, share: str, path: str) -> Resource:
+    """What lies at a path on a share or container, by what backends call it."""
+    account, _, name = share.rpartition("/")
+    return Resource(account or OWN_ACCOUNT, service, name, path)

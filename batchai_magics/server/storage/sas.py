@@ -16,32 +16,13 @@ from datetime import datetime, timedelta, timezone
 from urllib.parse import urlencode
 
 from batchai_magics.server.storage.errors import StorageRefusal, failed
+from batchai_magics.server.storage.request import Resource
 
 SKEW = timedelta(minutes=1)  # between two clocks that are right
 _BLOB_HAS_KIND = "2018-11-09"  # from this version on a blob's signature has the kind of resource
 _BLOB_HAS_SCOPE = "2020-12-06"  # and from this one an encryption scope
 _OVERRIDES = ("rscc", "rscd", "rsce", "rscl", "rsct")
 _TIMES = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-@dataclass(frozen=True)
-class Resource:
-    """What a request to storage is about: `service` is `file` or `blob`, `path` is empty for a share."""
-
-    account: str
-    service: str
-    share: str = ""
-    path: str = ""
-
-    @property
-    def key(self) -> str:
-        """The whole of it in one line: what is inside begins with it and a `/`."""
-        return "/".join(filter(None, (self.service, self.account, self.share, self.path)))
-
-    @property
-    def kind(self) -> str:
-        """As account signatures tell them apart: service, container, object."""
-        return "o" if self.path else "c" if self.share else "s"
 
 
 @dataclass(frozen=True)

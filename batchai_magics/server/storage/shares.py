@@ -15,9 +15,9 @@ from batchai_magics.server.call import Answer
 from batchai_magics.server.storage import metadata
 from batchai_magics.server.storage.context import Asked, stamps
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.keys import resource_at
 from batchai_magics.server.storage.listing import Entries, NamePage, name_element, page_of, xml
 from batchai_magics.server.storage.part_files import is_part
+from batchai_magics.server.storage.request import resource_at
 
 _SHARE_QUOTA_GB = 5120
 _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from batchai_magics.backends.base import Storage
 from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.server.storage.keys import share_of
 from batchai_magics.server.storage.metadata import NOTHING, Record
 from batchai_magics.server.storage.part_files import PartFiles
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource, share_of
 
 
 @dataclass

@@ -11,7 +11,8 @@ import pytest
 
 from batchai_magics.server.storage import shared_key
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.sas import SKEW, Caller, Grant, Resource, check, sign, signature
+from batchai_magics.server.storage.request import Resource
+from batchai_magics.server.storage.sas import SKEW, Caller, Grant, check, sign, signature
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 KEY = base64.b64encode(b"a key of an account").decode()

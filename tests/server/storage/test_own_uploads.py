@@ -19,7 +19,7 @@ from batchai_magics.server.storage.context import Asked
 from batchai_magics.server.storage.errors import StorageRefusal
 from batchai_magics.server.storage.metadata import Metadata, Record
 from batchai_magics.server.storage.part_files import PartFiles
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource
 from batchai_magics.server.storage.uploads import Uploads
 
 FILE = Resource("local", "file", "data", "in/a")

@@ -16,7 +16,8 @@ from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.server.call import Call
 from batchai_magics.server.storage import dispatch
 from batchai_magics.server.storage.part_files import PartFiles
-from batchai_magics.server.storage.sas import Caller, Resource
+from batchai_magics.server.storage.request import Resource
+from batchai_magics.server.storage.sas import Caller
 from batchai_magics.server.storage.uploads import Uploads
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started

@@ -16,7 +16,8 @@ from azure.storage.fileshare import (
 )
 
 from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.sas import Caller, Resource, check, signature
+from batchai_magics.server.storage.request import Resource
+from batchai_magics.server.storage.sas import Caller, check, signature
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 LATER = NOW + timedelta(hours=1)

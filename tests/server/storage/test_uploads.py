@@ -13,7 +13,7 @@ from batchai_magics.backends.base.transfers import STALE_S
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.server.storage.part_files import PartFiles
-from batchai_magics.server.storage.sas import Resource
+from batchai_magics.server.storage.request import Resource
 from batchai_magics.server.storage.uploads import Upload, Uploads
 
 FILE, BLOB = (Resource("local", service, "data", "a") for service in ("file", "blob"))
