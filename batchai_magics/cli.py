@@ -106,7 +106,7 @@ def _run(words: list[str]) -> int:
         print(__version__)
         return 0
     if words[:1] == ["serve"]:
-        from batchai_magics.server.command import main as serve
+        from batchai_magics.server.serve_command import main as serve
 
         return serve(words[1:])
     invocation = parse(words)

@@ -1,8 +1,14 @@
-"""The configuration of a genuine `az`: a cloud that is this server, and a profile that is signed in to it."""
+"""Sign-in for a genuine `az`: its configuration folder and the managed identity endpoint.
+
+Until 2023, `az` sent the token in the path (`MSI_ENDPOINT`); later versions send it in a header
+(`IDENTITY_ENDPOINT`, `IDENTITY_HEADER`). The endpoint echoes the token it receives, so it grants no access.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +16,7 @@ from pathlib import Path
 from batchai_magics.backends.service import private_files
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
+from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.arm.subscriptions import TENANT
 
 CLOUD = "batchai"
@@ -78,3 +85,25 @@ def _sections(sections: Mapping[str, Mapping[str, str]]) -> str:
     for name, values in sections.items():
         lines += [f"[{name}]", *(f"{key} = {value}" for key, value in values.items()), ""]
     return "\n".join(lines)
+
+
+_PATH = re.compile(r"/msi/(?:(?P<token>[\w.~-]{1,512})/)?token/?")
+_TOKEN = re.compile(r"[\w.~-]{1,512}", re.ASCII)
+_TOKEN_LIFETIME_S = 24 * 3600
+
+
+def managed_identity_token(path: str, header: str = "") -> ApiResponse:
+    """The token in the path or the header, as a client of a managed identity reads it."""
+    match = _PATH.fullmatch(path)
+    token = (match["token"] or header) if match else ""
+    if not _TOKEN.fullmatch(token):
+        message = "The path must be /msi/TOKEN/token, or /msi/token with a header X-IDENTITY-HEADER."
+        return ApiResponse(404, {"error": {"code": "NotFound", "message": message}})
+    data = {
+        "access_token": token,
+        "token_type": "Bearer",
+        "resource": "batchai",
+        "expires_in": str(_TOKEN_LIFETIME_S),
+        "expires_on": str(int(time.time()) + _TOKEN_LIFETIME_S),
+    }
+    return ApiResponse(data=data)

@@ -20,9 +20,9 @@ from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.times import wire_time
-from batchai_magics.server.errors import body_of
+from batchai_magics.server.api_errors import error_body
 
-KEPT_S = 24 * 3600.0  # how long an operation can be asked for after its end
+RETENTION_S = 24 * 3600.0  # how long an operation can be asked for after its end
 WORKERS = 4
 CREATE, TERMINATE, DELETE, DELETE_GROUP = "create", "terminate", "delete", "delete group"
 
@@ -48,10 +48,10 @@ class Operation:
     def to_wire(self, url: str) -> dict[str, Any]:
         """The service's JSON; `url` is where the operation is asked for, without its query."""
         data: dict[str, Any] = {"id": url, "name": self.name, "status": self.status}
-        data["startTime"] = _wire(self.started)
+        data["startTime"] = _wire_seconds(self.started)
         if self.ended is not None:
-            data["endTime"] = _wire(self.ended)
-            data["properties"] = {"resourceId": _spelled(self.target)}
+            data["endTime"] = _wire_seconds(self.ended)
+            data["properties"] = {"resourceId": _dollar_path(self.target)}
         if self.error:
             data["error"] = self.error
         return data
@@ -99,7 +99,7 @@ class Operations:
         """Goes on with what a server before this one has left, and forgets what is long over."""
         for file in self._folder.glob("*.json") if self._folder.exists() else ():
             operation = self.find(file.stem)
-            if operation is None or (operation.ended or self._clock()) < self._clock() - KEPT_S:
+            if operation is None or (operation.ended or self._clock()) < self._clock() - RETENTION_S:
                 file.unlink(missing_ok=True)
             elif operation.ended is None and operation.kind != TERMINATE:
                 self._start(operation, None)
@@ -118,7 +118,7 @@ class Operations:
         try:
             self._delete(operation)
         except BatchAIError as refused:
-            error = body_of(refused)["error"]
+            error = error_body(refused)["error"]
         except Exception as defect:  # noqa: BLE001  told to the client: nobody waits for this thread
             error = {"code": "InternalServerError", "message": f"{type(defect).__name__} while deleting"}
         if after and not error:
@@ -147,11 +147,11 @@ class Operations:
         return operation
 
 
-def _wire(seconds: float) -> str:
+def _wire_seconds(seconds: float) -> str:
     return wire_time(datetime.fromtimestamp(seconds, timezone.utc))
 
 
-def _spelled(target: str) -> str:
+def _dollar_path(target: str) -> str:
     """The parts of an id as the service spelled them here: `{sub}${rg}${ws}[${exp}]${name}`."""
     words = target.strip("/").split("/")
     if len(words) == 1:

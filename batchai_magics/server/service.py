@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.server.access.owners import NOBODY, Owners
-from batchai_magics.server.call import Answer, Call
-from batchai_magics.server.errors import refusal
+from batchai_magics.server.access.owners import UNKNOWN_OWNER, Owners
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.operations import Operations
-from batchai_magics.server.storage.keys import Keys
-from batchai_magics.server.storage.metadata import Metadata
+from batchai_magics.server.storage.account_keys import AccountKeys
+from batchai_magics.server.storage.storage_metadata import MetadataStore
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Service:
     group: str
     operations: Operations
     owners: Owners
-    keys: Keys
-    metadata: Metadata
+    keys: AccountKeys
+    metadata: MetadataStore
 
-    def check_subscription(self, call: Call) -> None:
+    def check_subscription(self, call: ApiCall) -> None:
         """Raises the gateway's words for a subscription that is not this one."""
         wanted = call.parts.get("subscription", self.subscription)
         if wanted.lower() != self.subscription.lower():
             message = f"The subscription '{wanted}' could not be found."
-            raise refusal(404, "SubscriptionNotFound", message)
+            raise ApiError(404, "SubscriptionNotFound", message)
 
-    def is_owner(self, call: Call, key: str) -> bool:
+    def is_owner(self, call: ApiCall, key: str) -> bool:
         """Whether the resource of that key is the caller's; what is nobody's is the administrator's."""
         owner = self.owners.of(key)
-        return owner == call.user.name or (owner == NOBODY and call.user.is_admin)
+        return owner == call.user.name or (owner == UNKNOWN_OWNER and call.user.is_admin)
 
-    def check_owner(self, call: Call, key: str) -> None:
+    def check_owner(self, call: ApiCall, key: str) -> None:
         """Raises unless the caller may change or delete the resource of that key and all inside it."""
         if call.user.is_admin:
             return
@@ -49,16 +49,16 @@ class Service:
             text = (
                 f"{call.user.name} may change what is their own only; {foreign[0]} belongs to {foreign[1]}."
             )
-            raise refusal(403, "AuthorizationFailed", text)
+            raise ApiError(403, "AuthorizationFailed", text)
 
 
-Handler = Callable[[Service, Call], Answer]
+Handler = Callable[[Service, ApiCall], ApiResponse]
 
 
 class Watcher(Protocol):
     """Who waits for news. One poll serves all who wait at a path; each finds its own news in the result."""
 
-    def poll(self, service: Service, last: Answer | None) -> Answer:
+    def poll(self, service: Service, last: ApiResponse | None) -> ApiResponse:
         """How things stand, as the data of an answer; `last` is the result of the previous poll, if known."""
 
     def state(self, polled: Any) -> str:
@@ -82,4 +82,4 @@ class Route:
     path: str
     handler: Handler
     takes_files: bool = False  # its body may be as large as a range of a file
-    watch: Callable[[Call], Watcher] | None = None  # made of a request that waits
+    watch: Callable[[ApiCall], Watcher] | None = None  # made of a request that waits

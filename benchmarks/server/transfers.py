@@ -19,8 +19,8 @@ from batchai_magics.cell import parse
 from batchai_magics.config import Settings
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.submit import submit
-from batchai_magics.server.home import Home
-from batchai_magics.server.storage.keys import Keys
+from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.storage.account_keys import AccountKeys
 from benchmarks.row import Row
 from benchmarks.server.running import Server
 
@@ -36,7 +36,7 @@ def transfers(server: Server, folder: Path) -> Iterator[Row]:
     small.mkdir()
     for number in range(SMALL):
         (small / f"{number}.bin").write_bytes(os.urandom(SMALL_BYTES))
-    key = Keys(Home(server.home / "server").keys, open_backend(Settings())).of("local")[0]
+    key = AccountKeys(ServerHome(server.home / "server").keys, open_backend(Settings())).of("local")[0]
     account = {"account_name": "local", "account_key": key}
     service = ShareServiceClient(f"http://127.0.0.1:{server.port}/local", credential=account)
     share = service.create_share("measured")

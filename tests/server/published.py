@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
-from batchai_magics.server.description import description
+from batchai_magics.server.published_api import openapi_document
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -91,7 +91,7 @@ def _paths() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
     """The paths of the description; what has more fixed words stands before what has less."""
     made = [
         (re.compile(re.sub(r"\{\w+\}", "[^/]+", path), re.IGNORECASE), item)
-        for path, item in description()["paths"].items()
+        for path, item in openapi_document()["paths"].items()
     ]
     return sorted(made, key=lambda pair: pair[0].pattern.count("[^/]+"))
 
@@ -99,7 +99,7 @@ def _paths() -> list[tuple[re.Pattern[str], Mapping[str, Any]]]:
 def _resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Any = part
     if "$ref" in part:
-        found = description()
+        found = openapi_document()
         for word in part["$ref"].removeprefix("#/").split("/"):
             found = found[word]
     return found
@@ -111,6 +111,6 @@ def _validator_of(reference: str) -> Draft202012Validator:
     from referencing import Registry, Resource
     from referencing.jsonschema import DRAFT202012
 
-    document = Resource.from_contents(description(), default_specification=DRAFT202012)
+    document = Resource.from_contents(openapi_document(), default_specification=DRAFT202012)
     registry = Registry().with_resource(_ROOT, document)
     return Draft202012Validator({"$ref": _ROOT + reference}, registry=registry)

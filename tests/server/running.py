@@ -17,10 +17,9 @@ from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
-from batchai_magics.server.home import Home
-from batchai_magics.server.http.guard import Guard
-from batchai_magics.server.http.limits import Limits
-from batchai_magics.server.opening import make_app, open_service
+from batchai_magics.server.app_factory import make_app, open_service
+from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
+from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.service import Service
 from tests.server.published import Watched
 from tests.world import World, until
@@ -40,7 +39,7 @@ class Running:
     url: str
     service: Service
     world: World
-    guard: Guard
+    guard: RequestGuard
     watched: Watched
 
     def ask(self, method: str, path: str, *, token: str | None = TOKEN, **more: object) -> requests.Response:
@@ -65,13 +64,13 @@ def connected(url: str, token: str = TOKEN) -> ArmBackend:
 
 @contextlib.contextmanager
 def serving(
-    home: Path, *, limits: Limits | None = None, local: LocalSettings | None = None, **config: object
+    home: Path, *, limits: ServerLimits | None = None, local: LocalSettings | None = None, **config: object
 ) -> Iterator[Running]:
     """A server in front of a local backend with its defaults; it has to answer as it is described."""
     world = World(home, limits=local)
-    service = open_service(world.backend, world.settings, Home.of(world.settings))
-    home_of = Home.of(world.settings)
-    app = make_app(service, limits or Limits(), home_of, token=TOKEN, names=["127.0.0.1"])
+    service = open_service(world.backend, world.settings, ServerHome.of(world.settings))
+    home_of = ServerHome.of(world.settings)
+    app = make_app(service, limits or ServerLimits(), home_of, token=TOKEN, names=["127.0.0.1"])
     watched = Watched(app)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

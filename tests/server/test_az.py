@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.config import Settings
 from batchai_magics.server import az_config
-from batchai_magics.server.home import Home
+from batchai_magics.server.server_home import ServerHome
 from tests.server.clients import drive
 from tests.server.process import started
 from tests.server.running import TOKEN, Running
@@ -127,7 +127,7 @@ def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
     tmp_path: Path,
 ) -> None:
     with started(tmp_path / "home", "--tls", "self") as server:
-        home = Home(tmp_path / "home" / "server")
+        home = ServerHome(tmp_path / "home" / "server")
         exports = az_config.write(
             tmp_path / "azure", server.url, server.token, Settings(), authority=home.authority
         )

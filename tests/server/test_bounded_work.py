@@ -11,7 +11,7 @@ from azure.storage.fileshare import ShareServiceClient
 
 from batchai_magics.backends.service.dialect import packs
 from batchai_magics.models.documents import problems, spellings
-from batchai_magics.server.storage.request import OWN_ACCOUNT
+from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.server.running import SUBSCRIPTION, WORKSPACE, Running
 
 pytestmark = pytest.mark.slow

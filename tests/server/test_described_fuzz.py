@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 
-from batchai_magics.server.description import description
+from batchai_magics.server.published_api import openapi_document
 from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, Running
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is of the extra `test`")
@@ -46,7 +46,7 @@ JOB = {
     "customToolkitSettings": {"commandLine": "true"},
 }
 
-published = schemathesis.openapi.from_dict(dict(description()))
+published = schemathesis.openapi.from_dict(dict(openapi_document()))
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ import pytest
 import requests
 
 from batchai_magics.models.ids import Kind
-from batchai_magics.server.batchai.routes import ROUTES
-from batchai_magics.server.description import description
+from batchai_magics.server.batchai.batchai_routes import ROUTES
+from batchai_magics.server.published_api import openapi_document
 from tests.server.published import METHODS, deviations, operation_at
 from tests.server.running import Running
 
@@ -25,7 +25,7 @@ SHOWN = {
 
 def described() -> set[tuple[str, str]]:
     """The method and the path of each operation, whatever its parameters are called."""
-    paths = description()["paths"].items()
+    paths = openapi_document()["paths"].items()
     return {(method.upper(), bare(path)) for path, item in paths for method in METHODS if method in item}
 
 
@@ -45,7 +45,7 @@ def test_every_kind_of_resource_is_described() -> None:
 
 @pytest.mark.slow
 def test_it_is_given_to_anybody(server: Running) -> None:
-    assert requests.get(f"{server.url}/openapi.json").json() == description()
+    assert requests.get(f"{server.url}/openapi.json").json() == openapi_document()
 
 
 @pytest.mark.slow  # the library that validates takes two seconds to load

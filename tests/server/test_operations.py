@@ -11,7 +11,7 @@ import pytest
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.resources import ExperimentSpec
-from batchai_magics.server.operations import DELETE, KEPT_S, Operations
+from batchai_magics.server.operations import DELETE, RETENTION_S, Operations
 from tests.world import World, until
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ def test_a_deletion_goes_on_with_the_next_server(world: World, tmp_path: Path) -
 def test_an_operation_that_is_long_over_is_forgotten(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "operations"
     old, new = (left_behind(folder, "x", ended=ended) for ended in (5.0, 10.0))
-    operations = Operations(folder, world.backend, clock=lambda: KEPT_S + 7.0)
+    operations = Operations(folder, world.backend, clock=lambda: RETENTION_S + 7.0)
     operations.resume()
     assert (operations.find(old), operations.find(new).status) == (None, "Succeeded")
     operations.close()

@@ -23,10 +23,10 @@ from azure.storage.fileshare import (
 
 from batchai_magics.cli import main
 from batchai_magics.errors import StorageError, UsageError
-from batchai_magics.server import command, running
-from batchai_magics.server.home import Home
-from batchai_magics.server.storage.keys import Keys
-from batchai_magics.server.storage.request import OWN_ACCOUNT
+from batchai_magics.server import running_servers, serve_command
+from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.storage.account_keys import AccountKeys
+from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import SUBSCRIPTION, VERSION, WORKSPACE
@@ -101,7 +101,7 @@ def test_nobody_says_in_a_header_that_a_request_comes_from_elsewhere_or_is_encry
         until(log.exists)  # its first line is written behind the answer
         lines = until(lambda: [line for line in log.read_text().splitlines() if '"DELETE"' in line])
         assert json.loads(lines[0])["client"] == "127.0.0.1"
-        key = Keys(Home(server.home / "server").keys, None).of(OWN_ACCOUNT)[0]
+        key = AccountKeys(ServerHome(server.home / "server").keys, None).of(OWN_ACCOUNT)[0]
         for bound in ({"ip": "203.0.113.9"}, {"protocol": "https"}):
             query = generate_account_sas(
                 OWN_ACCOUNT,
@@ -139,7 +139,7 @@ def state(server: Process) -> str:
 def test_help_names_every_option_and_what_is_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
     text = capsys.readouterr().out
-    assert all(option.flags[0] in text for option in command.OPTIONS)
+    assert all(option.flags[0] in text for option in serve_command.OPTIONS)
     assert "az-config" in text
     assert main(["--help"]) == 0
     assert "serve " in capsys.readouterr().out
@@ -157,7 +157,7 @@ def test_help_names_every_option_and_what_is_beside_it(capsys: pytest.CaptureFix
 )
 def test_a_wrong_line_is_refused_before_anything_is_opened(words: list[str], said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        command.main(words)
+        serve_command.main(words)
     assert said in str(caught.value)
 
 
@@ -166,7 +166,7 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file.write_text("a-token-that-is-long-enough\n")
     file.chmod(0o644)
     with pytest.raises(UsageError, match="can be read by others"):
-        command.main(["--token-file", str(file)])
+        serve_command.main(["--token-file", str(file)])
 
 
 def in_a_shell(export: str, name: str) -> str:
@@ -211,7 +211,7 @@ def test_an_open_home_with_what_is_not_ours_is_refused_before_anything_is_served
     home.chmod(0o755)
     monkeypatch.setenv("BATCHAI_HOME", str(home))
     with pytest.raises(StorageError, match="is open to other users"):
-        command.main(words)
+        serve_command.main(words)
     assert not (home / "server").exists()
 
 
@@ -230,7 +230,7 @@ def test_what_another_user_has_put_into_the_home_is_refused(
     os.chown(home / name, 12345, -1)
     monkeypatch.setenv("BATCHAI_HOME", str(home))
     with pytest.raises(StorageError, match="12345"):
-        command.main(words)
+        serve_command.main(words)
 
 
 def test_a_link_in_the_place_of_a_token_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +242,7 @@ def test_a_link_in_the_place_of_a_token_is_refused(tmp_path: Path, monkeypatch: 
     (home / "server" / "token").symlink_to(tmp_path / "planted")
     monkeypatch.setenv("BATCHAI_HOME", str(home))
     with pytest.raises(StorageError, match="token is a link"):
-        command.main([])
+        serve_command.main([])
 
 
 @pytest.mark.slow
@@ -271,8 +271,10 @@ def test_of_several_servers_one_has_to_be_named_and_a_killed_one_is_none(tmp_pat
         assert configured(home, az, "--url", second.url).returncode == 0
         second.process.kill()
         second.process.wait(PATIENCE_S)
-        assert [each.url for each in running.all_in(home / "server" / "running")] == [server.url]
-    assert not running.all_in(home / "server" / "running")
+        assert [each.url for each in running_servers.running_servers(home / "server" / "running")] == [
+            server.url
+        ]
+    assert not running_servers.running_servers(home / "server" / "running")
 
 
 def configured(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import requests
 
-from batchai_magics.server.call import Answer
-from batchai_magics.server.http.messages import response_of
+from batchai_magics.server.api_call import ApiResponse
+from batchai_magics.server.http.http_endpoint import to_starlette
 from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running
 
 pytestmark = pytest.mark.slow
@@ -61,6 +61,6 @@ def test_what_an_older_version_stored_breaks_no_list(server: Running) -> None:
 
 
 def test_an_answer_that_cannot_be_encoded_is_a_defect_and_no_dropped_connection() -> None:
-    response = response_of(Answer(headers={"x-ms-meta-a": "\u20ac"}), None)
+    response = to_starlette(ApiResponse(headers={"x-ms-meta-a": "\u20ac"}), None)
     assert response.status_code == 500
     assert b"InternalServerError" in response.body

@@ -1,1 +1,1 @@
-"""Who gets in: tokens, users, what belongs to whom."""
+"""Authentication, ownership of resources, TLS certificates, the access log."""

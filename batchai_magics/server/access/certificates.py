@@ -24,11 +24,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from batchai_magics.backends.service.private_files import write
 
-AUTHORITY = timedelta(days=3650)
-LEAF = timedelta(days=397)  # browsers take no longer ones
-RENEWED = timedelta(days=30)  # before the end
-_AGO = timedelta(hours=1)  # clocks differ
-_USES = (
+AUTHORITY_LIFETIME = timedelta(days=3650)
+LEAF_LIFETIME = timedelta(days=397)  # browsers take no longer ones
+RENEWAL_WINDOW = timedelta(days=30)  # before the end
+_CLOCK_SKEW = timedelta(hours=1)  # clocks differ
+_KEY_USAGES = (
     "digital_signature",
     "content_commitment",
     "key_encipherment",
@@ -43,36 +43,36 @@ Key = ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True)
-class Pair:
+class CertificatePair:
     """Two files: a certificate, with the one that vouches for it, and its private key."""
 
     certificate: Path
     key: Path
 
 
-def authority_of(folder: Path) -> Path:
+def authority_file(folder: Path) -> Path:
     """The certificate that clients have to trust."""
     return folder / "ca.pem"
 
 
-def own_pair(folder: Path, names: Sequence[str], now: datetime | None = None) -> Pair:
+def server_certificate(folder: Path, names: Sequence[str], now: datetime | None = None) -> CertificatePair:
     """A certificate for these names and addresses, made anew when it is missing, of others, or soon over."""
     moment = now or datetime.now(timezone.utc)
-    authority = Pair(authority_of(folder), folder / "ca.key")
-    leaf = Pair(folder / "server.pem", folder / "server.key")
-    if not _is_good(authority.certificate, (), moment):
+    authority = CertificatePair(authority_file(folder), folder / "ca.key")
+    leaf = CertificatePair(folder / "server.pem", folder / "server.key")
+    if not _is_valid(authority.certificate, (), moment):
         _make_authority(authority, moment)
         leaf.certificate.unlink(missing_ok=True)
-    if not _is_good(leaf.certificate, names, moment):
+    if not _is_valid(leaf.certificate, names, moment):
         _make_leaf(leaf, authority, names, moment)
     return leaf
 
 
-def _is_good(file: Path, names: Sequence[str], now: datetime) -> bool:
+def _is_valid(file: Path, names: Sequence[str], now: datetime) -> bool:
     if not file.exists():
         return False
     certificate = x509.load_pem_x509_certificate(file.read_bytes())
-    if certificate.not_valid_after_utc - RENEWED < now:
+    if certificate.not_valid_after_utc - RENEWAL_WINDOW < now:
         return False
     return not names or set(_names_of(certificate)) == set(names)
 
@@ -82,20 +82,22 @@ def _names_of(certificate: x509.Certificate) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def _make_authority(pair: Pair, now: datetime) -> None:
+def _make_authority(pair: CertificatePair, now: datetime) -> None:
     key, name = ec.generate_private_key(ec.SECP256R1()), _name("batchai serve: authority of this machine")
-    builder = _builder(key, now, AUTHORITY).subject_name(name).issuer_name(name)
+    builder = _builder(key, now, AUTHORITY_LIFETIME).subject_name(name).issuer_name(name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage("key_cert_sign"), critical=True)
     _save(pair, key, builder.sign(key, hashes.SHA256()))
 
 
-def _make_leaf(pair: Pair, authority: Pair, names: Sequence[str], now: datetime) -> None:
+def _make_leaf(
+    pair: CertificatePair, authority: CertificatePair, names: Sequence[str], now: datetime
+) -> None:
     signer = x509.load_pem_x509_certificate(authority.certificate.read_bytes())
     signing = load_pem_private_key(authority.key.read_bytes(), None)
     assert isinstance(signing, Key), "as we made it"
     key = ec.generate_private_key(ec.SECP256R1())
-    builder = _builder(key, now, LEAF).subject_name(_name(names[0][:64])).issuer_name(signer.subject)
+    builder = _builder(key, now, LEAF_LIFETIME).subject_name(_name(names[0][:64])).issuer_name(signer.subject)
     places = x509.SubjectAlternativeName([_general_name(name) for name in names])
     builder = builder.add_extension(places, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -112,13 +114,13 @@ def _builder(key: Key, now: datetime, life: timedelta) -> x509.CertificateBuilde
         x509.CertificateBuilder()
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _AGO)
+        .not_valid_before(now - _CLOCK_SKEW)
         .not_valid_after(now + life)
         .add_extension(known, critical=False)
     )
 
 
-def _save(pair: Pair, key: Key, *certificates: x509.Certificate) -> None:
+def _save(pair: CertificatePair, key: Key, *certificates: x509.Certificate) -> None:
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     write(pair.key, private.decode())
     write(pair.certificate, b"".join(each.public_bytes(Encoding.PEM) for each in certificates).decode())
@@ -136,4 +138,4 @@ def _general_name(text: str) -> x509.GeneralName:
 
 
 def _usage(*uses: str) -> x509.KeyUsage:
-    return x509.KeyUsage(**{name: name in uses for name in _USES})
+    return x509.KeyUsage(**{name: name in uses for name in _KEY_USAGES})

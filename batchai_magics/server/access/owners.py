@@ -11,7 +11,7 @@ from pathlib import Path
 from batchai_magics.backends.base import Ownership
 from batchai_magics.backends.service.private_files import append, write
 
-NOBODY = "the administrator"
+UNKNOWN_OWNER = "the administrator"
 
 
 class Owners:
@@ -27,7 +27,7 @@ class Owners:
         self._lock = threading.RLock()
         self._owners = _read(file)
         if file.exists():
-            _write_anew(file, self._owners)
+            _compact(file, self._owners)
 
     @contextlib.contextmanager
     def creating(self, key: str, user: str) -> Iterator[None]:
@@ -62,13 +62,13 @@ class Owners:
     def of(self, key: str) -> str:
         """Who made a resource."""
         recorded = self._ownership.within(key).get(key) if self._ownership else None
-        return recorded or self._owners.get(key, NOBODY)
+        return recorded or self._owners.get(key, UNKNOWN_OWNER)
 
     def foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource that is not the user's, with its owner: the one of this key, or one inside it."""
         owners = self._within(key)
-        if owners.get(key, NOBODY) != user:
-            return key, owners.get(key, NOBODY)
+        if owners.get(key, UNKNOWN_OWNER) != user:
+            return key, owners.get(key, UNKNOWN_OWNER)
         return next(((known, owner) for known, owner in owners.items() if owner != user), None)
 
     def _within(self, key: str) -> dict[str, str]:
@@ -100,6 +100,6 @@ def _read(file: Path) -> dict[str, str]:
     return owners
 
 
-def _write_anew(file: Path, owners: dict[str, str]) -> None:
+def _compact(file: Path, owners: dict[str, str]) -> None:
     lines = [json.dumps({"id": key, "user": user}) + "\n" for key, user in owners.items()]
     write(file, "".join(lines))

@@ -1,1 +1,1 @@
-"""What clients need of Azure Resource Manager around Batch AI: what a tutorial's lines create and ask for."""
+"""The parts of Azure Resource Manager that clients and tutorials of Batch AI use."""

@@ -1,33 +1,40 @@
-"""The subscription, its tenant and its locations: one of each."""
+"""The subscription with its tenant and location (one of each), its resource providers and role assignments.
+
+Role assignments are accepted as tutorials expect, and grant or deny nothing.
+"""
 
 from __future__ import annotations
 
+import re
+import uuid
 from typing import Any
 
-from batchai_magics.server.call import Answer, Call
+from batchai_magics.errors import did_you_mean
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.api_errors import ApiError
 from batchai_magics.server.service import Service
 
 TENANT = "00000000-0000-0000-0000-000000000000"
 
 
-def list_all(service: Service, call: Call) -> Answer:
+def list_subscriptions(service: Service, call: ApiCall) -> ApiResponse:
     """The subscriptions."""
-    return Answer(data={"value": [_subscription(service)]})
+    return ApiResponse(data={"value": [_subscription(service)]})
 
 
-def show(service: Service, call: Call) -> Answer:
+def show_subscription(service: Service, call: ApiCall) -> ApiResponse:
     """The subscription."""
     service.check_subscription(call)
-    return Answer(data=_subscription(service))
+    return ApiResponse(data=_subscription(service))
 
 
-def list_tenants(service: Service, call: Call) -> Answer:
+def list_tenants(service: Service, call: ApiCall) -> ApiResponse:
     """The tenants."""
     tenant = {"id": f"/tenants/{TENANT}", "tenantId": TENANT, "displayName": "batchai"}
-    return Answer(data={"value": [tenant]})
+    return ApiResponse(data={"value": [tenant]})
 
 
-def list_locations(service: Service, call: Call) -> Answer:
+def list_locations(service: Service, call: ApiCall) -> ApiResponse:
     """The locations."""
     service.check_subscription(call)
     location = {
@@ -35,7 +42,7 @@ def list_locations(service: Service, call: Call) -> Answer:
         "name": service.location,
         "displayName": service.location.capitalize(),
     }
-    return Answer(data={"value": [location]})
+    return ApiResponse(data={"value": [location]})
 
 
 def _subscription(service: Service) -> dict[str, Any]:
@@ -46,4 +53,105 @@ def _subscription(service: Service) -> dict[str, Any]:
         "tenantId": TENANT,
         "displayName": service.backend.capabilities.name,
         "state": "Enabled",
+    }
+
+
+_RESOURCE_TYPES = {
+    "Microsoft.BatchAI": (
+        "workspaces",
+        "workspaces/clusters",
+        "workspaces/fileservers",
+        "workspaces/experiments",
+        "workspaces/experiments/jobs",
+        "operations",
+        "locations",
+    ),
+    "Microsoft.Batch": (),
+    "Microsoft.Storage": ("storageAccounts", "checkNameAvailability"),
+    "Microsoft.Resources": ("subscriptions", "resourceGroups"),
+    "Microsoft.Authorization": ("roleAssignments", "roleDefinitions"),
+    "Microsoft.Network": (),
+}
+
+
+def list_providers(service: Service, call: ApiCall) -> ApiResponse:
+    """All providers."""
+    service.check_subscription(call)
+    return ApiResponse(data={"value": [_provider(service, name) for name in _RESOURCE_TYPES]})
+
+
+def show_provider(service: Service, call: ApiCall) -> ApiResponse:
+    """A provider; also what `register` and `unregister` answer."""
+    service.check_subscription(call)
+    wanted = call.parts["namespace"]
+    name = next((name for name in _RESOURCE_TYPES if name.lower() == wanted.lower()), None)
+    if name is None:
+        guess = did_you_mean(wanted, _RESOURCE_TYPES)
+        message = f"The resource namespace '{wanted}' is invalid. {guess}".rstrip()
+        raise ApiError(404, "InvalidResourceNamespace", message)
+    return ApiResponse(data=_provider(service, name))
+
+
+def _provider(service: Service, namespace: str) -> dict[str, Any]:
+    types = [
+        {"resourceType": kind, "locations": [service.location], "apiVersions": ["2018-05-01"]}
+        for kind in _RESOURCE_TYPES[namespace]
+    ]
+    return {
+        "id": f"/subscriptions/{service.subscription}/providers/{namespace}",
+        "namespace": namespace,
+        "registrationPolicy": "RegistrationFree",
+        "registrationState": "Registered",
+        "resourceTypes": types,
+    }
+
+
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+def list_role_definitions(service: Service, call: ApiCall) -> ApiResponse:
+    """The roles: the one that the filter names, whichever it is."""
+    service.check_subscription(call)
+    names = _QUOTED.findall(call.query.get("$filter", "").replace("+", " "))
+    return ApiResponse(data={"value": [_role_definition(service, name) for name in names or ["Contributor"]]})
+
+
+def list_role_assignments(service: Service, call: ApiCall) -> ApiResponse:
+    """The assignments: none is kept."""
+    service.check_subscription(call)
+    return ApiResponse(data={"value": []})
+
+
+def assign_role(service: Service, call: ApiCall) -> ApiResponse:
+    """The assignment as it was asked for."""
+    service.check_subscription(call)
+    body = call.json()
+    asked = body.get("properties", body)
+    properties = dict(asked) if isinstance(asked, dict) else {}
+    scope = call.path.lower().partition("/providers/microsoft.authorization")[0]
+    return ApiResponse(
+        201,
+        {
+            "id": call.path,
+            "name": call.parts["assignment"],
+            "type": "Microsoft.Authorization/roleAssignments",
+            "properties": {**properties, "scope": scope},
+        },
+    )
+
+
+def delete_role_assignment(service: Service, call: ApiCall) -> ApiResponse:
+    """Nothing: no assignment is kept."""
+    service.check_subscription(call)
+    return ApiResponse(204)
+
+
+def _role_definition(service: Service, name: str) -> dict[str, Any]:
+    number = uuid.uuid5(uuid.NAMESPACE_DNS, name.lower())
+    scope = f"/subscriptions/{service.subscription}"
+    return {
+        "id": f"{scope}/providers/Microsoft.Authorization/roleDefinitions/{number}",
+        "name": str(number),
+        "type": "Microsoft.Authorization/roleDefinitions",
+        "properties": {"roleName": name, "type": "BuiltInRole", "assignableScopes": [scope]},
     }

@@ -1,1 +1,1 @@
-"""The operations of the published 2018-05-01 API, each a plain function of a Service and a Call."""
+"""The operations of the published 2018-05-01 API, and our own client's extensions."""

@@ -1,1 +1,1 @@
-"""The part that knows of sockets: requests become Calls, Answers responses."""
+"""HTTP and ASGI: application, endpoints, limits, request bodies, long polling."""

@@ -1,1 +1,1 @@
-"""Azure Files, and what is needed of Azure Blob Storage, over the shares and containers of a backend."""
+"""Azure Files and a subset of Azure Blob Storage, on top of a backend's shares and containers."""

@@ -13,142 +13,148 @@ from xml.etree import ElementTree
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
-from batchai_magics.server.batchai import log_secrets
-from batchai_magics.server.call import Answer
-from batchai_magics.server.storage import conditions, metadata, permissions, properties
-from batchai_magics.server.storage.content import content, wanted
-from batchai_magics.server.storage.context import Asked, stamps, version_of
-from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.metadata import NOTHING, Record
-from batchai_magics.server.storage.request import Span
+from batchai_magics.server.api_call import ApiResponse
+from batchai_magics.server.batchai import job_logs
+from batchai_magics.server.storage import conditional_headers, sas, storage_metadata
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
+from batchai_magics.server.storage.storage_request import StorageRequest, blob_version, version_headers
+from batchai_magics.server.storage.storage_resource import ByteSpan
+from batchai_magics.server.storage.storage_responses import content_response, requested_span
 
 _PIECE = 1 << 20
-_MOST_BLOCKS = 50_000
+_MAX_BLOCKS = 50_000
 _BLOCK_ID = re.compile(r"[A-Za-z0-9+/=]{1,128}")
 
 
-def put(asked: Asked) -> Answer:
+def put(asked: StorageRequest) -> ApiResponse:
     """Makes a blob of the body."""
     _check_type(asked)
     check_target(asked)
-    record = Record(metadata.said(asked.call), properties.of_put_blob(asked.call))
-    pieces = _digested(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5"))
-    return Answer(201, headers=_make(asked, pieces, record))
+    record = StorageRecord(
+        storage_metadata.parse_metadata(asked.call), storage_metadata.put_blob_properties(asked.call)
+    )
+    pieces = _verify_md5(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5"))
+    return ApiResponse(201, headers=_create_blob(asked, pieces, record))
 
 
-def put_block(asked: Asked) -> Answer:
+def put_block(asked: StorageRequest) -> ApiResponse:
     """Keeps a block of a blob that is to come."""
     asked.check_share()
     id = asked.call.query.get("blockid", "")
     if not _BLOCK_ID.fullmatch(id):
-        raise StorageRefusal(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
+        raise StorageApiError(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
     with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
-        _write(asked, part, _digested(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5")))
+        _write(asked, part, _verify_md5(asked.call.pieces(_PIECE), asked.call.headers.get("content-md5")))
     old = asked.uploads.keep_block(asked.resource, id, part)
     if old:
         asked.uploads.discard(asked.storage, asked.share, old)
-    return Answer(201, headers={"x-ms-request-server-encrypted": "true"})
+    return ApiResponse(201, headers={"x-ms-request-server-encrypted": "true"})
 
 
-def put_block_list(asked: Asked) -> Answer:
+def put_block_list(asked: StorageRequest) -> ApiResponse:
     """Makes a blob of its blocks, in the order of the list."""
     check_target(asked)
     blocks, ids = asked.uploads.blocks(asked.resource), _block_ids(asked.call.body)
-    record = Record(metadata.said(asked.call), properties.of_blob(asked.call))
+    record = StorageRecord(
+        storage_metadata.parse_metadata(asked.call), storage_metadata.blob_properties(asked.call)
+    )
     if not set(ids) <= set(blocks):
-        raise StorageRefusal(400, "InvalidBlockList", "The specified block list is invalid.")
-    stamp = _make(asked, (piece for id in ids for piece in _read(asked, blocks[id])), record)
+        raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
+    stamp = _create_blob(asked, (piece for id in ids for piece in _read(asked, blocks[id])), record)
     asked.uploads.drop_blocks(asked.storage, asked.resource, asked.share)
-    return Answer(201, headers=stamp)
+    return ApiResponse(201, headers=stamp)
 
 
-def read(asked: Asked) -> Answer:
+def read(asked: StorageRequest) -> ApiResponse:
     """A blob, or a range of it."""
-    blob = _shown(asked)
-    conditions.of_read(asked.call.headers).check_read(version_of(blob, asked.record))
+    blob = _get_blob(asked)
+    conditional_headers.read_conditions(asked.call.headers).check_read(blob_version(blob, asked.record))
 
-    mask = log_secrets.for_anybody(asked.service, asked.path)
+    mask = job_logs.byte_mask(asked.service, asked.path)
 
-    def pieces(span: Span) -> Iterator[bytes]:
+    def pieces(span: ByteSpan) -> Iterator[bytes]:
         start = span.start
         for data in _read(asked, asked.path, span):
             yield mask(start, data) if mask else data
             start += len(data)
 
-    return content(_headers(asked, blob), blob.size_bytes, wanted(asked.call, blob.size_bytes), pieces)
+    return content_response(
+        _blob_headers(asked, blob), blob.size_bytes, requested_span(asked.call, blob.size_bytes), pieces
+    )
 
 
-def show(asked: Asked) -> Answer:
+def show(asked: StorageRequest) -> ApiResponse:
     """What there is to say of a blob."""
-    blob = _shown(asked)
-    conditions.of_read(asked.call.headers).check_read(version_of(blob, asked.record))
+    blob = _get_blob(asked)
+    conditional_headers.read_conditions(asked.call.headers).check_read(blob_version(blob, asked.record))
     size = {"Content-Length": str(blob.size_bytes)} if asked.call.method == "HEAD" else {}
-    return Answer(200, body=b"", headers={**_headers(asked, blob), **size})
+    return ApiResponse(200, body=b"", headers={**_blob_headers(asked, blob), **size})
 
 
-def set_metadata(asked: Asked) -> Answer:
+def set_metadata(asked: StorageRequest) -> ApiResponse:
     """Gives a blob other metadata."""
-    said = metadata.said(asked.call)
-    return Answer(200, headers=_change(asked, lambda record: replace(record, metadata=said)))
+    said = storage_metadata.parse_metadata(asked.call)
+    return ApiResponse(200, headers=_change_record(asked, lambda record: replace(record, metadata=said)))
 
 
-def set_properties(asked: Asked) -> Answer:
+def set_properties(asked: StorageRequest) -> ApiResponse:
     """Gives a blob other properties of its content; those that are not said are cleared."""
-    said = properties.of_blob(asked.call)
-    return Answer(200, headers=_change(asked, lambda record: replace(record, properties=said)))
+    said = storage_metadata.blob_properties(asked.call)
+    return ApiResponse(200, headers=_change_record(asked, lambda record: replace(record, properties=said)))
 
 
-def delete(asked: Asked) -> Answer:
+def delete(asked: StorageRequest) -> ApiResponse:
     """Deletes a blob."""
-    wanted_state = conditions.of_write(asked.call.headers)
+    wanted_state = conditional_headers.write_conditions(asked.call.headers)
     with asked.service.metadata.exclusive(asked.resource.key):
-        wanted_state.check_write(version_of(_shown(asked), asked.record))
+        wanted_state.check_write(blob_version(_get_blob(asked), asked.record))
         asked.storage.delete(asked.share, asked.path)
-        asked.service.metadata.keep(asked.resource.key, NOTHING)
-    return Answer(202)
+        asked.service.metadata.keep(asked.resource.key, EMPTY_RECORD)
+    return ApiResponse(202)
 
 
-def check_target(asked: Asked) -> None:
+def check_target(asked: StorageRequest) -> None:
     """Raises where a blob may not be put: by the request's conditions or signature, or for a folder."""
-    wanted_state = conditions.of_write(asked.call.headers)
+    wanted_state = conditional_headers.write_conditions(asked.call.headers)
     asked.check_share()
-    found = _found(asked)
+    found = _find_blob(asked)
     if found and (found.is_directory or wanted_state.none_match == ("*",)):
-        raise StorageRefusal(409, "BlobAlreadyExists", "The specified blob already exists.")
-    wanted_state.check_write(version_of(found, asked.record) if found else None)
+        raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
+    wanted_state.check_write(blob_version(found, asked.record) if found else None)
     if found:
-        asked.check_may_replace(permissions.CREATE_FILE)
+        asked.check_may_replace(sas.CREATE_FILE)
 
 
-def place(asked: Asked, part: str, record: Record) -> Mapping[str, str]:
+def commit_blob(asked: StorageRequest, part: str, record: StorageRecord) -> Mapping[str, str]:
     """Puts a file that is whole in the place of the blob, if the request's conditions hold; its stamps."""
     with asked.service.metadata.exclusive(asked.resource.key):
         check_target(asked)
         asked.storage.rename(asked.share, part, asked.path)
         asked.service.metadata.keep_new(asked.resource, record)
-        return stamps(_shown(asked), asked.record)
+        return version_headers(_get_blob(asked), asked.record)
 
 
-def _make(asked: Asked, pieces: Iterator[bytes], record: Record) -> dict[str, str]:
+def _create_blob(asked: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
     """Makes a blob of these bytes: all of it is there, or nothing. What to say of it."""
     with asked.uploads.made(asked.storage, asked.resource, asked.share) as part:
         _write(asked, part, pieces)
-        stamp = place(asked, part, record)
+        stamp = commit_blob(asked, part, record)
     asked.uploads.parts.end(part)
     return {**stamp, "x-ms-request-server-encrypted": "true"}
 
 
-def _change(asked: Asked, change: Callable[[Record], Record]) -> dict[str, str]:
+def _change_record(asked: StorageRequest, change: Callable[[StorageRecord], StorageRecord]) -> dict[str, str]:
     """Changes what is kept of a blob, if the request's conditions hold. What to say of it."""
-    wanted_state, kept = conditions.of_write(asked.call.headers), asked.service.metadata
+    wanted_state, kept = conditional_headers.write_conditions(asked.call.headers), asked.service.metadata
     with kept.exclusive(asked.resource.key):
-        blob = _shown(asked)
-        wanted_state.check_write(version_of(blob, asked.record))
+        blob = _get_blob(asked)
+        wanted_state.check_write(blob_version(blob, asked.record))
         kept.keep(asked.resource.key, change(asked.record).revised(changed=time.time()))
-        return {**stamps(blob, asked.record), "x-ms-request-server-encrypted": "true"}
+        return {**version_headers(blob, asked.record), "x-ms-request-server-encrypted": "true"}
 
 
-def _write(asked: Asked, part: str, pieces: Iterator[bytes]) -> None:
+def _write(asked: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
     """Writes a file under a name that nobody sees; its folders are made."""
     for folder in reversed(PurePosixPath(part).parents):
         if str(folder) != ".":
@@ -160,7 +166,7 @@ def _write(asked: Asked, part: str, pieces: Iterator[bytes]) -> None:
         offset += len(piece)
 
 
-def _read(asked: Asked, path: str, span: Span | None = None) -> Iterator[bytes]:
+def _read(asked: StorageRequest, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
     start, end = (span.start, span.end or 0) if span else (0, 1 << 62)
     while start < end and (data := asked.storage.read(asked.share, path, start, min(_PIECE, end - start))):
         yield data
@@ -168,55 +174,55 @@ def _read(asked: Asked, path: str, span: Span | None = None) -> Iterator[bytes]:
 
 
 def _block_ids(body: bytes) -> list[str]:
-    invalid = StorageRefusal(400, "InvalidXmlDocument", "The block list is no XML.")
+    invalid = StorageApiError(400, "InvalidXmlDocument", "The block list is no XML.")
     if b"<!" in body:  # a list of blocks has no entities
         raise invalid
     try:
         ids = [item.text or "" for item in ElementTree.fromstring(body)]
     except ElementTree.ParseError:
         raise invalid from None
-    if len(ids) > _MOST_BLOCKS:
-        raise StorageRefusal(400, "BlockListTooLong", "A block list has at most 50,000 blocks.")
+    if len(ids) > _MAX_BLOCKS:
+        raise StorageApiError(400, "BlockListTooLong", "A block list has at most 50,000 blocks.")
     return ids
 
 
-def _check_type(asked: Asked) -> None:
+def _check_type(asked: StorageRequest) -> None:
     """Raises for a blob that is not made of blocks."""
     kind = asked.call.headers.get("x-ms-blob-type", "")
     if kind.lower() != "blockblob":
         code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
         text = f"x-ms-blob-type must be BlockBlob, not {kind!r}: page and append blobs are not kept here."
-        raise StorageRefusal(400, code, text)
+        raise StorageApiError(400, code, text)
 
 
-def _found(asked: Asked) -> ShareFile | None:
+def _find_blob(asked: StorageRequest) -> ShareFile | None:
     try:
         return asked.storage.show(asked.share, asked.path)
     except NotFoundError:
         return None
 
 
-def _shown(asked: Asked) -> ShareFile:
+def _get_blob(asked: StorageRequest) -> ShareFile:
     asked.check_share()
-    found = _found(asked)
+    found = _find_blob(asked)
     if found is None or not found.is_file:
-        raise StorageRefusal(404, "BlobNotFound", "The specified blob does not exist.")
+        raise StorageApiError(404, "BlobNotFound", "The specified blob does not exist.")
     return found
 
 
-def _headers(asked: Asked, blob: ShareFile) -> dict[str, str]:
+def _blob_headers(asked: StorageRequest, blob: ShareFile) -> dict[str, str]:
     record = asked.record
     return {
-        **stamps(blob, record),
-        **properties.headers(asked.call, record.properties),
-        **metadata.headers(record.metadata),
+        **version_headers(blob, record),
+        **storage_metadata.property_headers(asked.call, record.properties),
+        **storage_metadata.metadata_headers(record.metadata),
         "x-ms-blob-type": "BlockBlob",
         "x-ms-lease-state": "available",
         "x-ms-lease-status": "unlocked",
     }
 
 
-def _digested(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[bytes]:
+def _verify_md5(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[bytes]:
     """The pieces of a body; raises after the last one when they are not what its MD5 says."""
     digest = hashlib.md5(usedforsecurity=False)
     for piece in pieces:
@@ -224,4 +230,4 @@ def _digested(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[bytes
             digest.update(piece)
         yield piece
     if wanted_md5 and base64.b64encode(digest.digest()).decode() != wanted_md5:
-        raise StorageRefusal(400, "Md5Mismatch", "The MD5 value of the body is not that of its header.")
+        raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body is not that of its header.")

@@ -1,7 +1,8 @@
-"""Shared access signatures: made, and checked. Pure.
+"""Shared access signatures: creation, verification, and the permissions each operation requires. Pure.
 
-What is signed, line by line: learn.microsoft.com/rest/api/storageservices, "Create a service SAS" and
-"Create an account SAS".
+The strings to sign and the tables of permissions: learn.microsoft.com/rest/api/storageservices,
+"Create a service SAS" and "Create an account SAS". A rename requires what creating its target and deleting
+its source require.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from urllib.parse import urlencode
 
-from batchai_magics.server.storage.errors import StorageRefusal, failed
-from batchai_magics.server.storage.request import Resource
+from batchai_magics.server.storage.storage_errors import StorageApiError, authentication_failed
+from batchai_magics.server.storage.storage_resource import StorageResource
 
-SKEW = timedelta(minutes=1)  # between two clocks that are right
+CLOCK_SKEW = timedelta(minutes=1)  # between two clocks that are right
 _BLOB_HAS_KIND = "2018-11-09"  # from this version on a blob's signature has the kind of resource
 _BLOB_HAS_SCOPE = "2020-12-06"  # and from this one an encryption scope
 _OVERRIDES = ("rscc", "rscd", "rsce", "rscl", "rsct")
-_TIMES = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S.%fZ")
+_TIME_FORMATS = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d", "%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True)
-class Grant:
+class SasGrant:
     """A signature to be made, for one file."""
 
     account: str
@@ -38,7 +39,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Caller:
+class RequestOrigin:
     """What else of a request a signature may be bound to."""
 
     now: datetime
@@ -46,32 +47,38 @@ class Caller:
     is_https: bool = False
 
 
-def sign(grant: Grant, key: str) -> str:
+def sign_sas(grant: SasGrant, key: str) -> str:
     """The query of an address that gives what `grant` says."""
     query = {
         "sv": grant.version,
         "sr": grant.service[0],
-        "se": grant.expiry.astimezone(timezone.utc).strftime(_TIMES[0]),
+        "se": grant.expiry.astimezone(timezone.utc).strftime(_TIME_FORMATS[0]),
         "sp": grant.permissions,
     }
     share, _, path = grant.file.partition("/")
-    text = _service_text(query, Resource(grant.account, grant.service, share, path))
+    text = _service_string_to_sign(query, StorageResource(grant.account, grant.service, share, path))
     return urlencode({**query, "sig": signature(key, text)})
 
 
-def check(query: Mapping[str, str], resource: Resource, keys: Iterable[str], caller: Caller) -> None:
+def check_sas(
+    query: Mapping[str, str], resource: StorageResource, keys: Iterable[str], caller: RequestOrigin
+) -> None:
     """Raises StorageRefusal unless a signature is genuine, in time, and made for the resource and caller."""
-    texts = [_account_text(query, resource.account)] if "ss" in query else _texts(query, resource)
+    texts = (
+        [_account_string_to_sign(query, resource.account)]
+        if "ss" in query
+        else _strings_to_sign(query, resource)
+    )
     given = query.get("sig", "")
     if not any(
         hmac.compare_digest(signature(key, text).encode(), given.encode()) for key in keys for text in texts
     ):
-        raise failed("Signature did not match.")
+        raise authentication_failed("Signature did not match.")
     _check_times(query, caller.now)
-    _check_caller(query, caller)
+    _check_origin(query, caller)
     needed = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # a list of the account is of both
     if "ss" in query and not set(needed) <= set(query["ss"]):
-        raise StorageRefusal(403, "AuthorizationServiceMismatch", "The signature is for another service.")
+        raise StorageApiError(403, "AuthorizationServiceMismatch", "The signature is for another service.")
 
 
 def signature(key: str, text: str) -> str:
@@ -79,9 +86,9 @@ def signature(key: str, text: str) -> str:
     return base64.b64encode(hmac.digest(base64.b64decode(key), text.encode(), hashlib.sha256)).decode()
 
 
-def parse_moment(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     """A moment of a signature, None where it is none."""
-    for form in _TIMES:
+    for form in _TIME_FORMATS:
         try:
             return datetime.strptime(text, form).replace(tzinfo=timezone.utc)
         except ValueError:
@@ -91,22 +98,24 @@ def parse_moment(text: str) -> datetime | None:
 
 def _check_times(query: Mapping[str, str], now: datetime) -> None:
     start, end = query.get("st", ""), query.get("se", "")
-    expiry = parse_moment(end)
-    if expiry is None or now > expiry + SKEW:
-        raise failed(f"Signature not valid in the specified time frame: Expiry [{end}] - Current [{now:%c}].")
-    beginning = parse_moment(start) if start else None
-    if start and (beginning is None or now < beginning - SKEW):
-        raise failed(
+    expiry = parse_time(end)
+    if expiry is None or now > expiry + CLOCK_SKEW:
+        raise authentication_failed(
+            f"Signature not valid in the specified time frame: Expiry [{end}] - Current [{now:%c}]."
+        )
+    beginning = parse_time(start) if start else None
+    if start and (beginning is None or now < beginning - CLOCK_SKEW):
+        raise authentication_failed(
             f"Signature not valid in the specified time frame: Start [{start}] - Current [{now:%c}]."
         )
 
 
-def _check_caller(query: Mapping[str, str], caller: Caller) -> None:
+def _check_origin(query: Mapping[str, str], caller: RequestOrigin) -> None:
     if query.get("spr", "https,http") == "https" and not caller.is_https:
-        raise StorageRefusal(403, "AuthorizationProtocolMismatch", "The signature is for https only.")
+        raise StorageApiError(403, "AuthorizationProtocolMismatch", "The signature is for https only.")
     allowed_ip = query.get("sip", "")
     if allowed_ip and not _is_between(caller.ip, allowed_ip):
-        raise StorageRefusal(403, "AuthorizationSourceIPMismatch", "The signature is for another address.")
+        raise StorageApiError(403, "AuthorizationSourceIPMismatch", "The signature is for another address.")
 
 
 def _is_between(ip: str, addresses: str) -> bool:
@@ -118,32 +127,110 @@ def _is_between(ip: str, addresses: str) -> bool:
         return False
 
 
-def _texts(query: Mapping[str, str], resource: Resource) -> list[str]:
+def _strings_to_sign(query: Mapping[str, str], resource: StorageResource) -> list[str]:
     """What may have been signed: the file itself, or the share that it is on."""
-    whole = Resource(resource.account, resource.service, resource.share)
+    whole = StorageResource(resource.account, resource.service, resource.share)
     if query.get("si"):
-        raise failed("Stored access policies are not kept here.")
-    return [_service_text(query, whole if query.get("sr") in ("s", "c") else resource)]
+        raise authentication_failed("Stored access policies are not kept here.")
+    return [_service_string_to_sign(query, whole if query.get("sr") in ("s", "c") else resource)]
 
 
-def _service_text(query: Mapping[str, str], resource: Resource) -> str:
+def _service_string_to_sign(query: Mapping[str, str], resource: StorageResource) -> str:
     place = "/".join(part for part in (resource.account, resource.share, resource.path) if part)
     lines = [query.get(name, "") for name in ("sp", "st", "se")]
     lines += [f"/{resource.service}/{place}", query.get("si", "")]
     lines += [query.get(name, "") for name in ("sip", "spr", "sv")]
-    names = (*(_blob_names(query.get("sv", "")) if resource.service == "blob" else ()), *_OVERRIDES)
+    names = (*(_blob_fields(query.get("sv", "")) if resource.service == "blob" else ()), *_OVERRIDES)
     return "\n".join([*lines, *(query.get(name, "") for name in names)])
 
 
-def _blob_names(version: str) -> Sequence[str]:
+def _blob_fields(version: str) -> Sequence[str]:
     """What is signed of blobs alone."""
     if version < _BLOB_HAS_KIND:
         return ()
     return ("sr", "snapshot", "ses") if version >= _BLOB_HAS_SCOPE else ("sr", "snapshot")
 
 
-def _account_text(query: Mapping[str, str], account: str) -> str:
+def _account_string_to_sign(query: Mapping[str, str], account: str) -> str:
     lines = [account, *(query.get(name, "") for name in ("sp", "ss", "srt", "st", "se", "sip", "spr", "sv"))]
     if query.get("sv", "") >= _BLOB_HAS_SCOPE:
         lines.append(query.get("ses", ""))
     return "\n".join([*lines, ""])
+
+
+# The values of `sr`: of a signature for one file or blob, and of one for a share or container.
+_SINGLE_OBJECT, _WHOLE_SHARE = "one", "all"
+_SCOPES: Mapping[tuple[str, str], str] = {
+    ("file", "f"): _SINGLE_OBJECT,
+    ("file", "s"): _WHOLE_SHARE,
+    ("blob", "b"): _SINGLE_OBJECT,
+    ("blob", "c"): _WHOLE_SHARE,
+}
+
+
+@dataclass(frozen=True)
+class SasRule:
+    """What authorizes an operation.
+
+    Attributes:
+        any_of: Permissions, of which one is enough.
+        resource_type: What the `srt` of an account's signature must have: s, c or o.
+        scopes: Which signatures of a service are enough, besides an account's.
+        to_replace: The permissions that are all needed where a file is there already, that would be lost.
+    """
+
+    any_of: str
+    resource_type: str
+    scopes: tuple[str, ...] = ()
+    to_replace: str = ""
+
+
+_IN_SHARE, _ANY_SCOPE = (_WHOLE_SHARE,), (_SINGLE_OBJECT, _WHOLE_SHARE)
+
+LIST_SHARES = SasRule("l", "s")
+CREATE_SHARE = SasRule("cw", "c")
+READ_SHARE = SasRule("r", "c")
+CHANGE_SHARE = SasRule("w", "c")
+DELETE_SHARE = SasRule("d", "c")
+LIST_FILES = SasRule("l", "c", _IN_SHARE)
+CREATE_FOLDER = SasRule("cw", "o", _IN_SHARE)
+READ_FOLDER = SasRule("r", "o", _IN_SHARE)
+CHANGE_FOLDER = SasRule("w", "o", _IN_SHARE)
+DELETE_FOLDER = SasRule("d", "o", _IN_SHARE)
+RENAME_FOLDER = SasRule("cw", "o", _IN_SHARE)
+CREATE_FILE = SasRule("cw", "o", _ANY_SCOPE, to_replace="w")
+READ_FILE = SasRule("r", "o", _ANY_SCOPE)
+CHANGE_FILE = SasRule("w", "o", _ANY_SCOPE)
+DELETE_FILE = SasRule("d", "o", _ANY_SCOPE)
+RENAME_FILE = SasRule("cw", "o", _ANY_SCOPE, to_replace="wd")
+
+
+def check_permission(query: Mapping[str, str], service: str, rule: SasRule) -> None:
+    """Raises StorageRefusal (403) unless a signature, which is genuine, authorizes an operation."""
+    if "ss" in query:
+        if rule.resource_type not in query.get("srt", ""):
+            raise _resource_type_error()
+    else:
+        scope = _SCOPES.get((service, query.get("sr", "")))
+        if scope is None:
+            raise authentication_failed(f"Signatures with sr={query.get('sr', '')!r} are not supported.")
+        if scope not in rule.scopes:
+            raise _resource_type_error()
+    if not set(rule.any_of) & set(query.get("sp", "")):
+        raise permission_error()
+
+
+def may_replace(query: Mapping[str, str], rule: SasRule) -> bool:
+    """Whether a request may put a file where one is; one without a signature has the account's key."""
+    return "sig" not in query or set(rule.to_replace) <= set(query.get("sp", ""))
+
+
+def permission_error() -> StorageApiError:
+    """The error for a signature that lacks a permission."""
+    message = "This request is not authorized to perform this operation using this permission."
+    return StorageApiError(403, "AuthorizationPermissionMismatch", message)
+
+
+def _resource_type_error() -> StorageApiError:
+    message = "This request is not authorized to perform this operation using this resource type."
+    return StorageApiError(403, "AuthorizationResourceTypeMismatch", message)

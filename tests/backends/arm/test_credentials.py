@@ -22,7 +22,7 @@ from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import ServiceError
 from batchai_magics.models.ids import ResourceId
-from batchai_magics.server.home import Home
+from batchai_magics.server.server_home import ServerHome
 from tests.server.process import Process, started
 from tests.server.running import WORKSPACE
 
@@ -78,14 +78,14 @@ def identity(monkeypatch: pytest.MonkeyPatch) -> Iterator[Identity]:
 def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A server with TLS: what Azure knows of us is not sent without."""
     with started(tmp_path_factory.mktemp("tls") / "home", "--tls", "self") as server:
-        authority = Home(server.home / "server").authority
+        authority = ServerHome(server.home / "server").authority
         assert server.ask("PUT", WORKSPACE, json={"location": "eastus"}, verify=str(authority)).ok
         yield server
 
 
 @contextlib.contextmanager
 def client(server: Process, token: str = "") -> Iterator[ArmBackend]:
-    authority = Home(server.home / "server").authority
+    authority = ServerHome(server.home / "server").authority
     own = ArmSettings(endpoint=server.url, token=token, authority=str(authority))
     backend = ArmBackend(Endpoint.of(own), Settings(backend="arm", sections={"arm": own}))
     with contextlib.closing(backend):

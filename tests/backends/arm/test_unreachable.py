@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.base import Backend
 from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.server.access.certificates import authority_of, own_pair
+from batchai_magics.server.access.certificates import authority_file, server_certificate
 from tests.ports import free_port
 from tests.server.running import GROUP, WORKSPACE, Running, connected
 
@@ -78,14 +78,14 @@ def test_tls_where_there_is_none_is_named() -> None:
 
 
 def test_a_certificate_that_nobody_vouches_for_says_how_to_trust_it(tmp_path, monkeypatch) -> None:
-    pair = own_pair(tmp_path, ["localhost"])
+    pair = server_certificate(tmp_path, ["localhost"])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)
     with stranger(context) as port:
         error = refused(connected(f"https://localhost:{port}"))
         assert error.code == "CertificateNotTrusted"
         assert "REQUESTS_CA_BUNDLE" in error.hint
-        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority_of(tmp_path)))
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority_file(tmp_path)))
         assert refused(connected(f"https://localhost:{port}")).code == "WrongEndpoint"  # it was let through
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.server.access.certificates import LEAF, authority_of, own_pair
+from batchai_magics.server.access.certificates import LEAF_LIFETIME, authority_file, server_certificate
 
 NAMES = ["127.0.0.1", "localhost", "jobs.example.org"]
 
 
 def shake_hands(folder: Path, name: str) -> None:
     """A TLS handshake in which the client trusts nothing but the authority."""
-    pair = own_pair(folder, NAMES)
+    pair = server_certificate(folder, NAMES)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(pair.certificate, pair.key)
-    asking = ssl.create_default_context(cafile=str(authority_of(folder)))
+    asking = ssl.create_default_context(cafile=str(authority_file(folder)))
     here, there = socket.socketpair()
     thread = threading.Thread(target=accept, args=(serving, there))
     thread.start()
@@ -50,7 +50,7 @@ def test_a_client_does_not_take_another_name(tmp_path: Path) -> None:
 
 
 def test_keys_are_their_owners_alone(tmp_path: Path) -> None:
-    own_pair(tmp_path, NAMES)
+    server_certificate(tmp_path, NAMES)
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in tmp_path.iterdir())
 
 
@@ -58,10 +58,13 @@ def test_a_certificate_is_made_anew_for_other_names_and_before_its_end_but_its_a
     tmp_path: Path,
 ) -> None:
     now = datetime.now(timezone.utc)
-    first = own_pair(tmp_path, NAMES, now).certificate.read_bytes()
-    authority = authority_of(tmp_path).read_bytes()
-    assert own_pair(tmp_path, NAMES, now + timedelta(days=1)).certificate.read_bytes() == first
-    assert own_pair(tmp_path, NAMES[:2], now).certificate.read_bytes() != first
-    second = own_pair(tmp_path, NAMES, now).certificate.read_bytes()
-    assert own_pair(tmp_path, NAMES, now + LEAF - timedelta(days=1)).certificate.read_bytes() != second
-    assert authority_of(tmp_path).read_bytes() == authority
+    first = server_certificate(tmp_path, NAMES, now).certificate.read_bytes()
+    authority = authority_file(tmp_path).read_bytes()
+    assert server_certificate(tmp_path, NAMES, now + timedelta(days=1)).certificate.read_bytes() == first
+    assert server_certificate(tmp_path, NAMES[:2], now).certificate.read_bytes() != first
+    second = server_certificate(tmp_path, NAMES, now).certificate.read_bytes()
+    assert (
+        server_certificate(tmp_path, NAMES, now + LEAF_LIFETIME - timedelta(days=1)).certificate.read_bytes()
+        != second
+    )
+    assert authority_file(tmp_path).read_bytes() == authority

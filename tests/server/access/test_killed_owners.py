@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import requests
 
-from batchai_magics.server.access.users import Users
-from batchai_magics.server.home import Home
+from batchai_magics.server.access.authentication import Users
+from batchai_magics.server.server_home import ServerHome
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import GROUP, WORKSPACE
@@ -63,7 +63,7 @@ def deleted_by(server: Process, token: str, path: str) -> int:
 def test_what_was_created_when_the_server_was_killed_belongs_to_its_user(tmp_path: Path, path: str) -> None:
     home = tmp_path / "home"
     with started(home) as server:
-        users = Users(Home(home / "server").users)
+        users = Users(ServerHome(home / "server").users)
         alice, bob = users.add("alice"), users.add("bob")
         for needed in itertools.takewhile(lambda each: each != path, BODIES):
             assert put(server, alice, needed).ok

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.server.access.owners import NOBODY, Owners
+from batchai_magics.server.access.owners import UNKNOWN_OWNER, Owners
 
 
 @pytest.fixture
@@ -28,10 +28,10 @@ def test_what_belongs_to_whom_is_known_to_the_next_server(file: Path) -> None:
         stream.write('{"id": "/y", "us')  # the server was killed here
     again = Owners(file)
     assert (again.of("/w"), again.of("/w/e"), again.of("/x"), again.of("/y")) == (
-        NOBODY,
-        NOBODY,
+        UNKNOWN_OWNER,
+        UNKNOWN_OWNER,
         "first",
-        NOBODY,
+        UNKNOWN_OWNER,
     )
 
 
@@ -40,7 +40,7 @@ def test_who_made_something_and_all_in_it_finds_nothing_of_others(file: Path) ->
     assert owners.foreign("first", "/w") == ("/w/e/j", "second")
     assert owners.foreign("second", "/w/e/j") is None
     assert owners.foreign("second", "/w/e") == ("/w/e", "first")
-    assert owners.foreign("first", "/unknown") == ("/unknown", NOBODY)
+    assert owners.foreign("first", "/unknown") == ("/unknown", UNKNOWN_OWNER)
     owners.forget("/w/e/j")
     assert owners.foreign("first", "/w") is None
 
@@ -50,8 +50,8 @@ def test_what_is_gone_leaves_its_neighbours_of_a_like_name(file: Path) -> None:
     owners.forget("/w")
     for known in (owners, Owners(file)):
         assert [known.of(key) for key in ("/w", "/w/e", "/w2", "/w2/e")] == [
-            NOBODY,
-            NOBODY,
+            UNKNOWN_OWNER,
+            UNKNOWN_OWNER,
             "second",
             "second",
         ]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.errors import NotFoundError, UsageError
-from batchai_magics.server import command
-from batchai_magics.server.access.gate import digest
-from batchai_magics.server.access.users import Users
-from batchai_magics.server.home import Home
+from batchai_magics.server import serve_command
+from batchai_magics.server.access.authentication import Users, token_digest
+from batchai_magics.server.server_home import ServerHome
 from tests.server.running import GROUP, TOKEN, WORKSPACE, Running
 from tests.world import until
 
@@ -47,23 +46,23 @@ def test_a_name_that_is_taken_or_none_is_refused(tmp_path: Path, name: str) -> N
 
 
 def test_the_shell_adds_lists_and_removes_users(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command.main(["user", "add", "first"]) == 0
+    assert serve_command.main(["user", "add", "first"]) == 0
     assert "export BATCHAI_TOKEN=" in capsys.readouterr().out
-    command.main(["user", "list"])
+    serve_command.main(["user", "list"])
     assert capsys.readouterr().out.startswith("first  since ")
-    command.main(["user", "remove", "first"])
+    serve_command.main(["user", "remove", "first"])
     with pytest.raises(NotFoundError):
-        command.main(["user", "remove", "first"])
+        serve_command.main(["user", "remove", "first"])
 
 
 def test_each_user_has_a_token_of_their_own_and_keeps_it(tmp_path: Path) -> None:
     users = Users(tmp_path / "users.json")
     tokens = {name: users.add(name) for name in ("first", "second", "third")}
     users.remove("second")
-    assert users.tokens() == {digest(tokens[name]): name for name in ("first", "third")}
+    assert users.tokens() == {token_digest(tokens[name]): name for name in ("first", "third")}
     assert list(users.added()) == ["first", "third"]
     users.add("second")
-    assert digest(tokens["second"]) not in users.tokens()
+    assert token_digest(tokens["second"]) not in users.tokens()
 
 
 def test_a_change_in_place_is_noticed_by_its_time(tmp_path: Path) -> None:
@@ -108,7 +107,7 @@ def second(server: Running) -> str:
 
 
 def member(server: Running, name: str) -> str:
-    users = Users(Home.of(server.world.settings).users)
+    users = Users(ServerHome.of(server.world.settings).users)
     if name in users.added():
         users.remove(name)
     return users.add(name)
@@ -141,7 +140,7 @@ def test_nobody_deletes_what_holds_something_of_others(server: Running, first: s
 @pytest.mark.slow
 def test_a_user_who_is_removed_is_out_at_once(server: Running, first: str) -> None:
     assert status(server, first, "GET", WORKSPACE) == 200
-    Users(Home.of(server.world.settings).users).remove("first")
+    Users(ServerHome.of(server.world.settings).users).remove("first")
     assert status(server, first, "GET", WORKSPACE) == 401
 
 
@@ -152,7 +151,7 @@ def test_every_change_is_written_down_with_who_made_it_and_without_a_secret(
     secret = {"a": "the-secret-of-this-test"}
     status(server, first, "PUT", f"{EXPERIMENTS}/logged", params={"sig": "signed"}, json=secret)
     status(server, "forged-token", "GET", WORKSPACE)
-    log = Home.of(server.world.settings).access_log
+    log = ServerHome.of(server.world.settings).access_log
     until(lambda: "/logged" in log.read_text() and '"status": 401' in log.read_text())
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     changes = [line for line in lines if line["path"].endswith("/logged")]

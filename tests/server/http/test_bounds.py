@@ -11,16 +11,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from batchai_magics.server.http.limits import Limits
-from batchai_magics.server.http.protocol import BoundedProtocol
+from batchai_magics.server.http.h11_protocol import TimeoutProtocol
+from batchai_magics.server.http.request_limits import ServerLimits
 from tests.patience import PATIENCE_S
 from tests.server.running import TOKEN, WORKSPACE, Running, serving
 from tests.server.storage.signed import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-HASTY = Limits(body_s=0.3, send_s=0.5, header_bytes=8 << 10)
-SMALL = Limits(streams=2, body_s=1e6, body_idle_s=1e6)  # whose requests stay as long as their clients
+HASTY = ServerLimits(body_s=0.3, send_s=0.5, header_bytes=8 << 10)
+SMALL = ServerLimits(streams=2, body_s=1e6, body_idle_s=1e6)  # whose requests stay as long as their clients
 PUT = (
     f"PUT {WORKSPACE}?api-version=2018-05-01 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
 )
@@ -29,7 +29,7 @@ PUT = (
 @pytest.fixture
 def abrupt(tmp_path: Path) -> Iterator[Running]:
     """A server that waits for no header: on a busy machine even those that are sent may come too late."""
-    http = partial(BoundedProtocol, header_s=0.3)
+    http = partial(TimeoutProtocol, header_s=0.3)
     with serving(tmp_path / "home", http=http) as running:
         yield running
 

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from batchai_magics.server.http.limits import Limits
+from batchai_magics.server.http.request_limits import ServerLimits
 from tests.patience import PATIENCE_S
 from tests.server.running import TOKEN, WORKSPACE, Running, serving
 from tests.server.storage.signed import signed_path
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-STREAMS = Limits().streams
+STREAMS = ServerLimits().streams
 STALLED = (
     f"PUT {WORKSPACE}?api-version=2018-05-01 HTTP/1.1\r\nHost: localhost\r\n"
     f"Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{"
@@ -30,7 +30,7 @@ def patient(tmp_path: Path) -> Iterator[Running]:
     """A server that lets nobody go for being slow, and takes as many bodies of one user as requests."""
     slow = {"body_s": 1e6, "body_idle_s": 1e6, "send_s": 1e6}
     bodies = dict.fromkeys(("bodies", "bodies_of_user", "bodies_of_address"), STREAMS)
-    with serving(tmp_path / "home", limits=Limits(**slow, **bodies)) as running:
+    with serving(tmp_path / "home", limits=ServerLimits(**slow, **bodies)) as running:
         yield running
 
 
@@ -71,7 +71,7 @@ def test_two_hundred_requests_are_taken_and_one_more_is_told_to_come_again(
 def test_slow_readers_and_slow_writers_starve_nobody(patient: Running) -> None:
     patient.world.backend.storage.upload("batchaishare", {"large.bin": bytes(32 << 20)})
     path = signed_path(patient, "batchaishare", "large.bin")
-    crowd = 3 * Limits().threads
+    crowd = 3 * ServerLimits().threads
     with (
         connections(patient, crowd // 2, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n") as readers,
         connections(patient, crowd // 2, STALLED),

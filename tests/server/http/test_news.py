@@ -8,22 +8,22 @@ import anyio
 import pytest
 
 from batchai_magics.backends.service.dialect.headers import SINCE, STATE
-from batchai_magics.server.call import Answer, Call, digest_of
-from batchai_magics.server.http import polls, waiting
-from batchai_magics.server.http.limits import Limits
-from batchai_magics.server.http.waiting import Waiting, wait_s
+from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
+from batchai_magics.server.http import long_polling
+from batchai_magics.server.http.long_polling import LongPolling, wait_s
+from batchai_magics.server.http.request_limits import ServerLimits
 
-LIMITS = Limits(wait_s=20.0)
+LIMITS = ServerLimits(wait_s=20.0)
 WAIT = {"prefer": "wait=20"}
 
 
 class Answers:
     """Answers one after the other; the last one again and again."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: ApiResponse) -> None:
         self.answers, self.asked = answers, 0
 
-    async def __call__(self) -> Answer:
+    async def __call__(self) -> ApiResponse:
         self.asked += 1
         return self.answers[min(self.asked, len(self.answers)) - 1]
 
@@ -37,17 +37,17 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         naps.append(seconds)
         await anyio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(polls.anyio, "sleep", sleep)
-    monkeypatch.setattr(polls.time, "monotonic", lambda: math.fsum(naps))
+    monkeypatch.setattr(long_polling.anyio, "sleep", sleep)
+    monkeypatch.setattr(long_polling.time, "monotonic", lambda: math.fsum(naps))
     return naps
 
 
-def call(method: str = "GET", **headers: str) -> Call:
-    return Call(method, "/", headers=headers)
+def call(method: str = "GET", **headers: str) -> ApiCall:
+    return ApiCall(method, "/", headers=headers)
 
 
-def state_of(call: Call, answers: Answers, limits: Limits = LIMITS) -> Answer:
-    return anyio.run(Waiting(limits).for_state, call, answers)
+def state_of(call: ApiCall, answers: Answers, limits: ServerLimits = LIMITS) -> ApiResponse:
+    return anyio.run(LongPolling(limits).for_state, call, answers)
 
 
 @pytest.mark.parametrize(
@@ -69,54 +69,57 @@ def test_a_request_waits_as_long_as_it_says_and_the_server_lets_it(text: str, se
 
 
 def test_who_waits_is_answered_when_the_state_is_another_one(slept: list[float]) -> None:
-    answers = Answers(*[Answer(data={"a": 1})] * 3, Answer(data={"a": 2}))
-    answer = state_of(call(**WAIT, **{SINCE: digest_of({"a": 1})}), answers)
-    assert (answer.data, answer.headers[STATE]) == ({"a": 2}, digest_of({"a": 2}))
+    answers = Answers(*[ApiResponse(data={"a": 1})] * 3, ApiResponse(data={"a": 2}))
+    answer = state_of(call(**WAIT, **{SINCE: content_digest({"a": 1})}), answers)
+    assert (answer.data, answer.headers[STATE]) == ({"a": 2}, content_digest({"a": 2}))
     assert (answers.asked, answer.headers["Preference-Applied"]) == (4, "wait=20")
 
 
 def test_who_waits_in_vain_is_answered_at_the_end_of_their_time(slept: list[float]) -> None:
-    same = Answers(Answer(data={"a": 1}))
-    assert state_of(call(prefer="wait=1", **{SINCE: digest_of({"a": 1})}), same).data == {"a": 1}
+    same = Answers(ApiResponse(data={"a": 1}))
+    assert state_of(call(prefer="wait=1", **{SINCE: content_digest({"a": 1})}), same).data == {"a": 1}
     assert math.fsum(slept) == pytest.approx(1.0)
 
 
 def test_who_does_not_wait_and_who_changes_something_are_answered_once(slept: list[float]) -> None:
-    known = {SINCE: digest_of({"a": 1})}
+    known = {SINCE: content_digest({"a": 1})}
     for asked in (call(**known), call("PUT", **WAIT, **known), call("DELETE", **WAIT, **known)):
-        answers = Answers(Answer(data={"a": 1}, is_news=False))
+        answers = Answers(ApiResponse(data={"a": 1}, is_news=False))
         assert (STATE in state_of(asked, answers).headers, answers.asked) == (False, 1)
     assert slept == []
 
 
 def test_an_action_has_the_state_that_its_handler_says_and_else_none() -> None:
-    told = state_of(call("POST", **WAIT, **{SINCE: "old"}), Answers(Answer(data={}, state="new")))
+    told = state_of(call("POST", **WAIT, **{SINCE: "old"}), Answers(ApiResponse(data={}, state="new")))
     assert told.headers[STATE] == "new"
-    assert STATE not in state_of(call("POST", **WAIT), Answers(Answer(data={})), Limits(wait_s=1.0)).headers
+    assert (
+        STATE
+        not in state_of(call("POST", **WAIT), Answers(ApiResponse(data={})), ServerLimits(wait_s=1.0)).headers
+    )
 
 
 def test_an_answer_that_says_itself_whether_it_is_news_is_believed(slept: list[float]) -> None:
-    answers = Answers(Answer(data={"a": 1}, is_news=False), Answer(data={"a": 1}, is_news=True))
+    answers = Answers(ApiResponse(data={"a": 1}, is_news=False), ApiResponse(data={"a": 1}, is_news=True))
     state_of(call(**WAIT, **{SINCE: "other"}), answers)
     assert answers.asked == 2
 
 
 def test_who_read_a_file_to_its_end_is_answered_when_there_is_more() -> None:
-    async def ask(call: Call, answers: Answers) -> Answer:
-        return await Waiting(LIMITS).for_bytes(call, answers)
+    async def ask(call: ApiCall, answers: Answers) -> ApiResponse:
+        return await LongPolling(LIMITS).for_bytes(call, answers)
 
     for asked, times in ((call(**WAIT), 3), (call(), 1), (call("PUT", **WAIT), 1)):
-        answers = Answers(Answer(416), Answer(416), Answer(206))
+        answers = Answers(ApiResponse(416), ApiResponse(416), ApiResponse(206))
         anyio.run(ask, asked, answers)
         assert answers.asked == times
-    missing = Answers(Answer(404))
+    missing = Answers(ApiResponse(404))
     assert anyio.run(ask, call(**WAIT), missing).status == 404
     assert missing.asked == 1
 
 
 def test_the_more_wait_the_more_rarely_is_looked_and_who_has_gone_counts_no_more(slept: list[float]) -> None:
-    desk, many = Waiting(Limits(wait_s=100.0)), 100
-    same, known = Answer(data={"a": 1}), {SINCE: digest_of({"a": 1})}
+    desk, many = LongPolling(ServerLimits(wait_s=100.0)), 100
+    same, known = ApiResponse(data={"a": 1}), {SINCE: content_digest({"a": 1})}
 
     async def crowd() -> None:
         async with anyio.create_task_group() as group:
@@ -124,7 +127,7 @@ def test_the_more_wait_the_more_rarely_is_looked_and_who_has_gone_counts_no_more
                 group.start_soon(desk.for_state, call(prefer="wait=100", **known), Answers(same))
 
     anyio.run(crowd)
-    assert max(slept) > waiting._BETWEEN_S
+    assert max(slept) > long_polling._MIN_INTERVAL_S
     before = len(slept)
     anyio.run(desk.for_state, call(**WAIT, **known), Answers(same))
-    assert max(slept[before:]) == pytest.approx(waiting._BETWEEN_S)
+    assert max(slept[before:]) == pytest.approx(long_polling._MIN_INTERVAL_S)

@@ -9,8 +9,8 @@ import pytest
 
 from batchai_magics.backends.base import CommandEnd
 from batchai_magics.models.ids import Kind, ResourceId
-from batchai_magics.server.batchai import own
-from batchai_magics.server.http.limits import Limits
+from batchai_magics.server.batchai import extensions
+from batchai_magics.server.http.request_limits import ServerLimits
 from tests.server.running import WORKSPACE, connected, serving
 from tests.world import until
 
@@ -19,9 +19,9 @@ CLUSTER = ResourceId.parse(WORKSPACE).child(Kind.CLUSTER, "default")
 
 
 def test_silent_commands_take_no_turn_from_others(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(own, "_TICK_S", 0.0)  # none of them lets go of its thread for a moment
+    monkeypatch.setattr(extensions, "_HEARTBEAT_S", 0.0)  # none of them lets go of its thread for a moment
     go = tmp_path / "go"
-    with serving(tmp_path / "home", limits=Limits(threads=2)) as server:
+    with serving(tmp_path / "home", limits=ServerLimits(threads=2)) as server:
         until(lambda: server.world.backend.nodes(CLUSTER))
         node = server.world.backend.nodes(CLUSTER)[0].id
         with contextlib.closing(connected(server.url)) as backend:

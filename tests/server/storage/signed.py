@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from urllib.parse import quote
 
-from batchai_magics.server.storage.sas import Grant, sign, signature
+from batchai_magics.server.storage.sas import SasGrant, sign_sas, signature
 from tests.server.running import Running
 
 
@@ -17,8 +17,8 @@ def signed_path(server: Running, share: str, path: str, permissions: str = "r") 
 def signed_with(key: str, share: str, path: str, permissions: str) -> str:
     """The path and query of a file, signed with a key of the server's own account."""
     later = datetime.now(timezone.utc) + timedelta(minutes=5)
-    grant = Grant("local", f"{share}/{path}", permissions, later, "2018-11-09")
-    return f"/local/{share}/{quote(path)}?{sign(grant, key)}"
+    grant = SasGrant("local", f"{share}/{path}", permissions, later, "2018-11-09")
+    return f"/local/{share}/{quote(path)}?{sign_sas(grant, key)}"
 
 
 def account_sas(server: Running) -> dict[str, str]:

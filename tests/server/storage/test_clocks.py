@@ -9,20 +9,27 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from batchai_magics.server.storage import shared_key
-from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.request import Resource
-from batchai_magics.server.storage.sas import SKEW, Caller, Grant, check, sign, signature
+from batchai_magics.server.storage import account_keys
+from batchai_magics.server.storage.sas import (
+    CLOCK_SKEW,
+    RequestOrigin,
+    SasGrant,
+    check_sas,
+    sign_sas,
+    signature,
+)
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_resource import StorageResource
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 KEY = base64.b64encode(b"a key of an account").decode()
-FILE = Resource("acct", "file", "share", "log.txt")
+FILE = StorageResource("acct", "file", "share", "log.txt")
 MOMENT = timedelta(seconds=1)
 
 
 def signed(start: datetime | None = None) -> dict[str, str]:
     """An address that is good until now, and from a moment on if one is said."""
-    query = dict(parse_qsl(sign(Grant("acct", "share/log.txt", "r", NOW, "2018-11-09"), KEY)))
+    query = dict(parse_qsl(sign_sas(SasGrant("acct", "share/log.txt", "r", NOW, "2018-11-09"), KEY)))
     if start is None:
         return query
     query["st"] = start.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -31,16 +38,16 @@ def signed(start: datetime | None = None) -> dict[str, str]:
 
 
 def test_an_address_is_good_a_minute_longer_by_another_clock_and_then_no_more() -> None:
-    check(signed(), FILE, [KEY], Caller(NOW + SKEW))
-    with pytest.raises(StorageRefusal, match="Expiry"):
-        check(signed(), FILE, [KEY], Caller(NOW + SKEW + MOMENT))
+    check_sas(signed(), FILE, [KEY], RequestOrigin(NOW + CLOCK_SKEW))
+    with pytest.raises(StorageApiError, match="Expiry"):
+        check_sas(signed(), FILE, [KEY], RequestOrigin(NOW + CLOCK_SKEW + MOMENT))
 
 
 def test_an_address_that_begins_now_is_good_a_minute_before_by_another_clock() -> None:
     begins = NOW - timedelta(hours=1)
-    check(signed(begins), FILE, [KEY], Caller(begins - SKEW))
-    with pytest.raises(StorageRefusal, match="Start"):
-        check(signed(begins), FILE, [KEY], Caller(begins - SKEW - MOMENT))
+    check_sas(signed(begins), FILE, [KEY], RequestOrigin(begins - CLOCK_SKEW))
+    with pytest.raises(StorageApiError, match="Start"):
+        check_sas(signed(begins), FILE, [KEY], RequestOrigin(begins - CLOCK_SKEW - MOMENT))
 
 
 @pytest.mark.parametrize("sign_of", [1, -1])
@@ -52,8 +59,8 @@ def test_a_request_that_a_key_has_signed_is_good_for_a_quarter_of_an_hour(sign_o
     headers["authorization"] = f"SharedKey acct:{signature(KEY, text)}"
 
     def check(now: datetime) -> None:
-        shared_key.check("GET", "/acct/share", {}, headers, keys=[KEY], now=now)
+        account_keys.check_shared_key("GET", "/acct/share", {}, headers, keys=[KEY], now=now)
 
-    check(NOW + sign_of * shared_key.OLDEST)
-    with pytest.raises(StorageRefusal, match="too old"):
-        check(NOW + sign_of * (shared_key.OLDEST + MOMENT))
+    check(NOW + sign_of * account_keys.MAX_REQUEST_AGE)
+    with pytest.raises(StorageApiError, match="too old"):
+        check(NOW + sign_of * (account_keys.MAX_REQUEST_AGE + MOMENT))

@@ -7,8 +7,14 @@ from xml.etree import ElementTree
 import pytest
 
 from batchai_magics.errors import BatchAIError
-from batchai_magics.server.call import Call
-from batchai_magics.server.storage.listing import LONGEST, Entries, name_element, page_of, xml
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.storage.storage_responses import (
+    MAX_LIST_SIZE,
+    ListEntries,
+    list_response,
+    name_element,
+    name_page,
+)
 
 NAMES = ["c", "a", "e", "ä", "b", "d"]
 
@@ -17,7 +23,7 @@ def pages(size: int) -> list[list[str]]:
     """All pages of the names, each asked for with the marker of the one before."""
     found, marker = [], ""
     while (not found or marker) and len(found) <= len(NAMES):
-        page = page_of(Call("GET", "/", {"maxresults": str(size), "marker": marker}), NAMES)
+        page = name_page(ApiCall("GET", "/", {"maxresults": str(size), "marker": marker}), NAMES)
         found.append(list(page.items))
         marker = page.next
     return found
@@ -33,27 +39,29 @@ def test_pages_of_each_size_have_every_name_once_and_in_order(size: int, lengths
 
 
 def test_a_page_begins_where_the_one_before_ended_though_that_name_is_gone() -> None:
-    marker = page_of(Call("GET", "/", {"maxresults": "2"}), NAMES).next
+    marker = name_page(ApiCall("GET", "/", {"maxresults": "2"}), NAMES).next
     left = [name for name in NAMES if name != "c"]
-    assert page_of(Call("GET", "/", {"marker": marker}), left).items == ["d", "e", "ä"]
+    assert name_page(ApiCall("GET", "/", {"marker": marker}), left).items == ["d", "e", "ä"]
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "x", str(LONGEST + 1)])
+@pytest.mark.parametrize("size", ["0", "-1", "x", str(MAX_LIST_SIZE + 1)])
 def test_a_page_has_at_least_one_name_and_no_more_than_azure_gives(size: str) -> None:
     with pytest.raises(BatchAIError, match="maxresults"):
-        page_of(Call("GET", "/", {"maxresults": size}), NAMES)
-    assert page_of(Call("GET", "/", {"maxresults": str(LONGEST)}), NAMES).next == ""
+        name_page(ApiCall("GET", "/", {"maxresults": size}), NAMES)
+    assert name_page(ApiCall("GET", "/", {"maxresults": str(MAX_LIST_SIZE)}), NAMES).next == ""
 
 
 @pytest.mark.parametrize("marker", ["x", "ü", "/w==", "YQ==!", "a?b="])
 def test_a_marker_of_no_list_is_refused(marker: str) -> None:
     with pytest.raises(BatchAIError, match="marker"):
-        page_of(Call("GET", "/", {"marker": marker}), NAMES)
+        name_page(ApiCall("GET", "/", {"marker": marker}), NAMES)
 
 
 def test_what_was_asked_for_is_said_again_and_escaped() -> None:
-    call = Call("GET", "/", {"prefix": "<&>", "maxresults": "3"})
-    told = ElementTree.fromstring(xml(call, {"ShareName": 'a"&'}, Entries("Entries", [], "next")).body)
+    call = ApiCall("GET", "/", {"prefix": "<&>", "maxresults": "3"})
+    told = ElementTree.fromstring(
+        list_response(call, {"ShareName": 'a"&'}, ListEntries("Entries", [], "next")).body
+    )
     assert (told.findtext("Prefix"), told.findtext("MaxResults")) == ("<&>", "3")
     assert (told.get("ShareName"), told.findtext("NextMarker"), told.find("Marker")) == ('a"&', "next", None)
 

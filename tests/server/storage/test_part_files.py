@@ -13,12 +13,11 @@ import pytest
 from azure.storage.fileshare import ShareServiceClient
 
 from batchai_magics.backends.base.transfers import STALE_S
-from batchai_magics.server.call import Call
-from batchai_magics.server.storage import dispatch
-from batchai_magics.server.storage.part_files import PartFiles
-from batchai_magics.server.storage.request import Resource
-from batchai_magics.server.storage.sas import Caller
-from batchai_magics.server.storage.uploads import Uploads
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.storage import storage_router
+from batchai_magics.server.storage.sas import RequestOrigin
+from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import GROUP, Running
@@ -56,8 +55,8 @@ def test_what_a_killed_server_had_half_of_is_swept_by_the_next_one(tmp_path: Pat
 def test_what_nobody_goes_on_with_for_a_day_is_given_up(server: Running, tmp_path: Path) -> None:
     storage, now = server.world.backend.storage, [0.0]
     storage.make("stale")
-    uploads = Uploads(PartFiles(tmp_path), clock=lambda: now[0])
-    first, second = (Resource("local", "file", "stale", name) for name in "ab")
+    uploads = UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0])
+    first, second = (StorageResource("local", "file", "stale", name) for name in "ab")
     uploads.begin(storage, first, "stale", 9)
     now[0] = STALE_S - 1
     uploads.begin(storage, second, "stale", 9)
@@ -73,11 +72,14 @@ def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
 ) -> None:
     storage, now = server.world.backend.storage, [0.0]
     storage.make("listed")
-    uploads = Uploads(PartFiles(tmp_path), clock=lambda: now[0])
-    uploads.begin(storage, Resource("local", "file", "listed", "a"), "listed", 9)
-    monkeypatch.setattr(dispatch.Counter, "_check", lambda *_: "")
-    counter, caller = dispatch.Counter(server.service, uploads), Caller(datetime.now(timezone.utc))
-    listing = Call("GET", "/local/listed", {"restype": "directory", "comp": "list"})
+    uploads = UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0])
+    uploads.begin(storage, StorageResource("local", "file", "listed", "a"), "listed", 9)
+    monkeypatch.setattr(storage_router.StorageRouter, "_check", lambda *_: "")
+    counter, caller = (
+        storage_router.StorageRouter(server.service, uploads),
+        RequestOrigin(datetime.now(timezone.utc)),
+    )
+    listing = ApiCall("GET", "/local/listed", {"restype": "directory", "comp": "list"})
     for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
         now[0] = seconds
         assert counter.admit(listing, "127.0.0.1", caller).answer(listing).status == 200
@@ -88,8 +90,8 @@ def test_blocks_of_a_blob_that_nobody_finishes_are_given_up_too(server: Running,
     storage, now = server.world.backend.containers, [0.0]
     storage.make("blocks")
     uploads, blob = (
-        Uploads(PartFiles(tmp_path), clock=lambda: now[0]),
-        Resource("local", "blob", "blocks", "a"),
+        UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0]),
+        StorageResource("local", "blob", "blocks", "a"),
     )
     with uploads.made(storage, blob, "blocks") as part:
         storage.resize("blocks", part, 9)

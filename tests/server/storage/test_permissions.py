@@ -14,12 +14,11 @@ from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ShareClient, ShareSasPermissions, generate_share_sas
 
-from batchai_magics.server.call import Call
-from batchai_magics.server.storage.dispatch import Counter
-from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.part_files import PartFiles
-from batchai_magics.server.storage.sas import Caller, signature
-from batchai_magics.server.storage.uploads import Uploads
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.storage.sas import RequestOrigin, signature
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_router import StorageRouter
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 from tests.server.running import Running
 from tests.server.storage.signed import signed_path
 
@@ -121,27 +120,27 @@ def signed(key: str, service: str, path: str, permissions: str, kind: str) -> di
 
 
 @pytest.fixture(scope="module")
-def counter(server: Running, tmp_path_factory: pytest.TempPathFactory) -> Counter:
-    return Counter(server.service, Uploads(PartFiles(tmp_path_factory.mktemp("parts"))))
+def counter(server: Running, tmp_path_factory: pytest.TempPathFactory) -> StorageRouter:
+    return StorageRouter(server.service, UnfinishedUploads(PartFiles(tmp_path_factory.mktemp("parts"))))
 
 
-def is_let_in(counter: Counter, service: str, found: Row, permissions: str, kind: str) -> bool:
+def is_let_in(counter: StorageRouter, service: str, found: Row, permissions: str, kind: str) -> bool:
     method, _, target = found.request.partition(" /")
     path, _, query = target.partition("?")
     asked = dict(pair.split("=") for pair in query.split("&") if pair)
     key = counter.service.keys.of("local")[0]
     sent = {**asked, **signed(key, service, path, permissions, kind)}
-    caller = Caller(datetime.now(timezone.utc), "127.0.0.1")
+    caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
     try:
-        call = Call(method, f"/{path}", sent, dict(found.header))
+        call = ApiCall(method, f"/{path}", sent, dict(found.header))
         counter.admit(call, f"local.{service}.localhost", caller)
-    except StorageRefusal:
+    except StorageApiError:
         return False
     return True
 
 
 @pytest.mark.parametrize(("service", "operation"), CELLS)
-def test_an_operation_needs_what_the_table_says(counter: Counter, service: str, operation: str) -> None:
+def test_an_operation_needs_what_the_table_says(counter: StorageRouter, service: str, operation: str) -> None:
     found = (FILE if service == "file" else BLOB)[operation]
     wrong = []
     for kind in ("+s", "+c", "+o", "+sco", *("fs" if service == "file" else "bc")):
@@ -156,7 +155,7 @@ def test_an_operation_needs_what_the_table_says(counter: Counter, service: str, 
 @pytest.mark.parametrize("kind", ["", "d", "bs", "x"])
 @pytest.mark.parametrize("service", ["file", "blob"])
 def test_a_signature_of_a_kind_that_there_is_not_opens_nothing(
-    counter: Counter, service: str, kind: str
+    counter: StorageRouter, service: str, kind: str
 ) -> None:
     assert not is_let_in(counter, service, row("GET /share/a.txt", "", ""), "rcwdl", kind)
 

@@ -15,16 +15,16 @@ from azure.storage.fileshare import (
     generate_file_sas,
 )
 
-from batchai_magics.server.storage.errors import StorageRefusal
-from batchai_magics.server.storage.request import Resource
-from batchai_magics.server.storage.sas import Caller, check, signature
+from batchai_magics.server.storage.sas import RequestOrigin, check_sas, signature
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_resource import StorageResource
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=timezone.utc)
 LATER = NOW + timedelta(hours=1)
 ENDS = "2026-11-22T13:00:00Z"
 KEY = "YSBrZXkgb2YgYW4gYWNjb3VudA=="
-FILE = Resource("acct", "file", "share", "log.txt")
-BLOB = Resource("acct", "blob", "box", "in/log.txt")
+FILE = StorageResource("acct", "file", "share", "log.txt")
+BLOB = StorageResource("acct", "blob", "box", "in/log.txt")
 
 
 def file_sas(**more: object) -> dict[str, str]:
@@ -45,17 +45,17 @@ def blob_sas(version: str, kind: str, place: str, *more: str) -> dict[str, str]:
     return {"sp": "r", "se": ENDS, "sr": kind, "sv": version, "sig": signature(KEY, "\n".join(lines))}
 
 
-def opens(query: Mapping[str, str], resource: Resource = FILE, **caller: object) -> bool:
+def opens(query: Mapping[str, str], resource: StorageResource = FILE, **caller: object) -> bool:
     try:
-        check(query, resource, [KEY], Caller(NOW, **caller))
-    except StorageRefusal:
+        check_sas(query, resource, [KEY], RequestOrigin(NOW, **caller))
+    except StorageApiError:
         return False
     return True
 
 
-def code_of(query: Mapping[str, str], resource: Resource = FILE, **caller: object) -> str:
-    with pytest.raises(StorageRefusal) as caught:
-        check(query, resource, [KEY], Caller(NOW, **caller))
+def code_of(query: Mapping[str, str], resource: StorageResource = FILE, **caller: object) -> str:
+    with pytest.raises(StorageApiError) as caught:
+        check_sas(query, resource, [KEY], RequestOrigin(NOW, **caller))
     return caught.value.code
 
 
@@ -85,7 +85,9 @@ def test_an_address_for_https_is_worth_nothing_without_it() -> None:
 def test_a_signature_for_files_opens_no_blob() -> None:
     query = account_sas(ResourceTypes(object=True))
     assert opens(query)
-    assert code_of(query, Resource("acct", "blob", "share", "log.txt")) == "AuthorizationServiceMismatch"
+    assert (
+        code_of(query, StorageResource("acct", "blob", "share", "log.txt")) == "AuthorizationServiceMismatch"
+    )
 
 
 def test_what_says_no_end_or_a_beginning_that_is_none_opens_nothing() -> None:
@@ -130,7 +132,7 @@ def test_an_address_of_a_container_opens_what_is_inside_and_one_of_a_blob_nothin
     )
     assert opens(whole, BLOB)
     assert not opens(part, BLOB)
-    assert not opens(whole, Resource("acct", "blob", "other", "in/log.txt"))
+    assert not opens(whole, StorageResource("acct", "blob", "other", "in/log.txt"))
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import pytest
 import requests
 
-from batchai_magics.server.call import Call
-from batchai_magics.server.storage.request import resource_of
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.storage.storage_resource import parse_resource
 from tests.server.running import Running
 from tests.server.storage.signed import account_sas
 
@@ -47,8 +47,8 @@ def test_a_request_says_its_service_in_its_query_and_headers_and_never_by_its_us
     query: str, headers: dict[str, str], service: str, agent: str
 ) -> None:
     asked = dict(pair.split("=") for pair in query.split("&") if pair)
-    call = Call("PUT", "/local/data/a.txt", asked, {**headers, "user-agent": agent})
-    assert resource_of(call, "127.0.0.1:10000").service == service
+    call = ApiCall("PUT", "/local/data/a.txt", asked, {**headers, "user-agent": agent})
+    assert parse_resource(call, "127.0.0.1:10000").service == service
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.server.storage.part_files import PartFiles, is_part
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, is_part
 
 GONE = 2**22 + 1  # no process of Linux has such a number
 

@@ -12,7 +12,7 @@ from azure.storage.fileshare import (
     generate_file_sas,
 )
 
-from batchai_magics.server.storage.metadata import Metadata
+from batchai_magics.server.storage.storage_metadata import MetadataStore
 from tests.server.running import Running, connected
 from tests.server.storage.files.clients import later
 
@@ -36,7 +36,7 @@ def test_a_file_has_those_that_it_was_made_with_until_others_are_set(
     assert of(file) == VALUES
     file.resize_file(5)
     assert of(file) == VALUES
-    kept = Metadata(server.world.home / "server" / "metadata.jsonl")
+    kept = MetadataStore(server.world.home / "server" / "metadata.jsonl")
     assert (
         kept.record(f"file/filesacct/{share.share_name}/data.csv").properties["Cache-Control"] == "max-age=60"
     )

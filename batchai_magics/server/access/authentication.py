@@ -1,0 +1,143 @@
+"""Authentication: bearer tokens of the administrator and of users, and the host names this server accepts."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+
+from batchai_magics.backends.service.private_files import write
+from batchai_magics.errors import NotFoundError, UsageError, quoted
+from batchai_magics.models.times import wire_time
+from batchai_magics.server.api_call import User
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.storage.storage_resource import is_storage_host
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Authenticator:
+    """The names that the server has, and the tokens that it knows, hashed: its own, and its users'.
+
+    `users` gives the users' tokens, hashed, each with a name; it is asked each time, so that a user who is
+    removed is out at once.
+    """
+
+    def __init__(
+        self, token: str, names: Collection[str], users: Callable[[], Mapping[str, str]] = dict
+    ) -> None:
+        self._own = token_digest(token)
+        self._names = {name.lower() for name in (*LOOPBACK, *names)}
+        self._users = users
+
+    def knows_host(self, header: str) -> bool:
+        """Whether a header `Host` names this server; a page on another site cannot make a browser say it."""
+        name = _without_port(header).lower()
+        return name in self._names or is_storage_host(name)
+
+    def user_of(self, authorization: str) -> User:
+        """Who has the token of a header `Authorization: Bearer …`; raises a refusal for anybody else."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            message = "Authentication failed. The 'Authorization' header is missing."
+            raise ApiError(401, "AuthenticationFailed", message)
+        hashed = token_digest(token.strip())
+        if hmac.compare_digest(hashed, self._own):
+            return User("admin", is_admin=True)
+        for known, name in self._users().items():
+            if hmac.compare_digest(hashed, known):
+                return User(name)
+        raise ApiError(401, "InvalidAuthenticationToken", "The access token is invalid.")
+
+
+def token_digest(token: str) -> str:
+    """What is kept of a token. It is random and long: nothing slower than SHA-256 is needed."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+_NAME = re.compile(r"[\w.@-]{1,64}", re.ASCII)
+_RESERVED_NAMES = ("admin",)
+
+
+class Users:
+    """Who may come in beside the administrator."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read_at: tuple[int, int] | None = None
+        self._tokens: Mapping[str, str] = {}
+
+    def add(self, name: str) -> str:
+        """A new user; gives the token, which is kept nowhere. UsageError for a name that is taken."""
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"{name!r} is no user's name", hint="Use letters, digits and . _ - @")
+        users = self._load()
+        taken = next((known for known in (*users, *_RESERVED_NAMES) if known.lower() == name.lower()), None)
+        if taken:
+            hint = "Names differ by more than letter case. Remove that user first: the old token ends then."
+            raise UsageError(f"there is a user {taken} already", hint=hint)
+        token = secrets.token_urlsafe(32)
+        added = wire_time(datetime.now(timezone.utc))
+        self._save({**users, name: {"sha256": token_digest(token), "added": added}})
+        return token
+
+    def remove(self, name: str) -> None:
+        """Lets a user in no more; what is theirs stays. NotFoundError for one that there is not."""
+        users = self._load()
+        if name not in users:
+            known = ", ".join(users) or "none"
+            raise NotFoundError(f"there is no user {name}", code="UserNotFound", hint=f"Users: {known}.")
+        self._save({known: kept for known, kept in users.items() if known != name})
+
+    def added(self) -> Mapping[str, str]:
+        """The users, each with the time when they were added."""
+        return {name: kept["added"] for name, kept in self._load().items()}
+
+    def tokens(self) -> Mapping[str, str]:
+        """The hashed tokens, each with its user's name; the file is read only when it has changed."""
+        stamp = self._stamp()
+        if stamp != self._read_at:
+            self._tokens = {kept["sha256"]: name for name, kept in self._load().items()}
+            self._read_at = stamp
+        return self._tokens
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_mtime_ns, found.st_ino
+
+    def _load(self) -> dict[str, dict[str, str]]:
+        try:
+            return _check_users(json.loads(self._file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError) as error:
+            hint = "Mend it, or delete it and add the users again."
+            raise UsageError(f"{self._file} cannot be read: {error}", hint=hint) from error
+
+    def _save(self, users: Mapping[str, Mapping[str, str]]) -> None:
+        write(self._file, json.dumps(users, indent=1) + "\n")
+
+
+def _check_users(data: object) -> dict[str, dict[str, str]]:
+    """The users as they are written down; ValueError for anything else."""
+    if not isinstance(data, dict):
+        raise ValueError("it holds no object of users")
+    for name, kept in data.items():
+        texts = [kept.get(key) for key in ("sha256", "added")] if isinstance(kept, dict) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise ValueError(f"the user {quoted(name)} has no `sha256` and `added`")
+    return data

@@ -1,0 +1,179 @@
+"""What request handlers receive and return: `ApiCall` and `ApiResponse`, independent of HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from typing import Any, BinaryIO
+from urllib.parse import unquote_to_bytes
+
+from batchai_magics.backends.service.dialect.headers import AS_MADE, PREFER
+from batchai_magics.models.documents.problems import surrogates_in
+from batchai_magics.models.ids import Kind, ResourceId, check_group_name, check_name
+from batchai_magics.server.api_errors import ApiError
+
+
+@dataclass(frozen=True)
+class User:
+    """Who calls; an administrator may change everything, others what is theirs."""
+
+    name: str
+    is_admin: bool = False
+
+
+@dataclass(frozen=True)
+class ApiCall:
+    """One request. Names of headers and of what the query says are in small letters."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    origin: str = "http://127.0.0.1"  # scheme, host and port, as the client spells them
+    parts: Mapping[str, str] = field(default_factory=dict)  # what stands in the path at the route's names
+    user: User = User("admin", is_admin=True)
+    spool: BinaryIO | None = field(default=None, repr=False)  # a body that is too large for `body`
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """The body, wherever it is kept, in pieces of a size."""
+        stream: BinaryIO = self.spool or BytesIO(self.body)
+        while piece := stream.read(size):
+            yield piece
+
+    def json(self) -> Mapping[str, Any]:
+        """The body as a JSON object; none at all is an empty one. All its texts can be encoded."""
+        try:
+            data = json.loads(self.body or b"{}", parse_constant=_reject_constant)
+            problem = next(surrogates_in(data, ""), None) if _may_hold_surrogates(self.body) else None
+        except (ValueError, RecursionError) as error:
+            raise invalid_content(str(error)) from None
+        if problem:
+            raise invalid_content(str(problem))
+        if not isinstance(data, Mapping):
+            raise invalid_content(f"expected a JSON object, got {type(data).__name__}")
+        return data
+
+    def id(self, kind: Kind) -> ResourceId:
+        """The id of the resource that the path is about."""
+        parts = self.parts
+        subscription, group = parts["subscription"], check_group_name(parts["group"])
+        workspace = check_name(parts["workspace"], Kind.WORKSPACE)
+        id = ResourceId(subscription, group, workspace, Kind.WORKSPACE, workspace)
+        if kind is Kind.WORKSPACE:
+            return id
+        if kind is not Kind.JOB:
+            return id.child(kind, check_name(parts["name"], kind))
+        experiment = id.child(Kind.EXPERIMENT, check_name(parts["experiment"], Kind.EXPERIMENT))
+        return experiment.child(kind, check_name(parts["name"], kind))
+
+    def number(self, name: str, default: int, *, least: int, most: int) -> int:
+        """A whole number of the query, between bounds."""
+        text = self.query.get(name, str(default))
+        if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and least <= int(text) <= most:
+            return int(text)
+        message = f"The query parameter {name} must be a whole number from {least} to {most}, not {text!r}."
+        raise ApiError(400, "InvalidQueryParameterValue", message)
+
+    @property
+    def wants_what_is_made(self) -> bool:
+        """Whether the resource itself is wanted in place of an operation that is soon over."""
+        return AS_MADE in self.headers.get(PREFER.lower(), "")
+
+    def link(self, path: str, query: str) -> str:
+        """An absolute URL of this server."""
+        return f"{self.origin}{path}?{query}"
+
+
+@dataclass(frozen=True)
+class ApiResponse:
+    """What goes back: a status, JSON data or bytes or nothing, and headers."""
+
+    status: int = 200
+    data: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None  # in place of `data`; a header says what it is
+    pieces: Iterator[bytes] | None = None  # in place of both; they are made as they go out
+    state: str = ""  # by which one who waits knows an answer; of a GET without one, that of its data
+    is_news: bool | None = None  # for who waits; None: when the state is another one than is known
+
+    def with_headers(self, **headers: str) -> ApiResponse:
+        """The answer with more headers, `_` for `-`."""
+        more = {name.replace("_", "-"): value for name, value in headers.items()}
+        return replace(self, headers={**self.headers, **more})
+
+
+_MAX_DIGITS = 18  # of a number in a request
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def content_digest(data: Any) -> str:
+    """A digest of what an answer shows."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def decode_url_text(text: str | bytes, field: str) -> str:
+    """A percent-encoded part of an address as text; `field` is what the refusal of anything else names."""
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeError:
+        raise ApiError(400, "InvalidUri", f"{field} must be percent-encoded UTF-8.") from None
+
+
+def _may_hold_surrogates(body: bytes) -> bool:
+    """Whether it is worth looking at every text of a body: it has escapes of surrogates, or is no UTF-8."""
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return True
+    return _SURROGATE.search(body) is not None
+
+
+def parse_query(text: bytes) -> dict[str, str]:
+    """What the query of an address says, by names in small letters. A `+` stays one: signatures have them."""
+    pairs = (pair.partition(b"=") for pair in text.split(b"&") if pair)
+    said = (
+        (decode_url_text(name, "The name of a query parameter").lower(), value) for name, _, value in pairs
+    )
+    return {name: decode_url_text(value, f"The query parameter {name}") for name, value in said}
+
+
+def _reject_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number in JSON")
+
+
+def invalid_content(reason: str) -> Exception:
+    """The error for a body that is no JSON object."""
+    message = f"The request content was invalid and could not be deserialized: '{reason}'."
+    return ApiError(400, "InvalidRequestContent", message)
+
+
+MAX_READ_BYTES = 1 << 20  # of one file, in one answer
+
+
+def string_field(body: Mapping[str, Any], name: str, default: str = "") -> str:
+    """A field that must be a string and not empty."""
+    value = body.get(name, default)
+    if not isinstance(value, str) or not value:
+        raise ApiError(400, "InvalidRequestContent", f"{name} must be a text.")
+    return value
+
+
+def integer_field(body: Mapping[str, Any], name: str, default: int) -> int:
+    """A field that must be a non-negative integer; `limit` is capped."""
+    value = body.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 62:
+        raise ApiError(400, "InvalidRequestContent", f"{name} must be a whole number of at least 0.")
+    return min(value, MAX_READ_BYTES) if name == "limit" else value
+
+
+def positions_field(body: Mapping[str, Any]) -> Mapping[str, int]:
+    """How far each log is known, by its path: the field `positions`."""
+    value = body.get("positions") or {}
+    if not isinstance(value, Mapping):
+        raise ApiError(400, "InvalidRequestContent", "positions must be an object.")
+    return {str(path): integer_field(value, path, 0) for path in value}

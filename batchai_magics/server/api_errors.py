@@ -1,0 +1,60 @@
+"""Errors as clients of Azure read them: a status, and `{"error": {"code", "message"}}`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from batchai_magics.backends.service.dialect.errors import to_wire
+from batchai_magics.errors import (
+    DISK_FULL,
+    BatchAIError,
+    CapabilityError,
+    ConflictError,
+    NotFoundError,
+    ServiceError,
+    StorageError,
+)
+
+_STATUS = {
+    NotFoundError: 404,
+    ConflictError: 409,
+    CapabilityError: 400,
+    StorageError: 507,
+}
+_BY_CODE = {"StoreUnavailable": 503, "ShareUnavailable": 503, "HomeNotPrivate": 503, "HomeNotOwned": 503}
+
+INTERNAL_ERROR = "InternalServerError"  # the code of what nobody has foreseen
+
+
+class ApiError(ServiceError):
+    """An error that the server itself has found, with its status."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+def disk_full_error() -> StorageError:
+    """There is no room for what the server itself keeps."""
+    hint = "Free some space there and try again."
+    return StorageError("the disk that the server keeps its files on is full", code=DISK_FULL, hint=hint)
+
+
+def status_of(error: BatchAIError) -> int:
+    """The status that an error is told with; never 500, which is for what nobody has foreseen."""
+    if isinstance(error, ApiError):
+        return error.status
+    code = _code(error)
+    if isinstance(error, StorageError) and not code:  # a path that leads out of its folder
+        return 400
+    by_kind = (status for kind, status in _STATUS.items() if isinstance(error, kind))
+    return _BY_CODE.get(code) or next(by_kind, 400)
+
+
+def error_body(error: BatchAIError) -> dict[str, Any]:
+    """The JSON of an error."""
+    return {"error": to_wire(error)}
+
+
+def _code(error: BatchAIError) -> str:
+    return error.code if isinstance(error, ServiceError) else ""

@@ -1,0 +1,59 @@
+"""A server is put together: what it keeps, in front of its backend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.config import Settings
+from batchai_magics.server.access.access_log import AccessLog
+from batchai_magics.server.access.authentication import Authenticator, Users
+from batchai_magics.server.access.owners import Owners
+from batchai_magics.server.http.asgi_app import App
+from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
+from batchai_magics.server.http.server_metrics import ServerMetrics
+from batchai_magics.server.operations import Operations
+from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage.account_keys import AccountKeys
+from batchai_magics.server.storage.storage_metadata import MetadataStore
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
+
+
+def open_service(backend: Backend, settings: Settings, home: ServerHome) -> Service:
+    """The backend with what stands around it; goes on with the operations that another server has left."""
+    home.make()
+    operations = Operations(home.operations, backend)
+    operations.resume()
+    return Service(
+        backend=backend,
+        subscription=settings.subscription,
+        location=settings.location,
+        group=settings.resource_group,
+        operations=operations,
+        owners=Owners(home.owners, backend.ownership),
+        keys=AccountKeys(home.keys, backend),
+        metadata=MetadataStore(home.metadata),
+    )
+
+
+def make_app(
+    service: Service,
+    limits: ServerLimits,
+    home: ServerHome,
+    *,
+    token: str,
+    names: Sequence[str],
+    is_files_only: bool = False,
+) -> RequestGuard:
+    """The application that answers for a service, with what stands before it.
+
+    `token` is the administrator's, `names` are the host names that requests may be for. What a server before
+    this one had begun to take, and not all of, is swept.
+    """
+    gate = Authenticator(token, names, Users(home.users).tokens)
+    metrics = ServerMetrics()
+    parts = PartFiles(home.uploads)
+    parts.sweep(service.backend)
+    app = App(service, gate, limits, metrics, uploads=UnfinishedUploads(parts), is_files_only=is_files_only)
+    return RequestGuard(app, limits, AccessLog(home.access_log), metrics)

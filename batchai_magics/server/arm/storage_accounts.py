@@ -1,0 +1,168 @@
+"""Storage accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from typing import Any
+
+from batchai_magics.backends.base import ACCOUNTS, Accounts
+from batchai_magics.errors import NotFoundError, SpecError
+from batchai_magics.models.ids import check_account_name, check_group_name
+from batchai_magics.models.subscription import StorageAccount
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.published_api import OPENAPI_PATH
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
+
+# The first parts of this server's other paths.
+RESERVED_PATHS = ("subscriptions", "providers", "tenants", "healthz", "metrics", "msi", OPENAPI_PATH)
+_SKU = "Standard_LRS"
+_KEY_NUMBERS = {"key1": 1, "key2": 2}
+
+
+def create(service: Service, call: ApiCall) -> ApiResponse:
+    """Makes an account, or gives the one of that name in that group."""
+    service.check_subscription(call)
+    name, body = check_account_name(call.parts["account"]), call.json()
+    if name in RESERVED_PATHS:
+        raise ApiError(
+            409, "StorageAccountAlreadyTaken", f"The storage account named {name} is already taken."
+        )
+    group, location = check_group_name(call.parts["group"]), _location(service, body)
+    wanted = StorageAccount(service.subscription, group, name, location, _sku(body))
+    is_new = _find(service, name) is None
+    with service.owners.creating(_owner_key(service, wanted), call.user.name) if is_new else nullcontext():
+        account = _accounts(service).create(name, group, wanted.location, wanted.sku)
+    return ApiResponse(data=_account_json(call, account))
+
+
+def show(service: Service, call: ApiCall) -> ApiResponse:
+    """An account."""
+    return ApiResponse(data=_account_json(call, _account(service, call)))
+
+
+def list_all(service: Service, call: ApiCall) -> ApiResponse:
+    """The accounts of a group, or of the subscription."""
+    service.check_subscription(call)
+    accounts = _accounts(service).list(call.parts.get("group"))
+    return ApiResponse(data={"value": [_account_json(call, account) for account in accounts]})
+
+
+def delete(service: Service, call: ApiCall) -> ApiResponse:
+    """Deletes an account with its shares and containers; 204 for one that is not there."""
+    try:
+        account = _account(service, call)
+    except NotFoundError:
+        return ApiResponse(204)
+    service.check_owner(call, _owner_key(service, account))
+    _accounts(service).delete(account.name)
+    service.owners.forget(_owner_key(service, account))
+    return ApiResponse(200)
+
+
+def list_keys(service: Service, call: ApiCall) -> ApiResponse:
+    """The two keys of an account."""
+    name = _account_name(service, call)
+    return _keys_response(service, name)
+
+
+def regenerate_key(service: Service, call: ApiCall) -> ApiResponse:
+    """Makes a new key 1 or 2; gives both."""
+    name, number = _account_name(service, call), _KEY_NUMBERS.get(str(call.json().get("keyName")))
+    if number is None:
+        raise ApiError(400, "InvalidValuesForRequestParameters", "keyName must be key1 or key2.")
+    if name == OWN_ACCOUNT and not call.user.is_admin:
+        raise ApiError(403, "AuthorizationFailed", "The keys of this account are the administrator's.")
+    if name != OWN_ACCOUNT:
+        service.check_owner(call, _owner_key(service, _account(service, call)))
+    service.keys.renew(name, number)
+    return _keys_response(service, name)
+
+
+def check_name(service: Service, call: ApiCall) -> ApiResponse:
+    """Whether an account's name is free."""
+    service.check_subscription(call)
+    name = str(call.json().get("name", ""))
+    try:
+        check_account_name(name)
+    except SpecError:
+        message = f"{name} is not a valid storage account name. Use 3 to 24 small letters and digits."
+        return ApiResponse(data={"nameAvailable": False, "reason": "AccountNameInvalid", "message": message})
+    if name in (*RESERVED_PATHS, OWN_ACCOUNT) or _find(service, name):
+        message = f"The storage account named {name} is already taken."
+        return ApiResponse(data={"nameAvailable": False, "reason": "AlreadyExists", "message": message})
+    return ApiResponse(data={"nameAvailable": True})
+
+
+def _sku(body: Mapping[str, Any]) -> str:
+    sku = body.get("sku") or {}
+    name = sku.get("name", _SKU) if isinstance(sku, Mapping) else sku
+    if not isinstance(name, str):
+        raise ApiError(400, "InvalidRequestContent", "sku.name must be a text, such as Standard_LRS.")
+    return name
+
+
+def _location(service: Service, body: Mapping[str, Any]) -> str:
+    location = body.get("location") or service.location
+    if not isinstance(location, str):
+        raise ApiError(400, "InvalidRequestContent", "location must be a text, such as eastus.")
+    return location
+
+
+def _account_name(service: Service, call: ApiCall) -> str:
+    """The name of an account whose keys are asked for; the server's own one is in every group."""
+    service.check_subscription(call)
+    if call.parts["account"].lower() == OWN_ACCOUNT:
+        return OWN_ACCOUNT
+    return _account(service, call).name
+
+
+def _account(service: Service, call: ApiCall) -> StorageAccount:
+    service.check_subscription(call)
+    name, group = call.parts["account"].lower(), call.parts["group"]
+    account = _find(service, name)
+    if account is None or account.group.lower() != group.lower():
+        path = f"Microsoft.Storage/storageAccounts/{name}"
+        message = f"The Resource '{path}' under resource group '{group}' was not found."
+        raise NotFoundError(message, code="ResourceNotFound")
+    return account
+
+
+def _find(service: Service, name: str) -> StorageAccount | None:
+    try:
+        return _accounts(service).show(name)
+    except NotFoundError:
+        return None
+
+
+def _accounts(service: Service) -> Accounts:
+    accounts: Accounts = ACCOUNTS.of(service.backend)
+    return accounts
+
+
+def _keys_response(service: Service, name: str) -> ApiResponse:
+    values = enumerate(service.keys.of(name), start=1)
+    keys = [{"keyName": f"key{number}", "value": value, "permissions": "FULL"} for number, value in values]
+    return ApiResponse(data={"keys": keys})
+
+
+def _owner_key(service: Service, account: StorageAccount) -> str:
+    group = f"/subscriptions/{service.subscription}/resourceGroups/{account.group}"
+    return f"{group}/providers/Microsoft.Storage/storageAccounts/{account.name}".lower()
+
+
+def _account_json(call: ApiCall, account: StorageAccount) -> dict[str, Any]:
+    """As Azure shows it: what is no part of its description is below `properties`."""
+    data = account.to_wire()
+    address = f"{call.origin}/{account.name}"
+    return {
+        **{name: data[name] for name in ("id", "kind", "location", "name", "sku", "type")},
+        "properties": {
+            "primaryEndpoints": {"blob": address, "file": address},
+            "primaryLocation": account.location,
+            "provisioningState": "Succeeded",
+            "statusOfPrimary": "available",
+        },
+    }

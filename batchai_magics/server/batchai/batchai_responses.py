@@ -1,0 +1,153 @@
+"""Responses of the Batch AI API: resources with service defaults, pages of lists, long-running operations."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from batchai_magics.backends.base import Page
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.provisioning import ProvisioningState
+from batchai_magics.models.resources import NOTES, Cluster, Resource, Workspace
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.operations import Operation
+from batchai_magics.server.service import Service
+
+_STATE_PROPERTIES = (  # what is no part of a resource's description
+    "allocationState",
+    "allocationStateTransitionTime",
+    "currentNodeCount",
+    "errors",
+    "executionInfo",
+    "executionState",
+    "executionStateTransitionTime",
+    "nodeStateCounts",
+    "provisioningState",
+    "provisioningStateTransitionTime",
+    "batchaiRanks",
+)
+
+
+def resource_json(service: Service, resource: Resource) -> dict[str, Any]:
+    """The JSON of a resource, with the defaults that the service filled in."""
+    data = resource.to_wire()
+    properties = data["properties"]
+    if isinstance(getattr(resource, "spec", None), ClusterSpec):
+        _fill_file_modes((properties.get("nodeSetup") or {}).get("mountVolumes") or {})
+    _fill_file_modes(properties.get("mountVolumes") or {})
+    if service.operations.is_deleting(resource.id):
+        properties["provisioningState"] = ProvisioningState.DELETING.value
+    return data
+
+
+def resource_response(service: Service, resource: Resource, status: int = 200) -> ApiResponse:
+    """The answer that shows one resource, with its ETag and when it was made."""
+    data = resource_json(service, resource)
+    made = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    headers = {"ETag": etag(data), "Last-Modified": made}
+    notes = resource.notes if isinstance(resource, Cluster) else ()
+    return ApiResponse(status, {**data, NOTES: list(notes)} if notes else data, headers)
+
+
+def etag(data: Mapping[str, Any]) -> str:
+    """A tag of what was asked for: it changes with the description, not with the state."""
+    properties = {key: value for key, value in data["properties"].items() if key not in _STATE_PROPERTIES}
+    text = json.dumps({**data, "properties": properties}, sort_keys=True)
+    return f'"0x{hashlib.sha256(text.encode()).hexdigest()[:15].upper()}"'
+
+
+def _fill_file_modes(volumes: Mapping[str, Any]) -> None:
+    for share in volumes.get("azureFileShares") or ():
+        share.setdefault("fileMode", "0777")
+        share.setdefault("directoryMode", "0777")
+
+
+MAX_PAGE_SIZE = 1000
+_TOKEN = "$skiptoken"
+
+
+def requested_page(call: ApiCall) -> Page:
+    """The page that a request asks for."""
+    size = call.number("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
+    return Page(size, check_skip_token(call.query.get(_TOKEN, "")))
+
+
+def check_skip_token(token: str) -> str:
+    """The token itself, if it is one that a `nextLink` of ours may have."""
+    if token and not (token.isascii() and token.isdigit() and len(token) < 19):
+        raise ApiError(400, "InvalidSkipToken", f"The $skiptoken {token!r} is none of this service.")
+    return token
+
+
+def page_response(call: ApiCall, items: Sequence[Any], token: str | None) -> ApiResponse:
+    """A page of a list; `token` begins the next one, None after the last."""
+    data: dict[str, Any] = {"value": list(items)}
+    if token:
+        query = {**call.query, _TOKEN: token}
+        data["nextLink"] = call.link(call.path, urlencode(query, safe="$"))
+    return ApiResponse(data=data)
+
+
+API_VERSION = "2018-05-01"
+# The default of all clients is 30 s, also for 0.
+RETRY_S = "1"
+
+
+def accepted_response(service: Service, call: ApiCall, operation: Operation) -> ApiResponse:
+    """202, empty, with both headers. Their names are the opposite of what one expects, as recorded."""
+    query, location = f"api-version={API_VERSION}", _workspace_location(service, call)
+    headers = {
+        "Location": call.link(_operation_path(service, location, "operationstatuses", operation), query),
+        "Azure-AsyncOperation": call.link(
+            _operation_path(service, location, "operationresults", operation), query
+        ),
+        "Retry-After": RETRY_S,
+    }
+    return ApiResponse(202, headers=headers)
+
+
+def operation_result(service: Service, call: ApiCall) -> ApiResponse:
+    """The operation as it stands."""
+    operation = _find_operation(service, call)
+    return _operation_response(service, call, operation, 200)
+
+
+def operation_status(service: Service, call: ApiCall) -> ApiResponse:
+    """The same, with 202 while it is in progress: for clients that only look at the status."""
+    operation = _find_operation(service, call)
+    return _operation_response(service, call, operation, 202 if operation.ended is None else 200)
+
+
+def _find_operation(service: Service, call: ApiCall) -> Operation:
+    service.check_subscription(call)
+    name = call.parts["operation"]
+    operation = service.operations.find(name)
+    if operation is None:
+        raise ApiError(404, "OperationNotFound", f"The specified operation {name} is not found")
+    return operation
+
+
+def _operation_response(service: Service, call: ApiCall, operation: Operation, status: int) -> ApiResponse:
+    url = f"{call.origin}{_operation_path(service, call.parts['location'], 'operationresults', operation)}"
+    answer = ApiResponse(status, operation.to_wire(url))
+    if operation.ended is not None:
+        return answer
+    return replace(answer.with_headers(Retry_After=RETRY_S), is_news=False)
+
+
+def _workspace_location(service: Service, call: ApiCall) -> str:
+    """The location of the workspace that a call is about, as addresses spell it: `northeurope`."""
+    found = service.backend.status([call.id(Kind.WORKSPACE)]).states.values()
+    named = next((resource.location for resource in found if isinstance(resource, Workspace)), "")
+    return quote(named.replace(" ", "").lower()) or service.location
+
+
+def _operation_path(service: Service, location: str, word: str, operation: Operation) -> str:
+    scope = f"/subscriptions/{service.subscription}/providers/Microsoft.BatchAI"
+    return f"{scope}/locations/{location}/{word}/{operation.name}"

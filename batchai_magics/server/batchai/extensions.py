@@ -1,0 +1,211 @@
+"""Extensions for our own client: operations the published API lacks.
+
+Log chunks with ranks and write times, the states of many resources at once, commands on nodes, and creating
+all that a job needs in one request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from batchai_magics.backends.base import (
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    STORAGE,
+    TELEMETRY,
+    FileRef,
+    JobNeeds,
+    NodeCommands,
+    Pace,
+    Preemption,
+    SetupLogs,
+    Spec,
+    StatusSnapshot,
+)
+from batchai_magics.backends.base.ensuring import missing, unless_there
+from batchai_magics.backends.service.dialect import capabilities, chunks, commands
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.ids import Kind, ResourceId, check_name, check_share_name
+from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
+from batchai_magics.server.api_call import (
+    MAX_READ_BYTES,
+    ApiCall,
+    ApiResponse,
+    content_digest,
+    integer_field,
+    positions_field,
+    string_field,
+)
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.batchai import job_logs, resource_handlers
+from batchai_magics.server.batchai.batchai_responses import resource_json
+from batchai_magics.server.batchai.job_handlers import directory_path
+from batchai_magics.server.service import Handler, Service
+
+MAX_IDS = 5000  # in one look
+PACE = Pace(look_s=0.1, longest_wait_s=10.0)
+_MAX_TIMESTAMP_S = 1e12  # since 1970
+_HEARTBEAT_S = 0.5  # between two signs of life of a command that writes nothing
+
+
+def show_capabilities(service: Service, call: ApiCall) -> ApiResponse:
+    """What the backend behind this server can do."""
+    return ApiResponse(data=capabilities.to_wire(service.backend, PACE))
+
+
+def query_states(service: Service, call: ApiCall) -> ApiResponse:
+    """The resources of many `ids`, those that are there; `x-batchai-since` waits for another state."""
+    service.check_subscription(call)
+    ids = call.json().get("ids")
+    if not isinstance(ids, list) or len(ids) > MAX_IDS:
+        raise ApiError(400, "InvalidRequestContent", f"ids must be a list of at most {MAX_IDS} ids.")
+    value = _states_json(service, service.backend.status([ResourceId.parse(str(id)) for id in ids]))
+    return ApiResponse(data={"value": value}, state=content_digest(value))
+
+
+def read_file(service: Service, call: ApiCall) -> ApiResponse:
+    """A piece of one file: `path`, `directoryId`, `offset` and `limit` say which."""
+    service.check_subscription(call)
+    body = call.json()
+    file = FileRef(
+        call.id(Kind.JOB), string_field(body, "path"), string_field(body, "directoryId", STDOUTERR)
+    )
+    chunk = service.backend.read(
+        file, integer_field(body, "offset", 0), integer_field(body, "limit", MAX_READ_BYTES)
+    )
+    return ApiResponse(data=chunks.to_wire(job_logs.chunk_redactor(service, call, file.job)(chunk)))
+
+
+def tail_logs(service: Service, call: ApiCall) -> ApiResponse:
+    """The new bytes of all logs; `positions` says how far each is known.
+
+    Who waits is answered when there are some, or when the job or its cluster is in another state.
+    """
+    service.check_subscription(call)
+    body, job = call.json(), call.id(Kind.JOB)
+    new = service.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
+    readable = job_logs.chunk_redactor(service, call, job)
+    data = {"value": {path: chunks.to_wire(readable(chunk)) for path, chunk in new.items()}}
+    return ApiResponse(data=data, is_news=bool(new))
+
+
+def list_jobs_ahead(service: Service, call: ApiCall) -> ApiResponse:
+    """The ids of the jobs that get nodes before a queued one, in turn."""
+    service.check_subscription(call)
+    job = service.backend.show(call.id(Kind.JOB))
+    before = service.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
+    return ApiResponse(data={"value": [str(id) for id in before]})
+
+
+def execute_command(kind: Kind) -> Handler:
+    """What runs a command on a node of a cluster or a job, and gives what it writes as it comes."""
+
+    def handle(service: Service, call: ApiCall) -> ApiResponse:
+        service.check_subscription(call)
+        id, body = call.id(kind), call.json()
+        on_nodes: NodeCommands = NODE_COMMANDS.of(service.backend)
+        service.backend.show(id)
+        service.check_owner(call, id.key)
+        node, command = string_field(body, "nodeId"), string_field(body, "command")
+        output = on_nodes.execute(id, node, command, tick_s=_HEARTBEAT_S)
+        return ApiResponse(pieces=_closing_lines(output), headers={"Content-Type": "application/x-ndjson"})
+
+    return handle
+
+
+def preempt_node(service: Service, call: ApiCall) -> ApiResponse:
+    """Takes a node of a cluster away."""
+    service.check_subscription(call)
+    cluster, node = call.id(Kind.CLUSTER), string_field(call.json(), "nodeId")
+    nodes: Preemption = PREEMPTION.of(service.backend)
+    service.backend.show(cluster)
+    service.check_owner(call, cluster.key)
+    nodes.preempt(cluster, node)
+    return ApiResponse(204)
+
+
+def read_telemetry(service: Service, call: ApiCall) -> ApiResponse:
+    """The samples of what a job's processes use that were taken later than `after`, in seconds since 1970."""
+    service.check_subscription(call)
+    after = call.json().get("after", 0.0)
+    if (
+        isinstance(after, bool)
+        or not isinstance(after, (int, float))
+        or not -_MAX_TIMESTAMP_S < after < _MAX_TIMESTAMP_S
+    ):
+        raise ApiError(400, "InvalidRequestContent", "after must be a number: seconds since 1970.")
+    return ApiResponse(data=TELEMETRY.of(service.backend).read(call.id(Kind.JOB), after=after).to_wire())
+
+
+def list_setup_files(service: Service, call: ApiCall) -> ApiResponse:
+    """One level of what the setup tasks of a cluster wrote; `directory` says which."""
+    service.check_subscription(call)
+    logs: SetupLogs = SETUP_LOGS.of(service.backend)
+    files = logs.files(call.id(Kind.CLUSTER), directory_path(call.query.get("directory", ".")))
+    return ApiResponse(data={"value": [file.to_wire() for file in files]})
+
+
+def _closing_lines(output: Any) -> Iterator[bytes]:
+    """The lines of a command's output; when they are not wanted any more, the command ends."""
+    try:
+        yield from commands.to_lines(output)
+    finally:
+        output.close()
+
+
+def _states_json(service: Service, look: StatusSnapshot) -> list[dict[str, Any]]:
+    return [resource_json(service, resource) for resource in look.states.values()]
+
+
+MAX_RESOURCES = 10
+_MODELS: Mapping[Kind, type[WorkspaceSpec | ExperimentSpec | ClusterSpec]] = {
+    Kind.WORKSPACE: WorkspaceSpec,
+    Kind.EXPERIMENT: ExperimentSpec,
+    Kind.CLUSTER: ClusterSpec,
+}
+
+
+def ensure_resources(service: Service, call: ApiCall) -> ApiResponse:
+    """Creates missing `resources` (each an `id` and a `body`) and a `share`; gives the runs of a `job`."""
+    service.check_subscription(call)
+    body = call.json()
+    job = _parse_id(service, string_field(body, "job"))
+    needs = JobNeeds(job, tuple(_parse_resources(service, body)))
+    share = string_field(body, "share") if body.get("share") else ""
+    if share:
+        check_share_name(share.rpartition("/")[2])
+    for id, spec in missing(service.backend, needs):
+        with unless_there(service.backend, id):
+            resource_handlers.create_owned(service, call.user.name, id, spec, is_new=True)
+    if share:
+        STORAGE.of(service.backend).make(share)
+    runs = service.backend.ensure(JobNeeds(job))
+    return ApiResponse(data={"value": [resource_json(service, run) for run in runs]})
+
+
+def _parse_resources(service: Service, body: Mapping[str, Any]) -> Iterator[tuple[ResourceId, Spec]]:
+    listed = body.get("resources", [])
+    if not isinstance(listed, list) or len(listed) > MAX_RESOURCES:
+        message = f"resources must be a list of at most {MAX_RESOURCES} objects."
+        raise ApiError(400, "InvalidRequestContent", message)
+    for item in listed:
+        if not isinstance(item, Mapping) or not isinstance(item.get("body"), Mapping):
+            raise ApiError(400, "InvalidRequestContent", "Each of resources must have an id and a body.")
+        id = _parse_id(service, string_field(item, "id"))
+        if id.kind not in _MODELS:
+            message = f"{id} is no workspace, experiment or cluster."
+            raise ApiError(400, "InvalidRequestContent", message)
+        yield id, _MODELS[id.kind].from_wire(item["body"])
+
+
+def _parse_id(service: Service, value: str) -> ResourceId:
+    """The id of a resource of this server's subscription."""
+    id = ResourceId.parse(value)
+    if id.subscription.lower() != service.subscription.lower():
+        message = f"The subscription '{id.subscription}' could not be found."
+        raise ApiError(404, "SubscriptionNotFound", message)
+    check_name(id.name, id.kind)
+    return id

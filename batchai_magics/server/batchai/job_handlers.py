@@ -1,0 +1,85 @@
+"""Jobs: ended by hand, and what they wrote."""
+
+from __future__ import annotations
+
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
+from batchai_magics.models.execution import OutputFile
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.resources import JobResource
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.batchai.batchai_responses import (
+    MAX_PAGE_SIZE,
+    accepted_response,
+    check_skip_token,
+    page_response,
+)
+from batchai_magics.server.batchai.output_addresses import OutputAddresses
+from batchai_magics.server.operations import TERMINATE
+from batchai_magics.server.service import Service
+
+_LONGEST_LINK_MIN = 600  # as the API has it
+
+
+def terminate(service: Service, call: ApiCall) -> ApiResponse:
+    """Asks a job to end; 200 with nothing for one that has ended already."""
+    service.check_subscription(call)
+    id = call.id(Kind.JOB)
+    job = _job(service, call)
+    service.check_owner(call, id.key)
+    if job.state.is_final:
+        return ApiResponse(200)
+    service.backend.terminate(id)
+    return accepted_response(service, call, service.operations.begin(TERMINATE, str(id)))
+
+
+def list_output_files(service: Service, call: ApiCall) -> ApiResponse:
+    """One level of an output directory, each file with an address that is good for a while."""
+    service.check_subscription(call)
+    directory_id = call.query.get("outputdirectoryid", "")
+    if not directory_id:
+        message = "The required query parameter outputdirectoryid is missing."
+        raise ApiError(400, "MissingRequiredQueryParameter", message)
+    expiry_min = call.number("linkexpiryinminutes", 60, least=5, most=_LONGEST_LINK_MIN)
+    job, path = _job(service, call), directory_path(call.query.get("directory", "."))
+    start, end = _page_range(call)
+    files = service.backend.files(job.id, directory_id, path, expiry_min=expiry_min, limit=end + 1)
+    token = str(end) if end < len(files) else None
+    is_own_client = OWN_CLIENT in call.headers
+    addresses = OutputAddresses(service, call, job, directory_id, expiry_min)
+    items = []
+    for file in files[start:end]:
+        if not (is_own_client or _is_published(file)):
+            continue
+        item = file.to_wire()
+        if file.is_file:
+            item["downloadUrl"] = addresses.of(file.path)
+        items.append(item)
+    return page_response(call, items, token)
+
+
+def _is_published(file: OutputFile) -> bool:
+    """Whether it is of a kind that clients know: links and pipes are told to our own alone."""
+    return file.is_file or file.is_directory
+
+
+def _job(service: Service, call: ApiCall) -> JobResource:
+    job = service.backend.show(call.id(Kind.JOB))
+    assert isinstance(job, JobResource), "what has the id of a job is one"
+    return job
+
+
+def _page_range(call: ApiCall) -> tuple[int, int]:
+    """Where a page begins and ends in a list sorted by name; its token is how many come before it."""
+    start = int(check_skip_token(call.query.get("$skiptoken", "")) or 0)
+    return start, start + call.number("maxresults", MAX_PAGE_SIZE, least=1, most=MAX_PAGE_SIZE)
+
+
+def directory_path(directory: str) -> str:
+    """The folder that a query names, relative to the one that is listed."""
+    parts = [part for part in directory.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ApiError(
+            400, "InvalidQueryParameterValue", f"The directory {directory!r} leads out of the job's."
+        )
+    return "/".join(parts)

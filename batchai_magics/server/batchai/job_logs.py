@@ -1,0 +1,120 @@
+"""Job logs: redaction for everyone but the job's owner, and long polls shared by all watchers of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest, positions_field
+from batchai_magics.server.batchai.batchai_responses import resource_json
+from batchai_magics.server.batchai.output_addresses import output_file_at
+from batchai_magics.server.service import Service
+
+_GENERATION_PARTS = 2  # of a generation; what follows them is a digest of the first bytes
+Mask = Callable[[int, bytes], bytes]  # an offset and the bytes from there; gives as many bytes
+
+
+def chunk_redactor(service: Service, call: ApiCall, job: ResourceId) -> Callable[[Chunk], Chunk]:
+    """What makes of a piece of a job's file what the caller may read of it."""
+    if service.is_owner(call, job.key) or not _has_secrets(service, job):
+        return lambda chunk: chunk
+    return _redact_chunk
+
+
+def byte_mask(service: Service, path: str) -> Mask | None:
+    """What masks the bytes of a file on a share or at a job's address; None for all but logs with secrets.
+
+    Neither the key of an account nor an address says who reads by it.
+    """
+    file = output_file_at(service, path)
+    if file is None or file.directory_id != STDOUTERR or not _has_secrets(service, file.job):
+        return None
+    return lambda offset, data: _redact_bytes(service, file, offset, data)
+
+
+def _redact_bytes(service: Service, file: FileRef, offset: int, data: bytes) -> bytes:
+    """The bytes of a log with asterisks where its job printed a secret."""
+    chunk = service.backend.read(file, offset, len(data))
+    return replace(chunk, data=data, offset=offset).shown.data
+
+
+def _redact_chunk(chunk: Chunk) -> Chunk:
+    """Neither the values nor a digest of them, by which they could be guessed."""
+    number = "-".join(chunk.generation.split("-")[:_GENERATION_PARTS])
+    return replace(chunk.shown, seal=None, generation=number)
+
+
+def _has_secrets(service: Service, job: ResourceId) -> bool:
+    try:
+        found = service.backend.show(job)
+    except BatchAIError:  # who reads its file is told so
+        return False
+    return isinstance(found, JobResource) and bool(found.spec.secrets)
+
+
+@dataclass(frozen=True)
+class JobLogState:
+    """A job at one moment: a digest of its state and its cluster's, and the size of each log."""
+
+    state: str
+    sizes: Mapping[str, int]
+    cluster: ResourceId | None = None
+
+
+class LogWatcher:
+    """Somebody who waits for new bytes of a job's logs, or another state of the job or its cluster.
+
+    The state that it knows has two parts. The second one is of the logs whose position it leaves out, so that
+    they are news once and not in every answer.
+    """
+
+    def __init__(self, call: ApiCall) -> None:
+        self._call = call
+        self._positions = positions_field(call.json())
+
+    def poll(self, service: Service, last: ApiResponse | None) -> ApiResponse:
+        """The job's state and the sizes of its logs; a poll after another one reads only what has changed."""
+        service.check_subscription(self._call)
+        job = self._call.id(Kind.JOB)
+        before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
+        look, cluster = _observe(service, job, before.cluster)
+        state = content_digest([resource_json(service, resource) for resource in look.states.values()])
+        changed = service.backend.tail(job, before.sizes, 1)
+        sizes = {**before.sizes, **{path: chunk.size for path, chunk in changed.items()}}
+        return ApiResponse(data=JobLogState(state, sizes, cluster))
+
+    def state(self, logs: JobLogState) -> str:
+        """The state to answer with."""
+        left_out = {path: size for path, size in logs.sizes.items() if size and path not in self._positions}
+        return f"{logs.state}.{content_digest(left_out)}" if left_out else logs.state
+
+    def first_state(self, logs: JobLogState) -> str:
+        """The state that it is taken to know when it names none: the present one, if it knows any log."""
+        return self.state(logs) if self._positions else ""
+
+    def is_other_state(self, logs: JobLogState, known: str) -> bool:
+        """Whether the state is not the one that it knows."""
+        state, _, left_out = self.state(logs).partition(".")
+        known_state, _, known_left_out = known.partition(".")
+        return state != known_state or left_out not in ("", known_left_out)
+
+    def has_bytes(self, logs: JobLogState) -> bool:
+        """Whether a log whose position it gives is not as long as that."""
+        return any(logs.sizes.get(path, position) != position for path, position in self._positions.items())
+
+
+def _observe(
+    service: Service, job: ResourceId, cluster: ResourceId | None
+) -> tuple[StatusSnapshot, ResourceId | None]:
+    """The job and its cluster, and which one that is."""
+    look = service.backend.status([job, cluster] if cluster else [job])
+    resource = look.of(job)
+    if cluster is None and isinstance(resource, JobResource):
+        cluster = ResourceId.parse(resource.spec.cluster.id)
+        look = service.backend.status([job, cluster])
+    return look, cluster

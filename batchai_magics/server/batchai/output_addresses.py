@@ -1,0 +1,176 @@
+"""Addresses of job output: which share or container holds an output directory, and signed download URLs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import cached_property
+from pathlib import PurePosixPath
+from urllib.parse import quote, urlsplit
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.folders import mounts
+from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.execution import STDOUTERR
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import JobSpec, OutputDirectory
+from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.storage import AzureBlobFileSystem, AzureFileShare, Mount, MountVolumes
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage.sas import SasGrant, sign_sas
+from batchai_magics.server.storage.storage_resource import OUTPUTS, OWN_ACCOUNT, StorageResource
+
+_ON_MOUNT = re.compile(
+    r"\$(?P<brace>\{)?AZ_BATCHAI_(?P<of_job>JOB_)?MOUNT_ROOT(?(brace)\})/+(?P<rest>.*)", re.DOTALL
+)
+_DEFAULTS = {
+    mounts.DEFAULT_MOUNT: StorageResource(DEFAULT_ACCOUNT, "file", mounts.DEFAULT_SHARE),
+    mounts.CONTAINER_MOUNT: StorageResource(DEFAULT_ACCOUNT, "blob", mounts.DEFAULT_CONTAINER),
+}
+
+
+def output_resource(service: Service, job: JobResource, directory_id: str) -> StorageResource | None:
+    """The folder of an output directory on its share or in its container; None if it is on neither.
+
+    So is a directory that is not the run's own: its path does not tell which job it belongs to.
+    """
+    if directory_id.lower() == STDOUTERR:
+        prefix, inside = job.spec.std_out_err_path_prefix, f"{job.output_path_segment}/{STDOUTERR}"
+    else:
+        output = _find_output(job.spec, directory_id)
+        if output is None or not output.is_own:
+            return None
+        prefix, inside = output.path_prefix, output.path_below("", job.output_path_segment)
+    base = _resource_of_prefix(service, job, prefix)
+    return base and _child(base, inside)
+
+
+def directory_of_path(job: JobResource, path: str) -> tuple[str, str] | None:
+    """The output directory and the path in it, for a path below a run's folder on a share."""
+    first, _, rest = path.partition("/")
+    if first == STDOUTERR:
+        return STDOUTERR, rest
+    if first != "outputs":
+        return None
+    own = [output for output in job.spec.output_directories or () if output.is_own]
+    for output in sorted(own, key=lambda output: -len(output.path_suffix or "")):
+        suffix = f"{output.path_suffix.strip('/')}/" if output.path_suffix else ""
+        if rest.startswith(suffix):
+            return output.id, rest.removeprefix(suffix)
+    return None
+
+
+def _find_output(spec: JobSpec, directory_id: str) -> OutputDirectory | None:
+    outputs = spec.output_directories or ()
+    return next((output for output in outputs if output.id.lower() == directory_id.lower()), None)
+
+
+def _resource_of_prefix(service: Service, job: JobResource, prefix: str) -> StorageResource | None:
+    """What a path below a mount root names."""
+    match = _ON_MOUNT.fullmatch(prefix)
+    if not match:
+        return None
+    volumes = job.spec.mount_volumes if match["of_job"] else _volumes_of_cluster(service, job)
+    rest = PurePosixPath(match["rest"])
+    for relative, place in _mounted_resources(volumes).items():
+        if rest.is_relative_to(relative) and ".." not in rest.parts:
+            return place and _child(place, str(rest.relative_to(relative)))
+    return None
+
+
+def _volumes_of_cluster(service: Service, job: JobResource) -> MountVolumes | None:
+    id = ResourceId.parse(job.spec.cluster.id)
+    cluster = service.backend.status([id]).of(id)
+    setup = cluster.spec.node_setup if isinstance(cluster, Cluster) else None
+    return setup.mount_volumes if setup else None
+
+
+def _mounted_resources(volumes: MountVolumes | None) -> Mapping[str, StorageResource | None]:
+    """What is mounted at each path; None for what is neither a share nor a container."""
+    given = {
+        mount.relative_mount_path.strip("/"): _mount_resource(mount)
+        for mount in (volumes.all if volumes else ())
+    }
+    return {**_DEFAULTS, **given}
+
+
+def _mount_resource(mount: Mount) -> StorageResource | None:
+    if isinstance(mount, AzureBlobFileSystem):
+        return StorageResource(mount.account_name, "blob", mount.container_name)
+    if not isinstance(mount, AzureFileShare):
+        return None
+    share, _, path = urlsplit(mount.azure_file_url).path.strip("/").partition("/")
+    return StorageResource(mount.account_name, "file", share or mounts.DEFAULT_SHARE, path)
+
+
+def _child(place: StorageResource, path: str) -> StorageResource:
+    parts = [part for part in (*place.path.split("/"), *path.split("/")) if part not in ("", ".")]
+    return StorageResource(place.account, place.service, place.share, "/".join(parts))
+
+
+SAS_VERSION = "2016-05-31"  # as the service's own addresses had it
+_PATH = re.compile(
+    r"(?:.*/)?(?P<sub>[^/]+)/(?P<group>[^/]+)/workspaces/(?P<ws>[^/]+)/experiments/(?P<exp>[^/]+)"
+    r"/jobs/(?P<job>[^/]+)/(?P<guid>[^/]+)/(?P<inside>(?:stdouterr|outputs|directories)/.+)",
+    re.DOTALL,
+)
+_BY_ID = re.compile(r"directories/(?P<id>[^/]+)/(?P<path>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class OutputAddresses:
+    """Where the files of an output directory are read by whoever has their address, until it expires."""
+
+    service: Service
+    call: ApiCall
+    job: JobResource
+    directory_id: str
+    expiry_min: int
+
+    def of(self, path: str) -> str:
+        """The address of a file: on its share or in its container, as the service gave it."""
+        place = self._folder
+        file = f"{place.share}/{place.path}/{path}"
+        expiry = datetime.now(timezone.utc) + timedelta(minutes=self.expiry_min)
+        grant = SasGrant(place.account, file, "rl", expiry, SAS_VERSION, place.service)
+        query = sign_sas(grant, self.service.keys.of(OWN_ACCOUNT)[0])
+        return f"{self.call.origin}/{place.account}/{quote(file)}?{query}"
+
+    @cached_property
+    def _folder(self) -> StorageResource:
+        """The folder of the directory; of one that is on no share, a folder of our own."""
+        is_log = self.directory_id.lower() == STDOUTERR
+        directory = STDOUTERR if is_log else f"directories/{self.directory_id}"
+        own = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{self.job.output_path_segment}/{directory}")
+        return output_resource(self.service, self.job, self.directory_id) or own
+
+
+def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
+    """Whether a request reads a file at such an address, which is signed with our own key."""
+    is_reading = call.method in ("GET", "HEAD") and not {"restype", "comp"} & set(call.query)
+    is_ours = call.query.get("sv") == SAS_VERSION and call.query.get("sr") in ("f", "b")
+    return is_reading and is_ours and _PATH.fullmatch(resource.path) is not None
+
+
+def output_file_at(service: Service, path: str) -> FileRef | None:
+    """The file of a job that lies at a path of such an address, or of a share, if its job is still there."""
+    match = _PATH.fullmatch(path)
+    if not match:
+        return None
+    scope = f"/subscriptions/{match['sub']}/resourceGroups/{match['group']}/providers/Microsoft.BatchAI"
+    try:
+        id = ResourceId.parse(
+            f"{scope}/workspaces/{match['ws']}/experiments/{match['exp']}/jobs/{match['job']}"
+        )
+        job = service.backend.show(id)
+    except BatchAIError:
+        return None
+    if not isinstance(job, JobResource) or not job.output_path_segment.endswith("/" + match["guid"]):
+        return None
+    by_id = _BY_ID.fullmatch(match["inside"])
+    found = (by_id["id"], by_id["path"]) if by_id else directory_of_path(job, match["inside"])
+    return FileRef(job.id, found[1], found[0]) if found else None

@@ -1,0 +1,190 @@
+"""Long polling: our own client sends `Prefer: wait=10` and gets its response as soon as something changes.
+
+For resources, a change is a state other than `x-batchai-since` (an earlier response's `x-batchai-state`); for
+an operation, its end; for a file read to its end, more bytes. Other clients never ask for it.
+Requests for the same thing share polls, as do all watchers of one job's logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from functools import partial
+
+import anyio
+
+from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
+from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
+from batchai_magics.server.http.request_limits import ServerLimits
+from batchai_magics.server.service import Watcher
+
+Poll = Callable[[], Awaitable[ApiResponse]]
+
+
+class SharedPolls:
+    """For each key at most one poll runs and one is scheduled; callers until its start get its result."""
+
+    def __init__(self) -> None:
+        self._scheduled: dict[Hashable, asyncio.Task[ApiResponse]] = {}
+        self._running: dict[Hashable, asyncio.Task[ApiResponse]] = {}
+        self._started: dict[Hashable, float] = {}
+
+    async def next(self, key: Hashable, poll: Poll, every_s: float = 0.0) -> ApiResponse:
+        """The result of a poll that starts after this call, and `every_s` after the previous one started.
+
+        Cancelling one caller does not affect the others.
+        """
+        task = self._scheduled.get(key)
+        if task is None:
+            task = asyncio.create_task(self._run(key, poll, every_s))
+            self._scheduled[key] = task
+        return await asyncio.shield(task)
+
+    async def _run(self, key: Hashable, poll: Poll, every_s: float) -> ApiResponse:
+        try:
+            if previous := self._running.get(key):
+                await asyncio.wait({previous})
+            due = self._started.get(key, -math.inf) + every_s
+            await anyio.sleep(max(0.0, due - time.monotonic()))
+        finally:
+            task = self._scheduled.pop(key)  # a later caller needs a later poll
+        self._running[key] = task
+        self._started[key] = started = time.monotonic()
+        try:
+            return await poll()
+        finally:
+            del self._running[key]
+            asyncio.get_running_loop().call_later(every_s, self._forget, key, started)
+
+    def _forget(self, key: Hashable, started: float) -> None:
+        if self._started.get(key) == started:
+            del self._started[key]
+
+
+_WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
+_RANGE_NOT_SATISFIABLE = 416
+_MIN_INTERVAL_S = 0.1  # two looks of one who waits; with many who wait each looks more rarely
+_INTERVAL_PER_WAITER_S = 0.005
+_SHARED_INTERVAL_PER_WAITER_S = 0.001  # where one poll serves many, only their answers cost more
+_EXTENSION_PREFIX = "x-batchai-"
+
+_MAX_REMEMBERED_POLLS = 500  # jobs whose last poll is kept for the next one
+
+PollAfter = Callable[[ApiResponse | None], Awaitable[ApiResponse]]  # it gets the result of the previous poll
+
+
+class LongPolling:
+    """Those who wait: the more they are, the more rarely each looks."""
+
+    def __init__(self, limits: ServerLimits) -> None:
+        self._limits, self._count = limits, 0
+        self._polls = SharedPolls()
+        self._polled: dict[Hashable, ApiResponse] = {}
+
+    def is_wanted(self, call: ApiCall) -> bool:
+        """Whether the client would rather wait than be answered without news."""
+        return wait_s(call, self._limits) > 0
+
+    async def for_state(self, call: ApiCall, ask: Poll) -> ApiResponse:
+        """The answer about resources, when their state is another one than the client knows."""
+        if call.method not in ("GET", "POST") or not self.is_wanted(call):
+            return await ask()
+        known = call.headers.get(SINCE, "")
+
+        async def look() -> ApiResponse:
+            answer = await ask()
+            state = answer.state or (content_digest(answer.data) if call.method == "GET" else "")
+            is_told = state and answer.data is not None
+            return answer.with_headers(**{STATE: state}) if is_told else answer
+
+        def is_news(answer: ApiResponse) -> bool:
+            state = answer.headers.get(STATE)
+            return state != known if answer.is_news is None else answer.is_news
+
+        key = _poll_key(call) if call.method == "GET" else object()
+        return await self._until(call, key, look, is_news)
+
+    async def for_bytes(self, call: ApiCall, ask: Poll) -> ApiResponse:
+        """The answer with bytes of a file, when there are any behind its end."""
+        if call.method != "GET" or PREFER.lower() not in call.headers:
+            return await ask()
+        return await self._until(call, object(), ask, lambda answer: answer.status != _RANGE_NOT_SATISFIABLE)
+
+    async def for_news(self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll) -> ApiResponse:
+        """The answer, when a poll that all who wait at its path share has news for this watcher."""
+        place = (call.path.lower(), *sorted(call.query.items()))
+        poll_once = partial(self._poll_after, place, poll)
+        end, known = self._end(call), call.headers.get(SINCE)
+        with self._one_more():
+            while True:
+                left_s = end - time.monotonic()
+                polled = await self._polls.next(place, poll_once, min(left_s, self._shared_between_s))
+                if polled.status >= 400:
+                    return polled
+                known = watcher.first_state(polled.data) if known is None else known
+                is_due = left_s <= 0 or watcher.is_other_state(polled.data, known)
+                if is_due or watcher.has_bytes(polled.data):
+                    answer = await self._polls.next(_poll_key(call), ask)
+                    if is_due or answer.is_news is not False:
+                        return self._applied(call, answer.with_headers(**{STATE: watcher.state(polled.data)}))
+
+    async def _poll_after(self, place: Hashable, poll: PollAfter) -> ApiResponse:
+        """A poll that gets the result of the previous one."""
+        answer = await poll(self._polled.pop(place, None))
+        while len(self._polled) >= _MAX_REMEMBERED_POLLS:
+            del self._polled[next(iter(self._polled))]  # the one polled longest ago
+        self._polled[place] = answer
+        return answer
+
+    async def _until(
+        self, call: ApiCall, key: Hashable, ask: Poll, is_news: Callable[[ApiResponse], bool]
+    ) -> ApiResponse:
+        end = self._end(call)
+        with self._one_more():
+            answer = await self._polls.next(key, ask, self._between_s)
+            while not is_news(answer) and (left_s := end - time.monotonic()) > 0:
+                answer = await self._polls.next(key, ask, min(left_s, self._between_s))
+        return self._applied(call, answer)
+
+    @contextlib.contextmanager
+    def _one_more(self) -> Iterator[None]:
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
+
+    @property
+    def _between_s(self) -> float:
+        return max(_MIN_INTERVAL_S, _INTERVAL_PER_WAITER_S * self._count)
+
+    @property
+    def _shared_between_s(self) -> float:
+        return max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * self._count)
+
+    def _end(self, call: ApiCall) -> float:
+        return time.monotonic() + wait_s(call, self._limits)
+
+    def _applied(self, call: ApiCall, answer: ApiResponse) -> ApiResponse:
+        return answer.with_headers(Preference_Applied=f"wait={wait_s(call, self._limits):g}")
+
+
+def wait_s(call: ApiCall, limits: ServerLimits) -> float:
+    """How long a request may wait, as it says itself and the server allows."""
+    match = _WAIT.search(call.headers.get(PREFER.lower(), ""))
+    return min(float(match[1]), limits.wait_s) if match else 0.0
+
+
+def _poll_key(call: ApiCall) -> Hashable:
+    """What two requests have in common that the same answer serves."""
+    own = (
+        (name, value)
+        for name, value in call.headers.items()
+        if name.startswith(_EXTENSION_PREFIX) and name != SINCE
+    )
+    asked = (call.method, call.origin, call.path, *sorted(call.query.items()))
+    return (asked, call.body, call.user, *sorted(own))

@@ -1,0 +1,162 @@
+"""Request bodies: read for an authorized sender alone, within quotas and in time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import anyio
+import anyio.to_thread
+from starlette.requests import ClientDisconnect, Request
+
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.http.request_limits import ServerLimits
+from batchai_magics.server.http.server_metrics import ServerMetrics
+
+_SPOOL_AFTER_BYTES = 1 << 20  # of a body before it goes to the disk
+_BODIES, _MEMORY, _DISK = "bodies", "memory", "disk"
+
+
+@dataclass(frozen=True)
+class BodySender:
+    """Who sends a body: a user or a storage credential, and the address of the connection."""
+
+    user: str
+    address: str
+
+
+@dataclass(frozen=True)
+class ExpectedBody:
+    """A body that is about to be read: who sends it, its largest size, and its file if it is spooled."""
+
+    sender: BodySender
+    most_bytes: int
+    spool: BinaryIO | None = None
+
+
+class RequestBodies:
+    """The request bodies of a server. Only the event loop may use it."""
+
+    def __init__(self, limits: ServerLimits, metrics: ServerMetrics) -> None:
+        self._limits, self._metrics = limits, metrics
+        self._taken: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def room_for(self, call: ApiCall, upload: ExpectedBody) -> Iterator[None]:
+        """Reserves memory or disk for a body until its request is answered.
+
+        Raises a refusal: 413 for a body that is too large, 503 where it would exceed a quota.
+        """
+        size = _declared_size(call, upload.most_bytes)
+        limits, user = self._limits, upload.sender.user
+        if upload.spool is None:
+            quotas = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
+        else:
+            quotas = {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
+        with self._take(size, quotas):
+            yield
+
+    async def read(self, request: Request, upload: ExpectedBody) -> bytes:
+        """The body; empty where it went to the spool, which is left at its beginning.
+
+        Raises a refusal: 503 with too many unfinished bodies, 408 for one that comes too slowly.
+        """
+        if not _has_body(request.headers):
+            return b""
+        limits, sender = self._limits, upload.sender
+        quotas = {
+            _BODIES: limits.bodies,
+            f"{_BODIES} of {sender.user}": limits.bodies_of_user,
+            f"{_BODIES} from {sender.address}": limits.bodies_of_address,
+        }
+        with self._take(1, quotas):
+            try:
+                received = await self._received(request, upload)
+            except TimeoutError:
+                raise ApiError(
+                    408, "RequestTimeout", "The body of the request did not come in time."
+                ) from None
+            except ClientDisconnect:  # nobody reads this; the access log has it
+                raise ApiError(
+                    400, "IncompleteBody", "The client has gone before its body was there."
+                ) from None
+        if upload.spool is None:
+            return received
+        upload.spool.write(received)
+        upload.spool.seek(0)
+        return b""
+
+    async def _received(self, request: Request, upload: ExpectedBody) -> bytes:
+        """The body, or what of it has not gone to the spool yet."""
+        received, count = bytearray(), 0
+        async for piece in _with_deadlines(request.stream(), self._limits):
+            received += piece
+            count += len(piece)
+            self._metrics.body_received(len(piece))
+            if count > upload.most_bytes:
+                raise _too_large(upload.most_bytes)
+            if upload.spool and len(received) > _SPOOL_AFTER_BYTES:
+                await anyio.to_thread.run_sync(upload.spool.write, bytes(received))
+                received.clear()
+        return bytes(received)
+
+    @contextlib.contextmanager
+    def _take(self, amount: int, quotas: Mapping[str, int]) -> Iterator[None]:
+        """Takes an amount of each quota, or raises and takes nothing."""
+        if not amount:
+            yield
+            return
+        if any(self._taken[name] + amount > most for name, most in quotas.items()):
+            self._metrics.refused()
+            text = "The server has as many unfinished request bodies as it takes at once."
+            raise ApiError(503, "ServerBusy", text)
+        self._taken.update(dict.fromkeys(quotas, amount))
+        self._show()
+        try:
+            yield
+        finally:
+            self._taken.subtract(dict.fromkeys(quotas, amount))
+            self._taken = +self._taken  # without those that have nothing
+            self._show()
+
+    def _show(self) -> None:
+        taken = self._taken
+        self._metrics.bodies_held(taken[_BODIES], memory_bytes=taken[_MEMORY], disk_bytes=taken[_DISK])
+
+
+async def _with_deadlines(pieces: AsyncIterator[bytes], limits: ServerLimits) -> AsyncIterator[bytes]:
+    """The pieces of a body; raises TimeoutError once they come too slowly."""
+    begun, count = anyio.current_time(), 0
+    while True:
+        deadline = begun + limits.body_s + count / limits.body_bytes_s
+        with anyio.fail_after(min(limits.body_idle_s, deadline - anyio.current_time())):
+            piece = await anext(pieces, None)
+        if piece is None:
+            return
+        count += len(piece)
+        yield piece
+
+
+def _has_body(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _declared_size(call: ApiCall, most_bytes: int) -> int:
+    """How much room a body needs: as much as it says, or as much as it may have where it does not say."""
+    if not _has_body(call.headers):
+        return 0
+    if "transfer-encoding" in call.headers:
+        return most_bytes
+    length = call.headers["content-length"]
+    if not length.isdigit() or int(length[:19]) > most_bytes:
+        raise _too_large(most_bytes)
+    return int(length)
+
+
+def _too_large(most_bytes: int) -> Exception:
+    message = f"The request body is larger than the {most_bytes} bytes that are taken here."
+    return ApiError(413, "RequestBodyTooLarge", message)

@@ -1,0 +1,81 @@
+"""The servers that run with a home: each has a note there, which others find its address by.
+
+A server keeps its note locked: the system takes that lock away when the process ends, however it does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.service.private_files import make_folder, opener
+from batchai_magics.errors import UsageError
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    """Where a server is reached, and the certificate of its own that clients have to trust, if it has one."""
+
+    url: str
+    authority: Path | None = None
+
+
+@contextlib.contextmanager
+def registered(folder: Path, server: RunningServer) -> Iterator[None]:
+    """Within it, this process is known to serve there."""
+    make_folder(folder)
+    file = folder / f"{os.getpid()}.json"
+    part = file.with_suffix(".part")
+    part.unlink(missing_ok=True)  # of another process that had this number
+    authority = str(server.authority) if server.authority else None
+    with open(part, "x", encoding="utf-8", opener=opener) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.write(json.dumps({"url": server.url, "authority": authority}))
+        stream.flush()
+        part.replace(file)  # locked already
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def running_servers(folder: Path) -> list[RunningServer]:
+    """The servers that run; the note of one that was killed is deleted."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError):  # it has just ended, or is being written
+            if _is_locked(file):
+                note = json.loads(file.read_text(encoding="utf-8"))
+                found.append(
+                    RunningServer(note["url"], Path(note["authority"]) if note["authority"] else None)
+                )
+            else:
+                file.unlink(missing_ok=True)
+    return found
+
+
+def _is_locked(file: Path) -> bool:
+    with file.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def choose_server(folder: Path, url: str | None) -> RunningServer:
+    """The server of an address, or the one that runs; UsageError where none does, or several do."""
+    there = running_servers(folder)
+    if url:
+        named = RunningServer(url.rstrip("/"))
+        return next((server for server in there if server.url == named.url), named)
+    if len(there) != 1:
+        what = "several servers run here" if there else "no server runs here"
+        hint = f"Name one: --url {there[0].url}" if there else "Start it (batchai serve), or give its --url."
+        raise UsageError(what, hint=hint)
+    return there[0]

@@ -1,0 +1,248 @@
+"""The `batchai serve` command: options, subcommands, and checks before anything is opened."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.base.registry import BACKENDS, choose, load_settings
+from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.options.option import LazyChoices, Option, ValueKind
+from batchai_magics.options.option_help import DisplayText, option_sections, section
+from batchai_magics.options.option_parsing import parse_options
+from batchai_magics.server import running_servers
+from batchai_magics.server.access.authentication import LOOPBACK, Users
+from batchai_magics.server.server_home import ServerHome, read_token
+
+PROGRAM = "batchai serve"
+_NETWORK = "Network Arguments"
+_WILDCARD_ADDRESSES = ("0.0.0.0", "::")  # addresses that nobody can call a server by
+TOKEN_FILE = Option(("--token-file",), "File of the administrator's token; made when it is missing.", "FILE")
+OPTIONS = (
+    Option(("--host",), "Address to listen at.", "ADDRESS", default="127.0.0.1", section=_NETWORK),
+    Option(
+        ("--port",),
+        "Port to listen at.",
+        "PORT",
+        ValueKind.NUMBER,
+        default=10000,
+        minimum=0,
+        section=_NETWORK,
+    ),
+    Option(
+        ("--name",),
+        "Another name that clients call this server by.",
+        "HOST",
+        is_repeatable=True,
+        section=_NETWORK,
+    ),
+    Option(("--cert",), "Certificate for TLS, as PEM.", "FILE", section=_NETWORK),
+    Option(("--key",), "Its private key.", "FILE", section=_NETWORK),
+    Option(
+        ("--tls",),
+        "Make a certificate, by an authority of this machine's own.",
+        "self",
+        choices=("self",),
+        section=_NETWORK,
+    ),
+    Option(("--backend",), "Where jobs run.", "NAME", choices=LazyChoices(lambda: list(BACKENDS))),
+    TOKEN_FILE,
+    Option(("--files-only",), "Storage alone: an emulator of Azure Files.", value_kind=ValueKind.NOTHING),
+)
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """The files that TLS needs; all None without it. `authority` is the one of `--tls self`."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+
+
+def start(arguments: Namespace) -> int:
+    """Serves until it is told to end; the exit code."""
+    from batchai_magics.server.server_process import ServerConfig, serve
+
+    _check_network(arguments)
+    settings = load_settings()
+    if arguments.backend:
+        settings = choose(settings, arguments.backend)
+    home = ServerHome.of(settings)
+    home.secure()
+    tls = _tls_files(arguments, home)
+    serving = ServerConfig(
+        host=arguments.host,
+        port=arguments.port,
+        token=token_of(arguments.token_file, home),
+        token_file=_token_file(arguments.token_file),
+        names=tuple(arguments.name or ()),
+        certificate=tls.certificate,
+        key=tls.key,
+        authority=tls.authority,
+        is_files_only=arguments.files_only,
+    )
+    return serve(serving, settings, home)
+
+
+def token_of(file: str | None, home: ServerHome) -> str:
+    """The administrator's token: from the file that a line names, or from the home."""
+    return read_token(_token_file(file) or home.token)
+
+
+def _token_file(file: str | None) -> Path | None:
+    return Path(file).expanduser().absolute() if file else None
+
+
+def usage_error(program: str, message: str, guess: str = "") -> UsageError:
+    """The error for a line that was written wrongly."""
+    return UsageError(f"{program}: {message}", hint=f"{guess} See '{program} --help'.".lstrip())
+
+
+def _check_network(arguments: Namespace) -> None:
+    """Raises for what would let others read a token, or nobody in at all."""
+    _check_certificate(arguments)
+    is_encrypted = bool(arguments.cert or arguments.tls)
+    if arguments.host not in LOOPBACK and not is_encrypted:
+        hint = "Give --cert and --key, or --tls self: a token in the clear is everybody's."
+        raise usage_error(
+            PROGRAM, f"--host {arguments.host}: elsewhere than on the loopback it takes TLS", hint
+        )
+    if arguments.host in _WILDCARD_ADDRESSES and not arguments.name:
+        hint = "Give --name HOST: requests for other names are refused."
+        raise usage_error(PROGRAM, f"--host {arguments.host}: nobody can call a server by that", hint)
+
+
+def _check_certificate(arguments: Namespace) -> None:
+    if bool(arguments.cert) != bool(arguments.key):
+        raise usage_error(PROGRAM, "--cert and --key belong together")
+    if arguments.tls and arguments.cert:
+        raise usage_error(PROGRAM, "--tls self makes a certificate: leave --cert and --key out")
+
+
+def _tls_files(arguments: Namespace, home: ServerHome) -> TlsFiles:
+    if not arguments.tls:
+        return TlsFiles(_existing_file(arguments.cert, "--cert"), _existing_file(arguments.key, "--key"))
+    from batchai_magics.server.access.certificates import authority_file, server_certificate
+
+    wanted = (*LOOPBACK, arguments.host, *(arguments.name or ()))
+    names = [name for name in dict.fromkeys(wanted) if name not in _WILDCARD_ADDRESSES]
+    pair = server_certificate(home.certificates, names)
+    return TlsFiles(pair.certificate, pair.key, authority_file(home.certificates))
+
+
+def _existing_file(text: str | None, option: str) -> Path | None:
+    if text is None:
+        return None
+    file = Path(text).expanduser()
+    if not file.is_file():
+        raise UsageError(f"{option}: there is no file {file}")
+    return file
+
+
+SUMMARY = "Serve this machine's jobs to a team: the Batch AI protocol and Azure Files."
+_HELP = ("--help", "-h")
+_URL = Option(("--url",), "Address of the server, if it is not the one that runs here.", "URL")
+_FOLDER = Option(("FOLDER",), "Folder to write to.", is_required=True)
+_USER = Option(("NAME",), "Name of the user.", is_required=True)
+
+
+@dataclass(frozen=True)
+class ServeCommand:
+    """A command: what it takes, who carries it out, and what it is for."""
+
+    options: tuple[Option, ...]
+    work: Callable[[Namespace], int]
+    summary: str
+
+
+def main(words: Sequence[str]) -> int:
+    """Carries out the words after `batchai serve`; gives the exit code."""
+    for beside, row in _SUBCOMMANDS.items():
+        count = len(beside.split())
+        if " ".join(words[:count]) == beside:
+            return _run(f"{PROGRAM} {beside}", row, words[count:])
+    return _run(PROGRAM, ServeCommand(OPTIONS, start, SUMMARY), words)
+
+
+def _run(program: str, row: ServeCommand, words: Sequence[str]) -> int:
+    if set(_HELP).intersection(words):
+        print(_help(program, row))
+        return 0
+    arguments, extra = parse_options(row.options, words, make_error=lambda text: usage_error(program, text))
+    if extra:
+        raise _unrecognized(program, row, extra[0])
+    for option in row.options:
+        if option.is_required and getattr(arguments, option.name) is None:
+            raise usage_error(program, f"the following arguments are required: {option.flags[0]}")
+    return row.work(arguments)
+
+
+def _unrecognized(program: str, row: ServeCommand, word: str) -> UsageError:
+    flags = [flag for option in row.options for flag in option.flags if flag.startswith("-")]
+    guess = did_you_mean(word, [*flags, *_SUBCOMMANDS])
+    return usage_error(program, f"unrecognized arguments: {word}", guess)
+
+
+def _az_config(arguments: Namespace) -> int:
+    from batchai_magics.server.az_config import write
+
+    settings = load_settings()
+    home = ServerHome.of(settings)
+    home.secure()
+    server = running_servers.choose_server(home.running, arguments.url)
+    token, folder = token_of(arguments.token_file, home), Path(arguments.folder)
+    authority = server.authority
+    if arguments.url and server.url.startswith("https:") and home.authority.exists():
+        authority = home.authority
+    lines = write(folder, server.url, token, settings, authority=authority)
+    for line in lines if sys.stdout.isatty() else [f". {shlex.quote(str(folder.absolute() / 'env'))}"]:
+        print(line)
+    return 0
+
+
+def _add_user(arguments: Namespace) -> int:
+    token = _users().add(arguments.name)
+    print(f"{arguments.name} comes in with this token, which is kept nowhere and not shown again:")
+    print(f"  export BATCHAI_TOKEN={token}")
+    return 0
+
+
+def _remove_user(arguments: Namespace) -> int:
+    _users().remove(arguments.name)
+    print(f"{arguments.name} does not come in any more. What is theirs stays.")
+    return 0
+
+
+def _list_users(arguments: Namespace) -> int:
+    for name, added in _users().added().items():
+        print(f"{name}  since {added}")
+    return 0
+
+
+def _users() -> Users:
+    home = ServerHome.of(load_settings())
+    home.secure()
+    return Users(home.users)
+
+
+_SUBCOMMANDS: Mapping[str, ServeCommand] = {
+    "az-config": ServeCommand(
+        (_FOLDER, _URL, TOKEN_FILE),
+        _az_config,
+        "Write a configuration with which a genuine `az` works against this server.",
+    ),
+    "user add": ServeCommand((_USER,), _add_user, "Let somebody in, with a token of their own."),
+    "user list": ServeCommand((), _list_users, "Show who may come in beside you."),
+    "user remove": ServeCommand((_USER,), _remove_user, "Let somebody in no more."),
+}
+
+
+def _help(program: str, row: ServeCommand) -> DisplayText:
+    beside = {word: other.summary for word, other in _SUBCOMMANDS.items()} if program == PROGRAM else {}
+    parts = [f"Command\n    {program} : {row.summary}\n", *option_sections(row.options)]
+    return DisplayText("\n".join(filter(None, [*parts, section("Beside it:", beside)])).rstrip())

@@ -1,0 +1,141 @@
+"""Where the server keeps what it keeps: below the backend's home, for nobody else to read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from batchai_magics.backends.folders.private import make_home
+from batchai_magics.backends.service.private_files import FOLDER, make_folder, write
+from batchai_magics.config import APP, Settings
+from batchai_magics.errors import StorageError, UsageError
+
+_WRITABLE_BY_OTHERS = 0o022
+
+
+@dataclass(frozen=True)
+class ServerHome:
+    """The one owner of the server's file names."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, settings: Settings) -> ServerHome:
+        """The folder `server` in the home of a backend, or where programs keep their data."""
+        homes = (getattr(section, "home", None) for section in settings.sections.values())
+        home = next((home for home in homes if home), None)
+        if home is None:
+            import platformdirs
+
+            home = platformdirs.user_data_dir(APP, appauthor=False)
+        return cls(Path(home).expanduser().absolute() / "server")
+
+    @property
+    def token(self) -> Path:
+        """The administrator's token."""
+        return self.folder / "token"
+
+    @property
+    def keys(self) -> Path:
+        """The keys of the storage account that is always there."""
+        return self.folder / "keys.json"
+
+    @property
+    def operations(self) -> Path:
+        """Long-running operations."""
+        return self.folder / "operations"
+
+    @property
+    def owners(self) -> Path:
+        """What belongs to whom."""
+        return self.folder / "owners.jsonl"
+
+    @property
+    def users(self) -> Path:
+        """Who may come in beside the administrator."""
+        return self.folder / "users.json"
+
+    @property
+    def uploads(self) -> Path:
+        """Notes of files that are not whole yet."""
+        return self.folder / "uploads"
+
+    @property
+    def metadata(self) -> Path:
+        """Metadata of shares, folders and files."""
+        return self.folder / "metadata.jsonl"
+
+    @property
+    def access_log(self) -> Path:
+        """Who did what, and when."""
+        return self.folder / "access.log"
+
+    @property
+    def certificates(self) -> Path:
+        """The authority of `--tls self`, and what it has signed."""
+        return self.folder / "tls"
+
+    @property
+    def running(self) -> Path:
+        """A note of each server that runs."""
+        return self.folder / "running"
+
+    @property
+    def connection_string(self) -> Path:
+        """What Azure's libraries take to reach the shares of a server that serves files alone."""
+        return self.folder / "connection-string"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that clients have to trust."""
+        return self.certificates / "ca.pem"
+
+    def make(self) -> None:
+        """Makes the folder, for its owner alone."""
+        make_folder(self.folder)
+
+    def secure(self) -> None:
+        """Makes the folder and the home that it is in, or makes sure that nobody else can read or write them.
+
+        Raises an error for a home or a file of another user, and for a home that cannot be closed.
+        """
+        make_home(self.folder.parent)
+        self.make()
+        self.folder.chmod(FOLDER)
+        for file in (self.folder, *self.folder.iterdir(), *self.certificates.glob("*")):
+            _check_owner(file, file.lstat())
+
+
+def _check_owner(file: Path, found: os.stat_result) -> None:
+    """Raises for what another user may have put there, to be let in by or to read what is written."""
+    if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
+        whose = "is a link" if stat.S_ISLNK(found.st_mode) else f"belongs to user number {found.st_uid}"
+        hint = "Look who put it there, and delete it; a missing one is made."
+        raise StorageError(f"{file} {whose}", code="HomeNotOwned", hint=hint)
+    if found.st_mode & _WRITABLE_BY_OTHERS:
+        raise StorageError(
+            f"{file} can be written by others", code="HomeNotPrivate", hint=f"chmod go-rwx {file}"
+        )
+
+
+def read_token(file: Path) -> str:
+    """The token in a file; the first run makes one. UsageError for a file that others can read or have made.
+
+    One of root is as good as one's own: a machine's secrets are often its.
+    """
+    if not file.exists():
+        write(file, secrets.token_urlsafe(32) + "\n")
+    found = file.stat()
+    if found.st_mode & 0o077:
+        hint = f"chmod 600 {file}"
+        raise UsageError(f"the token in {file} can be read by others", hint=hint)
+    if found.st_uid not in (os.geteuid(), 0):
+        hint = "Whoever made it knows it: name a file of your own."
+        raise UsageError(f"the token in {file} belongs to user number {found.st_uid}", hint=hint)
+    token = file.read_text(encoding="utf-8").strip()
+    if len(token) < 16:
+        raise UsageError(f"the token in {file} is too short", hint="Delete the file: a new one is made.")
+    return token

@@ -1,0 +1,199 @@
+"""A server that runs: its sockets, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.service.private_files import write
+from batchai_magics.config import Settings
+from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.server import running_servers
+from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
+
+
+_SHUTDOWN_TIMEOUT_S = 5  # that requests have to end, when the server is told to
+_BACKLOG = 256
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """How a server is to run."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    token_file: Path | None = None  # that the token is in; None: the one in the home
+    names: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+    is_files_only: bool = False
+    authority: Path | None = None  # the certificate that clients have to trust, of one's own
+
+    def url(self, port: int) -> str:
+        """Where clients find it."""
+        host = self.names[0] if self.names else self.host
+        name = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.certificate else 'http'}://{name}:{port}"
+
+
+def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
+    """Runs until it is told to end; jobs run on. The exit code."""
+    try:
+        import uvicorn
+
+        from batchai_magics.server.app_factory import make_app, open_service
+        from batchai_magics.server.http.request_limits import ServerLimits
+    except ImportError as error:
+        hint = "pip install 'batchai-magics[server]'"
+        raise CapabilityError(f"the server needs {error.name}", code="NotSupported", hint=hint) from error
+    listener = _listen(serving)
+    backend = open_backend(settings)
+    service = open_service(backend, settings, home)
+    limits = ServerLimits()
+    app = make_app(
+        service,
+        limits,
+        home,
+        token=serving.token,
+        names=(serving.host, *serving.names),
+        is_files_only=serving.is_files_only,
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(message)s")
+    server = uvicorn.Server(_uvicorn_config(app, serving, limits))
+    _stop_on_signals(server)
+    key = service.keys.of(OWN_ACCOUNT)[0]
+    port = listener.getsockname()[1]
+    _warn_of_root()
+    with running_servers.registered(
+        home.running, running_servers.RunningServer(serving.url(port), serving.authority)
+    ):
+        for line in greeting(serving, port, _displayed_secrets(serving, home, key, port)):
+            print(line, flush=True)
+        server.run(sockets=[listener])
+    app.close()
+    service.operations.close()
+    backend.close()
+    return 0
+
+
+def _uvicorn_config(app: RequestGuard, serving: ServerConfig, limits: ServerLimits) -> uvicorn.Config:
+    """How uvicorn runs the application: bounded, silent, and gone soon after it is told to end."""
+    import uvicorn
+
+    from batchai_magics.server.http.h11_protocol import TimeoutProtocol
+
+    return uvicorn.Config(
+        app,
+        http=cast("Any", partial(TimeoutProtocol, header_s=limits.header_s)),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # else anybody on this machine says where a request comes from
+        lifespan="off",
+        h11_max_incomplete_event_size=limits.header_bytes,
+        timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
+        ssl_certfile=serving.certificate,
+        ssl_keyfile=serving.key,
+    )
+
+
+def _warn_of_root() -> None:
+    if os.geteuid() == 0:
+        text = "Warning: serving as root: whoever has a token runs programs as root on this machine."
+        print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class _DisplayedSecrets:
+    """What a greeting tells of the secrets: themselves on a terminal, else what a shell reads them by."""
+
+    token: str
+    connection_string: str
+
+
+def _displayed_secrets(serving: ServerConfig, home: ServerHome, key: str, port: int) -> _DisplayedSecrets:
+    connection_string = _connection_string(serving.url(port), key)
+    if sys.stdout.isatty():
+        return _DisplayedSecrets(shlex.quote(serving.token), f"'{connection_string}'")
+    if serving.is_files_only:
+        write(home.connection_string, connection_string + "\n")
+    return _DisplayedSecrets(
+        _cat_expression(serving.token_file or home.token), _cat_expression(home.connection_string)
+    )
+
+
+def _cat_expression(file: Path) -> str:
+    """What a shell reads a file by: what is printed may end up in a log, which others read."""
+    return f'"$(cat {shlex.quote(str(file))})"'
+
+
+def greeting(serving: ServerConfig, port: int, secrets: _DisplayedSecrets) -> Iterator[str]:
+    """What a server says when it runs: where it is, and the lines that a client needs."""
+    url = serving.url(port)
+    if serving.is_files_only:
+        yield f"Serving files at {url}."
+        yield f"  export AZURE_STORAGE_CONNECTION_STRING={secrets.connection_string}"
+        return
+    yield f"Serving at {url}. Its token is the right to run programs as you: keep it."
+    token = secrets.token
+    yield f"  export BATCHAI_BACKEND=arm BATCHAI_ENDPOINT={url} BATCHAI_TOKEN={token}"
+    yield f"  %batchai use --backend arm --endpoint {url}"
+    yield "  batchai serve az-config FOLDER    # for a genuine az"
+    if serving.authority:
+        yield f"  export REQUESTS_CA_BUNDLE={serving.authority} SSL_CERT_FILE={serving.authority}"
+
+
+def _connection_string(url: str, key: str) -> str:
+    parts = {
+        "DefaultEndpointsProtocol": url.partition(":")[0],
+        "AccountName": OWN_ACCOUNT,
+        "AccountKey": key,
+        "FileEndpoint": f"{url}/{OWN_ACCOUNT}",
+        "BlobEndpoint": f"{url}/{OWN_ACCOUNT}",
+    }
+    return ";".join(f"{name}={value}" for name, value in parts.items())
+
+
+def _listen(serving: ServerConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((serving.host, serving.port))
+    except OSError as error:
+        listener.close()
+        hint = "Give another one with --port, or --port 0 for any that is free."
+        text = f"--port {serving.port}: {serving.host} cannot be listened at: {error.strerror}"
+        raise UsageError(text, hint=hint) from error
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def _stop_on_signals(server: uvicorn.Server) -> None:
+    """Ends a server also for a signal that comes before uvicorn listens to any.
+
+    Once uvicorn has ended well for one, it sends it again: nothing is left to do then.
+    """
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)

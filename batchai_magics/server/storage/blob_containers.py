@@ -1,0 +1,151 @@
+"""Blob containers, and the lists of what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from xml.sax.saxutils import escape
+
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.ids import check_share_name
+from batchai_magics.server.api_call import ApiResponse
+from batchai_magics.server.storage import conditional_headers, storage_metadata
+from batchai_magics.server.storage.file_shares import (
+    listed_metadata,
+    share_entries,
+    share_headers,
+    share_names,
+)
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
+from batchai_magics.server.storage.storage_responses import (
+    ListEntries,
+    NamePage,
+    list_response,
+    name_element,
+    name_page,
+)
+from batchai_magics.server.storage.unfinished_uploads import is_part
+
+
+def create(asked: StorageRequest) -> ApiResponse:
+    """Makes a container."""
+    check_share_name(asked.share)
+    if asked.share in asked.storage.shares():
+        raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
+    kept = storage_metadata.parse_metadata(asked.call)
+    asked.storage.make(asked.share)
+    asked.service.metadata.keep_metadata(asked.resource.key, kept)
+    return ApiResponse(201, headers=share_headers(asked))
+
+
+def show(asked: StorageRequest) -> ApiResponse:
+    """What there is to say of a container."""
+    asked.check_share()
+    return ApiResponse(200, body=b"", headers={**share_headers(asked), **asked.metadata_headers})
+
+
+def set_metadata(asked: StorageRequest) -> ApiResponse:
+    """Gives a container other metadata."""
+    kept = storage_metadata.parse_metadata(asked.call)
+    asked.check_share()
+    _check_conditions(asked, "if-modified-since")
+    asked.service.metadata.keep_metadata(asked.resource.key, kept)
+    return ApiResponse(200, body=b"", headers=share_headers(asked))
+
+
+def delete(asked: StorageRequest) -> ApiResponse:
+    """Deletes a container with all in it."""
+    asked.check_share()
+    _check_conditions(asked, "if-modified-since", "if-unmodified-since")
+    asked.storage.remove(asked.share)
+    asked.service.metadata.forget(asked.resource.key)
+    return ApiResponse(202)
+
+
+def _check_conditions(asked: StorageRequest, *supported: str) -> None:
+    stamp = share_headers(asked)
+    version = conditional_headers.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
+    conditional_headers.container_conditions(asked.call.headers, *supported).check_write(version)
+
+
+def list_all(asked: StorageRequest) -> ApiResponse:
+    """The containers of the account."""
+    entries = _container_entries(asked, name_page(asked.call, share_names(asked)))
+    return list_response(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, entries)
+
+
+def list_account(asked: StorageRequest) -> ApiResponse:
+    """The shares and the containers of the account, in one answer.
+
+    Nothing in such a request says which of the two are meant; a client reads the list that it knows.
+    """
+    files, blobs = (asked.as_of(service) for service in ("file", "blob"))
+    backend = asked.service.backend
+    shares = share_names(files) if backend.storage else []
+    found = share_names(blobs) if backend.containers else []
+    page = name_page(asked.call, sorted({*shares, *found}))
+    lists = share_entries(files, page.of(shares)), _container_entries(blobs, page.of(found))
+    return list_response(asked.call, {"ServiceEndpoint": f"{asked.call.origin}/"}, *lists)
+
+
+def _container_entries(asked: StorageRequest, page: NamePage) -> ListEntries:
+    stamp = share_headers(asked)
+    times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    properties = f"<Properties>{times}</Properties>"
+    inner = [
+        f"<Container><Name>{name}</Name>{properties}{listed_metadata(asked, name)}</Container>"
+        for name in page.items
+    ]
+    return ListEntries("Containers", inner, page.next)
+
+
+def list_blobs(asked: StorageRequest) -> ApiResponse:
+    """The blobs of a container; with a delimiter, one level of them and the prefixes of the others."""
+    asked.check_share()
+    prefix, delimiter = asked.call.query.get("prefix", ""), asked.call.query.get("delimiter", "")
+    blobs = {
+        blob.path: blob for blob in _walk(asked, prefix.rpartition("/")[0]) if blob.path.startswith(prefix)
+    }
+    names = sorted({_collapse(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
+    page = name_page(asked.call, names)
+    inner = [_blob_xml(asked, blobs[name]) if name in blobs else _prefix_xml(name) for name in page.items]
+    attributes = {"ServiceEndpoint": f"{asked.call.origin}/", "ContainerName": asked.resource.share}
+    return list_response(asked.call, attributes, ListEntries("Blobs", inner, page.next))
+
+
+def _walk(asked: StorageRequest, folder: str) -> Iterator[ShareFile]:
+    """Every file at any depth of a folder; nothing where there is no such folder."""
+    try:
+        level = asked.storage.list(asked.share, folder)
+    except NotFoundError:
+        return
+    for entry in level:
+        if entry.is_directory:
+            yield from _walk(asked, entry.path)
+        elif entry.is_file and not is_part(entry.path):
+            yield entry
+
+
+def _collapse(name: str, prefix: str, delimiter: str) -> str:
+    """The name itself, or its part up to the first delimiter after the prefix."""
+    head, sign, _ = name[len(prefix) :].partition(delimiter)
+    return f"{prefix}{head}{sign}"
+
+
+def _blob_xml(asked: StorageRequest, blob: ShareFile) -> str:
+    record = asked.service.metadata.record(replace(asked.resource, path=blob.path).key)
+    stamp = version_headers(blob, record)
+    return (
+        f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"
+        f"<Etag>{escape(stamp['ETag'])}</Etag><Content-Length>{blob.size_bytes}</Content-Length>"
+        f"{storage_metadata.property_elements(record.properties)}<BlobType>BlockBlob</BlobType>"
+        "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties>"
+        f"{storage_metadata.metadata_element(asked.call, record.metadata)}</Blob>"
+    )
+
+
+def _prefix_xml(name: str) -> str:
+    return f"<BlobPrefix>{name_element(name)}</BlobPrefix>"

@@ -1,0 +1,150 @@
+"""Conditional headers of blobs: what a request requires of the blob that is there. Pure.
+
+What each operation supports, and what is answered: learn.microsoft.com/rest/api/storageservices,
+"Specifying conditional headers for Blob service operations". Files have no conditional headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+
+from batchai_magics.server.storage.storage_errors import StorageApiError
+
+_MATCH, _NONE_MATCH = "if-match", "if-none-match"
+_MODIFIED, _UNMODIFIED = "if-modified-since", "if-unmodified-since"
+_TAGS = "x-ms-if-tags"
+_SOURCE = "x-ms-source-"
+# A write may have one condition, or one of these pairs, of which the first one counts.
+_PAIRS = ({_NONE_MATCH, _MODIFIED}, {_MATCH, _UNMODIFIED})
+
+
+@dataclass(frozen=True)
+class BlobVersion:
+    """Which state of a blob is there: its tag, and when it was changed."""
+
+    tag: str
+    modified: datetime
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of one request; None for a header that it does not have."""
+
+    match: tuple[str, ...] | None = None
+    none_match: tuple[str, ...] | None = None
+    modified_since: datetime | None = None
+    unmodified_since: datetime | None = None
+
+    def check_read(self, version: BlobVersion) -> None:
+        """Raises unless a blob may be read: 412, 304 where the client has it already, or 400."""
+        if self.none_match == ("*",):
+            raise _error(400, "UnsatisfiableCondition", "A blob that is there never meets If-None-Match: *.")
+        if self._is_other(version) or self._is_too_new(version):
+            raise _not_met_error(412)
+        is_known = self.none_match is not None and version.tag in self.none_match
+        is_old = self.modified_since is not None and not _is_after(version, self.modified_since)
+        has_new_tag = self.none_match is not None and not is_known
+        is_new = self.modified_since is not None and not is_old
+        if (is_known and not is_new) or (is_old and not has_new_tag):
+            raise _not_met_error(304)
+
+    def check_write(self, version: BlobVersion | None) -> None:
+        """Raises (412) unless a blob may be changed; `version` is None where there is none."""
+        if version is None:
+            if self.match is not None:
+                raise _not_met_error(412)
+            return
+        if self.none_match is not None:
+            is_met = self.none_match != ("*",) and version.tag not in self.none_match
+        elif self.match is not None:
+            is_met = not self._is_other(version)
+        elif self.modified_since is not None:
+            is_met = _is_after(version, self.modified_since)
+        else:
+            is_met = not self._is_too_new(version)
+        if not is_met:
+            raise _not_met_error(412)
+
+    def _is_other(self, version: BlobVersion) -> bool:
+        return self.match is not None and self.match != ("*",) and version.tag not in self.match
+
+    def _is_too_new(self, version: BlobVersion) -> bool:
+        return self.unmodified_since is not None and _is_after(version, self.unmodified_since)
+
+
+def read_conditions(headers: Mapping[str, str]) -> Conditions:
+    """The conditions of a request that reads a blob: any of them, with any number of tags."""
+    return _conditions(headers, "")
+
+
+def write_conditions(headers: Mapping[str, str]) -> Conditions:
+    """The conditions of a request that changes a blob; raises StorageRefusal (400) for too many."""
+    return _change_conditions(headers, "")
+
+
+def copy_source_conditions(headers: Mapping[str, str]) -> Conditions:
+    """The conditions that a copy requires of its source."""
+    return _change_conditions(headers, _SOURCE)
+
+
+def container_conditions(headers: Mapping[str, str], *supported: str) -> Conditions:
+    """The conditions of a request that changes a container, which supports times alone."""
+    return _change_conditions({name: headers[name] for name in supported if name in headers}, "")
+
+
+def _change_conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
+    names = {name for name in (_MATCH, _NONE_MATCH, _MODIFIED, _UNMODIFIED) if f"{prefix}{name}" in headers}
+    found = _conditions(headers, prefix)
+    tags = max(len(found.match or ()), len(found.none_match or ()))
+    if tags > 1 or (len(names) > 1 and names not in _PAIRS):
+        text = "Multiple condition headers are not supported."
+        raise _error(400, "MultipleConditionHeadersNotSupported", text)
+    return found
+
+
+def _conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
+    if f"{prefix}{_TAGS}" in headers or _TAGS in headers:
+        raise _error(400, "UnsupportedHeader", "Blobs have no index tags here: leave x-ms-if-tags out.")
+    return Conditions(
+        match=_tags(headers.get(f"{prefix}{_MATCH}")),
+        none_match=_tags(headers.get(f"{prefix}{_NONE_MATCH}")),
+        modified_since=_date_header(headers, f"{prefix}{_MODIFIED}"),
+        unmodified_since=_date_header(headers, f"{prefix}{_UNMODIFIED}"),
+    )
+
+
+def _tags(text: str | None) -> tuple[str, ...] | None:
+    """The tags of a header, each in quotes, as clients may leave them out."""
+    if text is None:
+        return None
+    tags = (tag.strip() for tag in text.split(","))
+    return tuple(tag if tag == "*" or tag.startswith('"') else f'"{tag}"' for tag in tags if tag)
+
+
+def _date_header(headers: Mapping[str, str], name: str) -> datetime | None:
+    if name not in headers:
+        return None
+    try:
+        moment = parsedate_to_datetime(headers[name])
+    except (ValueError, TypeError):
+        text = f"The header {name} must be a date as RFC 1123 has it, not {headers[name]!r}."
+        raise _error(400, "InvalidHeaderValue", text) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def _is_after(version: BlobVersion, moment: datetime) -> bool:
+    """Whether a blob was changed after a moment, in whole seconds, as clients know it."""
+    return version.modified.replace(microsecond=0) > moment
+
+
+def _not_met_error(status: int) -> StorageApiError:
+    return _error(
+        status, "ConditionNotMet", "The condition specified using HTTP conditional header(s) is not met."
+    )
+
+
+def _error(status: int, code: str, text: str) -> StorageApiError:
+    return StorageApiError(status, code, text)

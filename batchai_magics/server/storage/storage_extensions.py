@@ -1,0 +1,140 @@
+"""Storage extensions for our own client: resumable uploads with digests, and packs of many small files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
+from batchai_magics.backends.service import refusals
+from batchai_magics.backends.service.dialect import packs
+from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED
+from batchai_magics.errors import NotFoundError
+from batchai_magics.models.execution import FileKind
+from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
+from batchai_magics.server.batchai import job_logs
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage.share_files import MAX_FILE_BYTES, check_body
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD
+from batchai_magics.server.storage.storage_request import LAST_WRITE_HEADER, StorageRequest, version_headers
+from batchai_magics.server.storage.storage_resource import (
+    check_path,
+    parse_size_header,
+    parse_span,
+    resource_of_share,
+)
+
+
+def begin_upload(asked: StorageRequest) -> ApiResponse:
+    """Begins to take a file in pieces, or goes on with it: says how many bytes are there."""
+    size = parse_size_header(asked.call, "x-ms-content-length", most=MAX_FILE_BYTES)
+    asked.check_share()
+    received = asked.storage.begin(asked.share, asked.path, size)
+    return ApiResponse(201, headers={**_unfinished_headers(asked), RECEIVED: str(received)})
+
+
+def write_upload(asked: StorageRequest) -> ApiResponse:
+    """The next piece of such a file."""
+    span = parse_span(asked.call)
+    if span is None or span.end is None:
+        raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
+    check_body(asked, span.end - span.start)
+    asked.check_share()
+    asked.storage.write(asked.share, asked.path, span.start, asked.call.body)
+    return ApiResponse(201, headers={**_unfinished_headers(asked), "x-ms-request-server-encrypted": "true"})
+
+
+def finish_upload(asked: StorageRequest) -> ApiResponse:
+    """Puts such a file in its place, if its digest is what the client says."""
+    asked.check_share()
+    with asked.service.metadata.exclusive(asked.resource.key):
+        asked.storage.finish(asked.share, asked.path, asked.call.headers.get(DIGEST, ""))
+        asked.service.metadata.keep_new(asked.resource, EMPTY_RECORD)
+    return ApiResponse(200, headers=version_headers(asked.storage.show(asked.share, asked.path)))
+
+
+def upload_whole(asked: StorageRequest) -> ApiResponse:
+    """Such a file in one piece."""
+    span, body = parse_span(asked.call), asked.call.body
+    if span is None or span.end is None or span.start:
+        raise StorageApiError(400, "InvalidHeaderValue", "The header x-ms-range must be bytes=0-LAST.")
+    check_body(asked, span.end)
+    asked.check_share()
+    if hashlib.sha256(body).hexdigest() != asked.call.headers.get(DIGEST):
+        raise refusals.damaged_upload(asked.share, asked.path)
+    with asked.service.metadata.exclusive(asked.resource.key):
+        asked.storage.upload(asked.share, {asked.path: body})
+        asked.service.metadata.keep_new(asked.resource, EMPTY_RECORD)
+    headers = {"x-ms-request-server-encrypted": "true"}
+    return ApiResponse(
+        201, headers={**version_headers(asked.storage.show(asked.share, asked.path)), **headers}
+    )
+
+
+def _unfinished_headers(asked: StorageRequest) -> Mapping[str, str]:
+    return version_headers(ShareFile(asked.path, FileKind.FILE, 0))
+
+
+def store_files(service: Service, call: ApiCall) -> ApiResponse:
+    """Puts the files of a pack on a share; when one of them is not what was sent, none."""
+    service.check_subscription(call)
+    share = call.query.get("share", "")
+    sent = _unpack(call, share)
+    storage = _storage_of(service, call, share)
+    contents = {check_path(path): data for path, data in sent.items()}
+    resources = [resource_of_share(_service_of(call), share, path) for path in contents]
+    with service.metadata.exclusive(*(resource.key for resource in resources)):
+        storage.upload(share, contents)
+        for resource in resources:
+            service.metadata.keep_new(resource, EMPTY_RECORD)
+    shown = [storage.show(share, path) for path in contents]
+    return ApiResponse(data={"value": [version_headers(file)[LAST_WRITE_HEADER] for file in shown]})
+
+
+def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
+    """The files of the pack that a request brings, by path; raises when one is not what was sent."""
+    try:
+        files = list(packs.from_bytes(call.body))
+    except (ValueError, RecursionError) as error:
+        raise invalid_content(str(error)) from None
+    for file in files:
+        if not file.is_right:
+            raise refusals.damaged_upload(share, file.path)
+    return {file.path: file.data for file in files}
+
+
+def fetch_files(service: Service, call: ApiCall) -> ApiResponse:
+    """The files of a share that have these `paths`: those that are there, and small enough together."""
+    service.check_subscription(call)
+    paths = call.json().get("paths")
+    if not isinstance(paths, list) or len(paths) > packs.MOST_FILES:
+        raise invalid_content(f"paths must be a list of at most {packs.MOST_FILES} paths")
+    share = call.query.get("share", "")
+    storage = _storage_of(service, call, share)
+    files: dict[str, bytes] = {}
+    room = packs.MOST_BYTES
+    for path in (check_path(str(path)) for path in paths):
+        try:
+            data = storage.read(share, path, 0, room + 1)
+            mask = job_logs.byte_mask(service, path)
+            data = mask(0, data) if mask else data
+        except NotFoundError:  # who wants it asks for it alone, and is told why it does not come
+            continue
+        if len(data) <= room:
+            files[path] = data
+            room -= len(data)
+    return ApiResponse(body=packs.to_bytes(files), headers={"Content-Type": "application/octet-stream"})
+
+
+def _storage_of(service: Service, call: ApiCall, share: str) -> Storage:
+    """The backend's shares, or its containers; raises for a share that is not there."""
+    is_blob = _service_of(call) == "blob"
+    storage: Storage = (CONTAINERS if is_blob else STORAGE).of(service.backend)
+    if share not in storage.shares():
+        raise refusals.share_not_found(share, "container" if is_blob else "share")
+    return storage
+
+
+def _service_of(call: ApiCall) -> str:
+    return "blob" if call.query.get("service") == "blob" else "file"

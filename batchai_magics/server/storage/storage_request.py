@@ -1,0 +1,120 @@
+"""What the handlers of storage get: the request, and the shares or containers that it is about."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from email.utils import format_datetime, parsedate_to_datetime
+
+from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage import sas, storage_metadata
+from batchai_magics.server.storage.conditional_headers import BlobVersion
+from batchai_magics.server.storage.sas import SasRule
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord
+from batchai_magics.server.storage.storage_resource import StorageResource, backend_share
+from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
+
+LAST_WRITE_HEADER = "x-ms-file-last-write-time"
+
+
+@dataclass(frozen=True)
+class StorageRequest:
+    """One request to storage."""
+
+    service: Service
+    call: ApiCall
+    resource: StorageResource
+    uploads: UnfinishedUploads
+
+    @property
+    def storage(self) -> Storage:
+        """The backend's shares, or its containers; CapabilityError where it has none."""
+        facet = CONTAINERS if self.resource.service == "blob" else STORAGE
+        return facet.of(self.service.backend)
+
+    @property
+    def share(self) -> str:
+        """The share or container as the backend calls it."""
+        return backend_share(self.resource)
+
+    @property
+    def path(self) -> str:
+        """The file or folder on it."""
+        return self.resource.path
+
+    @property
+    def record(self) -> StorageRecord:
+        """What is kept of it beside its content."""
+        return self.service.metadata.record(self.resource.key)
+
+    @property
+    def metadata_headers(self) -> dict[str, str]:
+        """The metadata that are kept of it, as an answer tells them."""
+        return storage_metadata.metadata_headers(self.record.metadata)
+
+    def as_of(self, service: str) -> StorageRequest:
+        """The same request, as if it had said that it means `file` or `blob`."""
+        return replace(self, resource=replace(self.resource, service=service))
+
+    @property
+    def is_our_own(self) -> bool:
+        """Whether our own client asks: it knows more kinds of things than files and folders."""
+        return has_account_key(self.call) and OWN_CLIENT in self.call.headers
+
+    def check_may_replace(self, rule: SasRule) -> None:
+        """Raises unless the request may put a file where one is already."""
+        if not sas.may_replace(self.call.query, rule):
+            raise sas.permission_error()
+
+    def check_share(self) -> None:
+        """Raises ShareNotFound (or ContainerNotFound) for one that is not there."""
+        if self.share not in self.storage.shares():
+            word = "Container" if self.resource.service == "blob" else "Share"
+            message = f"The specified {word.lower()} does not exist."
+            raise StorageApiError(404, f"{word}NotFound", message)
+
+
+def has_account_key(call: ApiCall) -> bool:
+    """Whether a request may be our own client's, which has the account's key.
+
+    A signature covers no headers: whoever has one could send those of our own client, which do more.
+    """
+    return "sig" not in call.query
+
+
+StorageHandler = Callable[[StorageRequest], ApiResponse]
+
+
+def version_headers(file: ShareFile, record: StorageRecord = EMPTY_RECORD) -> Mapping[str, str]:
+    """When a file or blob was changed, and a tag that changes with it; `record` is that of a blob."""
+    modified = file.modified or datetime.now(timezone.utc)
+    text = f"{modified.timestamp()}-{file.size_bytes}-{file.is_directory}"
+    tag = hashlib.sha256(f"{text}{record.revision}".encode()).hexdigest()[:15].upper()
+    changed = max(modified, datetime.fromtimestamp(record.changed, timezone.utc))
+    return {
+        "ETag": f'"0x{tag}"',
+        "Last-Modified": http_date(changed),
+        LAST_WRITE_HEADER: iso_time(modified),
+    }
+
+
+def blob_version(file: ShareFile, record: StorageRecord) -> BlobVersion:
+    """The state of a blob, as conditions compare it."""
+    stamp = version_headers(file, record)
+    return BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
+
+
+def iso_time(moment: datetime) -> str:
+    """A moment with all that is known of it."""
+    return moment.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def http_date(moment: datetime) -> str:
+    """A moment as headers have it."""
+    return format_datetime(moment.astimezone(timezone.utc), usegmt=True)

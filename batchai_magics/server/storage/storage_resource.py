@@ -1,0 +1,192 @@
+"""The storage resource a request is about, parsed from its host or path, query and headers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.errors import StorageError, quoted
+from batchai_magics.models.file_names import ESCAPED
+from batchai_magics.server.api_call import ApiCall, decode_url_text
+from batchai_magics.server.storage.storage_errors import StorageApiError
+
+# `account.file.core.windows.net` and its like; `account.file.localhost` for tests and browsers.
+_HOST = re.compile(r"(?P<account>[a-z0-9]{3,24})\.(?P<service>file|blob)\.[\w.-]+", re.IGNORECASE)
+_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
+
+
+OWN_ACCOUNT = DEFAULT_ACCOUNT  # it is always there, and its keys are the server's
+OUTPUTS = "batchai-outputs"  # a share of that account that has what jobs wrote, to be read only
+
+_MAX_DIGITS = 18  # of a size that a header says
+_MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as Azure Files has them
+
+
+@dataclass(frozen=True)
+class StorageResource:
+    """What a request to storage is about: `service` is `file` or `blob`, `path` is empty for a share."""
+
+    account: str
+    service: str
+    share: str = ""
+    path: str = ""
+
+    @property
+    def key(self) -> str:
+        """The whole of it in one line: what is inside begins with it and a `/`."""
+        return "/".join(filter(None, (self.service, self.account, self.share, self.path)))
+
+    @property
+    def kind(self) -> str:
+        """As account signatures tell them apart: service, container, object."""
+        return "o" if self.path else "c" if self.share else "s"
+
+
+@dataclass(frozen=True)
+class _ServiceMarkers:
+    """What only requests of one service say: how headers begin, and values of the query."""
+
+    headers: tuple[str, ...]
+    query: Mapping[str, tuple[str, ...]]
+
+
+_SERVICES = {
+    "blob": _ServiceMarkers(
+        headers=("x-ms-blob-",),
+        query={
+            "restype": ("container",),
+            "comp": ("block", "blocklist", "appendblock", "page", "pagelist"),
+            "sr": ("b", "c"),
+            "ss": ("b",),
+        },
+    ),
+    "file": _ServiceMarkers(
+        headers=("x-ms-type", "x-ms-write", "x-ms-content-", "x-ms-file-"),
+        query={
+            "restype": ("share", "directory"),
+            "comp": ("range", "rangelist", "rename"),
+            "sr": ("f", "s"),
+            "ss": ("f",),
+        },
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ByteSpan:
+    """The bytes that a request asks for; `end` is one after the last, None for all that there are."""
+
+    start: int
+    end: int | None
+
+
+def parse_resource(call: ApiCall, host: str) -> StorageResource:
+    """What a request names: `account.file.…/share/path` by its host, `/account/share/path` by its path.
+
+    With a path alone nothing but the rest of the request says which service is meant.
+    """
+    match = _HOST.fullmatch(host.partition(":")[0])
+    path = decode_url_text(call.path, "The path of the request").lstrip("/")
+    if match:
+        share, _, rest = path.partition("/")
+        return StorageResource(match["account"].lower(), match["service"].lower(), share, check_path(rest))
+    account, _, rest = path.partition("/")
+    share, _, inner = rest.partition("/")
+    return StorageResource(account, _service_of(call), share, check_path(inner))
+
+
+def same_share_path(url: str, target: StorageResource) -> str:
+    """The path that the address of a file on the same share names; empty where it names another place."""
+    place = resource_of_url(url, target.service)
+    return place.path if (place.account, place.share) == (target.account, target.share) else ""
+
+
+def resource_of_url(url: str, service: str) -> StorageResource:
+    """What the address of a file names, in whichever of the two forms."""
+    parts = urlsplit(url)
+    match = _HOST.fullmatch(parts.netloc.partition(":")[0])
+    path = decode_url_text(parts.path, "The address of the source").lstrip("/")
+    account, share_path = (match["account"].lower(), path) if match else path.partition("/")[::2]
+    share, _, inner = share_path.partition("/")
+    return StorageResource(account, service, share, check_path(inner))
+
+
+def is_storage_host(host: str) -> bool:
+    """Whether a host's name is that of an account's storage."""
+    return _HOST.fullmatch(host.partition(":")[0]) is not None
+
+
+def parse_span(call: ApiCall) -> ByteSpan | None:
+    """The range that a request asks for, if it asks for one."""
+    text = call.headers.get("x-ms-range") or call.headers.get("range", "")
+    match = _RANGE.fullmatch(text)
+    if not match:
+        return None
+    start, last = int(match[1]), match[2]
+    if last and int(last) < start:
+        return None
+    return ByteSpan(start, int(last) + 1 if last else None)
+
+
+def check_path(path: str) -> str:
+    """A path on a share; StorageError for one that leads out of it, or that no file can have."""
+    if not _is_encodable(path) or "\0" in path:
+        raise StorageError(f"{path!r} is no path: it holds half a character, or a null character")
+    if len(path) > _MAX_PATH_LENGTH or path.count("/") > _MAX_DEPTH:
+        raise StorageError(
+            f"{quoted(path)} is no path: it is too long, or more than {_MAX_DEPTH} folders deep"
+        )
+    if ".." in path.split("/") or "\\" in ESCAPED.sub("", path):
+        raise StorageError(f"{path!r} leads out of the share")
+    return path.strip("/")
+
+
+def parse_size_header(call: ApiCall, name: str, *, most: int) -> int:
+    """A size that a header says."""
+    text = call.headers.get(name, "")
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= most:
+        return int(text)
+    code = "InvalidHeaderValue" if text else "MissingRequiredHeader"
+    raise StorageApiError(400, code, f"The header {name} must be a number from 0 to {most}, not {text!r}.")
+
+
+def _service_of(call: ApiCall) -> str:
+    """The service that a request means by its query, or else by its headers; empty where they say nothing.
+
+    Its user agent says nothing of the service: that of @azure/storage-file-share for JavaScript says `blob`.
+    """
+    by_query = (name for name, signs in _SERVICES.items() if _is_in_query(call, signs))
+    by_headers = (name for name, signs in _SERVICES.items() if _is_in_headers(call, signs))
+    return next(by_query, "") or next(by_headers, "")
+
+
+def _is_in_query(call: ApiCall, signs: _ServiceMarkers) -> bool:
+    return any(call.query.get(name, "").lower() in values for name, values in signs.query.items())
+
+
+def _is_in_headers(call: ApiCall, signs: _ServiceMarkers) -> bool:
+    return any(header.startswith(signs.headers) for header in call.headers)
+
+
+def _is_encodable(path: str) -> bool:
+    """Whether it can be written down: JSON may hold halves of signs."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def backend_share(resource: StorageResource) -> str:
+    """The share or container that a request is about, as backends call it."""
+    own = resource.account == OWN_ACCOUNT
+    return resource.share if own else f"{resource.account}/{resource.share}"
+
+
+def resource_of_share(service: str, share: str, path: str) -> StorageResource:
+    """What lies at a path on a share or container, by what backends call it."""
+    account, _, name = share.rpartition("/")
+    return StorageResource(account or OWN_ACCOUNT, service, name, path)

@@ -1,0 +1,113 @@
+"""Responses of storage: file content (whole or a range, streamed in pieces), and paged XML lists. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+from xml.sax.saxutils import escape, quoteattr
+
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_resource import ByteSpan, parse_span
+
+_INLINE_BYTES = 256 << 10
+
+
+def requested_span(call: ApiCall, size: int) -> ByteSpan | None:
+    """The range that a request asks for within `size` bytes; None for the whole.
+
+    Raises StorageRefusal (416) for one that begins at the end or behind it, also in an empty file.
+    """
+    span = parse_span(call)
+    if span is None:
+        return None
+    if span.start >= size:
+        raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
+    return ByteSpan(span.start, min(size, span.end or size))
+
+
+def content_response(
+    headers: Mapping[str, str],
+    size: int,
+    span: ByteSpan | None,
+    pieces: Callable[[ByteSpan], Iterator[bytes]],
+) -> ApiResponse:
+    """The answer with the bytes of a span, or with all; few are read in the handler's own thread."""
+    whole = span or ByteSpan(0, size)
+    end = whole.end or 0
+    more = {"Accept-Ranges": "bytes", "Content-Length": str(end - whole.start)}
+    if span:
+        more["Content-Range"] = f"bytes {span.start}-{end - 1}/{size}"
+    answer = ApiResponse(206 if span else 200, headers={**headers, **more})
+    if end - whole.start <= _INLINE_BYTES:
+        return replace(answer, body=b"".join(pieces(whole)))
+    return replace(answer, pieces=pieces(whole))
+
+
+MAX_LIST_SIZE = 5000
+
+
+@dataclass(frozen=True)
+class NamePage:
+    """Some names, and the marker of those after them."""
+
+    items: Sequence[str]
+    next: str
+
+    def of(self, names: Sequence[str]) -> NamePage:
+        """The page with those of its names alone."""
+        return replace(self, items=[name for name in self.items if name in names])
+
+
+@dataclass(frozen=True)
+class ListEntries:
+    """The items of a list as XML, below one element."""
+
+    element: str
+    inner: Sequence[str]
+    next: str
+
+
+def name_page(call: ApiCall, names: Sequence[str]) -> NamePage:
+    """The page of names that a request asks for, in order."""
+    size = call.number("maxresults", MAX_LIST_SIZE, least=1, most=MAX_LIST_SIZE)
+    first = _parse_marker(call.query.get("marker", ""))
+    rest = [name for name in sorted(names) if name >= first]
+    marker = base64.urlsafe_b64encode(rest[size].encode()).decode() if len(rest) > size else ""
+    return NamePage(rest[:size], marker)
+
+
+def list_response(
+    call: ApiCall, attributes: Mapping[str, str], entries: ListEntries, *more: ListEntries
+) -> ApiResponse:
+    """The answer that is a list, or several, which are of the same page."""
+    said = "".join(f" {name}={quoteattr(value)}" for name, value in attributes.items())
+    asked = "".join(
+        f"<{element}>{escape(call.query[name])}</{element}>"
+        for name, element in (("marker", "Marker"), ("prefix", "Prefix"), ("maxresults", "MaxResults"))
+        if call.query.get(name)
+    )
+    every = (entries, *more)
+    lists = "".join(f"<{each.element}>{''.join(each.inner)}</{each.element}>" for each in every)
+    body = (
+        f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{said}>{asked}'
+        f"{lists}<NextMarker>{entries.next}</NextMarker></EnumerationResults>"
+    )
+    return ApiResponse(200, body=body.encode(), headers={"Content-Type": "application/xml"})
+
+
+def name_element(name: str) -> str:
+    """A name as XML; one with signs that XML does not have is percent-encoded, as Azure does."""
+    if all(sign.isprintable() or sign == "\t" for sign in name):
+        return f"<Name>{escape(name)}</Name>"
+    return f'<Name Encoded="true">{quote(name)}</Name>'
+
+
+def _parse_marker(marker: str) -> str:
+    try:
+        return base64.b64decode(marker.encode("ascii"), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        raise StorageApiError(400, "OutOfRangeQueryParameterValue", "The marker is none of a list.") from None

@@ -1,0 +1,283 @@
+"""Which handler answers a request to storage, and whether whoever sent it may have that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from urllib.parse import urlsplit
+
+from batchai_magics.backends.base import Storage
+from batchai_magics.backends.service.dialect.headers import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
+from batchai_magics.errors import NotFoundError
+from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
+from batchai_magics.server.batchai.output_addresses import is_output_address
+from batchai_magics.server.service import Service
+from batchai_magics.server.storage import (
+    account_keys,
+    blob_containers,
+    blobs,
+    file_copies,
+    file_shares,
+    sas,
+    share_files,
+    storage_extensions,
+)
+from batchai_magics.server.storage.sas import RequestOrigin, SasRule
+from batchai_magics.server.storage.storage_errors import StorageApiError, authentication_failed
+from batchai_magics.server.storage.storage_request import StorageHandler, StorageRequest, has_account_key
+from batchai_magics.server.storage.storage_resource import (
+    OUTPUTS,
+    OWN_ACCOUNT,
+    StorageResource,
+    backend_share,
+    parse_resource,
+    resource_of_url,
+)
+from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
+
+
+@dataclass(frozen=True)
+class StorageAction:
+    """What answers, and what a shared access signature must have for it.
+
+    `source` is the header that names a second file, with what a signature must have for that one.
+    """
+
+    handler: StorageHandler
+    rule: SasRule
+    source: tuple[str, SasRule] | None = None
+
+
+# What it is about (account, share, path), the method, `restype` and `comp` → the action.
+_FILE_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
+    ("s", "GET", "", "list"): StorageAction(file_shares.list_shares, sas.LIST_SHARES),
+    ("c", "PUT", "share", ""): StorageAction(file_shares.create_share, sas.CREATE_SHARE),
+    ("c", "GET", "share", ""): StorageAction(file_shares.show_share, sas.READ_SHARE),
+    ("c", "DELETE", "share", ""): StorageAction(file_shares.delete_share, sas.DELETE_SHARE),
+    ("c", "PUT", "share", "metadata"): StorageAction(file_shares.set_metadata, sas.CHANGE_SHARE),
+    ("c", "GET", "share", "metadata"): StorageAction(file_shares.show_share, sas.READ_SHARE),
+    ("c", "GET", "directory", ""): StorageAction(file_shares.show_folder, sas.READ_FOLDER),
+    ("c", "GET", "directory", "list"): StorageAction(file_shares.list_folder, sas.LIST_FILES),
+    ("o", "PUT", "directory", ""): StorageAction(file_shares.create_folder, sas.CREATE_FOLDER),
+    ("o", "GET", "directory", ""): StorageAction(file_shares.show_folder, sas.READ_FOLDER),
+    ("o", "PUT", "directory", "metadata"): StorageAction(file_shares.set_metadata, sas.CHANGE_FOLDER),
+    ("o", "GET", "directory", "metadata"): StorageAction(file_shares.show_folder, sas.READ_FOLDER),
+    ("o", "DELETE", "directory", ""): StorageAction(file_shares.delete_folder, sas.DELETE_FOLDER),
+    ("o", "GET", "directory", "list"): StorageAction(file_shares.list_folder, sas.LIST_FILES),
+    ("o", "PUT", "directory", "rename"): StorageAction(
+        share_files.rename, sas.RENAME_FOLDER, (share_files.RENAME_SOURCE, sas.DELETE_FOLDER)
+    ),
+    ("o", "PUT", "", "rename"): StorageAction(
+        share_files.rename, sas.RENAME_FILE, (share_files.RENAME_SOURCE, sas.DELETE_FILE)
+    ),
+    ("o", "PUT", "", ""): StorageAction(share_files.create, sas.CREATE_FILE),
+    ("o", "PUT", "", "range"): StorageAction(share_files.put_range, sas.CHANGE_FILE),
+    ("o", "PUT", "", "properties"): StorageAction(share_files.set_properties, sas.CHANGE_FILE),
+    ("o", "PUT", "", "metadata"): StorageAction(share_files.set_metadata, sas.CHANGE_FILE),
+    ("o", "GET", "", "metadata"): StorageAction(share_files.show, sas.READ_FILE),
+    ("o", "HEAD", "", "metadata"): StorageAction(share_files.show, sas.READ_FILE),
+    ("o", "GET", "", "rangelist"): StorageAction(share_files.ranges, sas.READ_FILE),
+    ("o", "GET", "", ""): StorageAction(share_files.read, sas.READ_FILE),
+    ("o", "HEAD", "", ""): StorageAction(share_files.show, sas.READ_FILE),
+    ("o", "DELETE", "", ""): StorageAction(share_files.delete, sas.DELETE_FILE),
+}
+_BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
+    ("s", "GET", "", "list"): StorageAction(blob_containers.list_all, sas.LIST_SHARES),
+    ("c", "PUT", "container", ""): StorageAction(blob_containers.create, sas.CREATE_SHARE),
+    ("c", "GET", "container", ""): StorageAction(blob_containers.show, sas.READ_SHARE),
+    ("c", "PUT", "container", "metadata"): StorageAction(blob_containers.set_metadata, sas.CHANGE_SHARE),
+    ("c", "GET", "container", "metadata"): StorageAction(blob_containers.show, sas.READ_SHARE),
+    ("c", "DELETE", "container", ""): StorageAction(blob_containers.delete, sas.DELETE_SHARE),
+    ("c", "GET", "container", "list"): StorageAction(blob_containers.list_blobs, sas.LIST_FILES),
+    ("o", "PUT", "", ""): StorageAction(blobs.put, sas.CREATE_FILE),
+    ("o", "PUT", "", "block"): StorageAction(blobs.put_block, sas.CHANGE_FILE),
+    ("o", "PUT", "", "blocklist"): StorageAction(blobs.put_block_list, sas.CHANGE_FILE),
+    ("o", "PUT", "", "metadata"): StorageAction(blobs.set_metadata, sas.CHANGE_FILE),
+    ("o", "GET", "", "metadata"): StorageAction(blobs.show, sas.READ_FILE),
+    ("o", "HEAD", "", "metadata"): StorageAction(blobs.show, sas.READ_FILE),
+    ("o", "PUT", "", "properties"): StorageAction(blobs.set_properties, sas.CHANGE_FILE),
+    ("o", "GET", "", ""): StorageAction(blobs.read, sas.READ_FILE),
+    ("o", "HEAD", "", ""): StorageAction(blobs.show, sas.READ_FILE),
+    ("o", "DELETE", "", ""): StorageAction(blobs.delete, sas.DELETE_FILE),
+}
+_LIST_ACCOUNT = StorageAction(blob_containers.list_account, sas.LIST_SHARES)
+_READ_OUTPUT = StorageAction(share_files.read_output, sas.READ_FILE)
+_COPY = StorageAction(file_copies.copy, sas.CREATE_FILE, (file_copies.COPY_SOURCE, sas.READ_FILE))
+# Of our own client, a file in pieces: the method, `comp`, the step.
+_UPLOAD_ACTIONS: Mapping[tuple[str, str, str], StorageAction] = {
+    ("PUT", "", UploadStep.BEGIN.value): StorageAction(storage_extensions.begin_upload, sas.CHANGE_FILE),
+    ("PUT", "range", UploadStep.WRITE.value): StorageAction(storage_extensions.write_upload, sas.CHANGE_FILE),
+    ("PUT", "range", UploadStep.WHOLE.value): StorageAction(storage_extensions.upload_whole, sas.CHANGE_FILE),
+    ("PUT", "metadata", UploadStep.FINISH.value): StorageAction(
+        storage_extensions.finish_upload, sas.CHANGE_FILE
+    ),
+}
+
+
+@dataclass(frozen=True)
+class AuthorizedRequest:
+    """A request that is authorized: what it may do, and by whose credential."""
+
+    action: StorageAction
+    asked: StorageRequest
+    principal: str
+
+    def answer(self, call: ApiCall) -> ApiResponse:
+        """The answer to the request, whose body is there now; raises what is refused."""
+        asked = replace(self.asked, call=call)
+        if self.action.rule is sas.LIST_FILES:
+            asked.uploads.drop_stale(asked.storage, asked.resource.service)
+        return self.action.handler(asked)
+
+
+@dataclass(frozen=True)
+class StorageRouter:
+    """Where requests to storage are answered."""
+
+    service: Service
+    uploads: UnfinishedUploads
+
+    def admit(self, call: ApiCall, host: str, caller: RequestOrigin) -> AuthorizedRequest:
+        """Authorizes a request by its headers and its query, without its body; raises what is refused."""
+        resource = self._settled(call, parse_resource(call, host))
+        action = self._action(call, resource)
+        principal = self._check(call, resource, action, caller)
+        self._check_source(call, resource, action, caller)
+        return AuthorizedRequest(
+            action, StorageRequest(self.service, call, resource, self.uploads), principal
+        )
+
+    def _settled(self, call: ApiCall, resource: StorageResource) -> StorageResource:
+        """The resource with its service, where the request did not say it: that which has such a name.
+
+        A list of the account is one of both services.
+        """
+        if has_account_key(call) and call.headers.get(SERVICE) == "blob":
+            return replace(resource, service="blob")
+        if OWN_CLIENT in call.headers and has_account_key(call):
+            return replace(resource, service=resource.service or "file")
+        if resource.service or not resource.share:
+            return resource
+        backend = self.service.backend
+        name = backend_share(resource)
+        is_share = backend.storage is not None and name in backend.storage.shares()
+        is_container = backend.containers is not None and name in backend.containers.shares()
+        if is_share and is_container:
+            return replace(resource, service=self._service_that_has(call, resource))
+        return replace(resource, service="blob" if is_container else "file")
+
+    def _service_that_has(self, call: ApiCall, resource: StorageResource) -> str:
+        """Where the file lies that a request reads; what changes files has to say which service it means."""
+        backend, name = self.service.backend, backend_share(resource)
+        places = {"file": backend.storage, "blob": backend.containers}
+        if call.method in ("GET", "HEAD") and resource.path:
+            found = [service for service, place in places.items() if _has_file(place, name, resource.path)]
+            if len(found) < 2:
+                return next(iter(found), "file")
+        text = (
+            f"A share and a container are both called {resource.share}, and the request says neither."
+            f" Ask at the host {resource.account}.file.localhost or {resource.account}.blob.localhost,"
+            " or give one of them another name."
+        )
+        raise StorageApiError(409, "AmbiguousService", text)
+
+    def _action(self, call: ApiCall, resource: StorageResource) -> StorageAction:
+        if (resource.account, resource.share) == (OWN_ACCOUNT, OUTPUTS):
+            return _output_action(call, resource)
+        if is_output_address(call, resource):
+            return _READ_OUTPUT
+        restype, comp = call.query.get("restype", "").lower(), call.query.get("comp", "").lower()
+        method = "GET" if call.method == "HEAD" and restype else call.method
+        action = _find_action(call, resource, (method, restype, comp))
+        if action is None:
+            message = (
+                f"{call.method} of this resource with restype={restype} and comp={comp} is not offered here."
+            )
+            raise StorageApiError(400, "UnsupportedOperation", message)
+        return action
+
+    def _check(
+        self, call: ApiCall, resource: StorageResource, action: StorageAction, caller: RequestOrigin
+    ) -> str:
+        """The credential that authorizes a request: the account's key, or an address that gives enough.
+
+        Raises StorageRefusal where there is none.
+        """
+        keys = self._keys(OWN_ACCOUNT if action is _READ_OUTPUT else resource.account)
+        authorization = call.headers.get("authorization", "")
+        if "sig" in call.query:
+            sas.check_sas(call.query, resource, keys, caller)
+            sas.check_permission(call.query, resource.service, action.rule)
+            return f"signature {call.query['sig']}"
+        if authorization:
+            if account_keys.authorized_account(authorization) != resource.account:
+                raise authentication_failed("The key is another account's.")
+            account_keys.check_shared_key(
+                call.method, call.path, call.query, call.headers, keys=keys, now=datetime.now(timezone.utc)
+            )
+            return f"account {resource.account}"
+        raise StorageApiError(401, "NoAuthenticationInformation", "The request has no Authorization header.")
+
+    def _check_source(
+        self, call: ApiCall, resource: StorageResource, action: StorageAction, caller: RequestOrigin
+    ) -> None:
+        """Raises unless a request may also use the file that it copies or renames.
+
+        The account's key is enough. The address of that file may have a signature of its own; without one,
+        the signature of the request has to be made for that file too.
+        """
+        if action.source is None:
+            return
+        header, rule = action.source
+        url = call.headers.get(header, "")
+        query = parse_query(urlsplit(url).query.encode())
+        if "sig" not in query:
+            if "sig" not in call.query:
+                return
+            query = dict(call.query)
+        source = resource_of_url(url, resource.service)
+        try:
+            sas.check_sas(query, source, self._keys(source.account), caller)
+            sas.check_permission(query, source.service, rule)
+        except StorageApiError:
+            if action is _COPY:
+                raise file_copies.source_error(call) from None
+            raise
+
+    def _keys(self, account: str) -> tuple[str, str]:
+        try:
+            return self.service.keys.of(account)
+        except NotFoundError:
+            raise authentication_failed("There is no such account.") from None
+
+
+def _has_file(place: Storage | None, share: str, path: str) -> bool:
+    try:
+        return place is not None and place.show(share, path).is_file
+    except NotFoundError:
+        return False
+
+
+def _output_action(call: ApiCall, resource: StorageResource) -> StorageAction:
+    """What jobs wrote can be read, and nothing else."""
+    if call.method in ("GET", "HEAD") and resource.path:
+        return _READ_OUTPUT
+    raise StorageApiError(403, "AuthorizationPermissionMismatch", "What jobs wrote is read file by file.")
+
+
+def _find_action(
+    call: ApiCall, resource: StorageResource, words: tuple[str, str, str]
+) -> StorageAction | None:
+    """The action for a method, `restype` and `comp`; headers say of a file what else is meant."""
+    method, _, comp = words
+    if resource.path and UPLOAD in call.headers and has_account_key(call):
+        return _UPLOAD_ACTIONS.get((method, comp, call.headers[UPLOAD]))
+    if resource.path and words == ("PUT", "", "") and file_copies.COPY_SOURCE in call.headers:
+        return _COPY
+    # Our own client speaks to containers as it does to shares.
+    is_as_share = SERVICE in call.headers and has_account_key(call)
+    table = _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS
+    if not resource.service and words == ("GET", "", "list"):
+        return _LIST_ACCOUNT
+    return table.get((resource.kind, *words))

@@ -1,0 +1,233 @@
+"""Request bodies: none is read before its sender is let in, and unfinished ones starve nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import statistics
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from starlette.requests import Request
+
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.api_errors import ApiError
+from batchai_magics.server.http.request_bodies import BodySender, ExpectedBody, RequestBodies
+from batchai_magics.server.http.request_limits import ServerLimits
+from batchai_magics.server.http.server_metrics import ServerMetrics
+from tests.patience import PATIENCE_S
+from tests.server import process
+from tests.server.running import GROUP, WORKSPACE
+from tests.server.storage.signed import signed_with
+from tests.world import until
+
+CROWD = 200
+ADA, BOB = BodySender("ada", "10.0.0.1"), BodySender("bob", "10.0.0.1")
+FILE = "/local/batchaishare/model.bin?comp=range"
+REFUSED = {
+    "a range of a file": (FILE, ""),
+    "a range with a forged key": (FILE, "Authorization: SharedKey local:c2ln\r\n"),
+    "a range with a forged signature": (f"{FILE}&sv=2018-11-09&sr=f&sp=w&se=2999-01-01&sig=c2ln", ""),
+    "a blob": ("/local/box/model.bin", "x-ms-blob-type: BlockBlob\r\n"),
+    "a description": (f"{WORKSPACE}?api-version=2018-05-01", "Authorization: Bearer forged\r\n"),
+}
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.Process]:
+    """`batchai serve` with its own limits."""
+    with process.started(tmp_path_factory.mktemp("serve") / "home") as running:
+        yield running
+
+
+@contextlib.contextmanager
+def half_sent(server: process.Process, target: str, header: str = "") -> Iterator[list[socket.socket]]:
+    """Clients that have each sent the head of a PUT of 1 MiB, and a first piece of its body."""
+    address = urlsplit(server.url)
+    head = f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{header}Content-Length: {1 << 20}\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(CROWD):
+            client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
+            clients.append(stack.enter_context(client))
+            client.sendall(head.encode() + bytes(1000))
+        yield clients
+
+
+def metric(server: process.Process, name: str) -> float:
+    lines = server.ask("GET", "/metrics").text.splitlines()
+    return float(next(line for line in lines if line.startswith(f"{name} ")).rpartition(" ")[2])
+
+
+def temporary_files(server: process.Process) -> list[str]:
+    """The temporary files that the server has open: each is deleted already."""
+    links = Path(f"/proc/{server.process.pid}/fd").iterdir()
+    files = [str(link.readlink()) for link in links if link.is_symlink()]
+    return [file for file in files if file.endswith("(deleted)")]
+
+
+def check_served(server: process.Process, record_property: object) -> None:
+    """Signed-in users and probes are answered; how fast is recorded."""
+    seconds = []
+    for _ in range(100):
+        begun = time.perf_counter()
+        assert server.ask("GET", WORKSPACE.rpartition("/")[0]).status_code == 200
+        seconds.append(time.perf_counter() - begun)
+    record_property("p99_ms", round(1000 * statistics.quantiles(seconds, n=100)[-1], 1))
+    assert server.ask("GET", "/healthz", headers={"Authorization": ""}).json() == {"status": "ok"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", list(REFUSED))
+def test_no_byte_is_read_of_a_body_whose_sender_is_not_let_in(
+    serve: process.Process, target: str, record_property: object
+) -> None:
+    before = metric(serve, "batchai_body_received_bytes_total"), temporary_files(serve)
+    with half_sent(serve, *REFUSED[target]) as clients:
+        statuses = {client.recv(65536).split()[1] for client in clients}
+        assert statuses <= {b"401", b"403"}
+        check_served(serve, record_property)
+        assert (metric(serve, "batchai_body_received_bytes_total"), temporary_files(serve)) == before
+        assert metric(serve, "batchai_bodies_unfinished") == 0
+
+
+@pytest.mark.slow
+def test_unfinished_bodies_of_one_sender_starve_nobody(
+    serve: process.Process, record_property: object
+) -> None:
+    account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/local"
+    key = serve.ask("POST", f"{account}/listKeys").json()["keys"][0]["value"]
+    target = signed_with(key, "batchaishare", "model.bin", "w") + "&comp=range"
+    most = ServerLimits().bodies_of_user
+    with half_sent(serve, target) as clients:
+        until(lambda: len(_readable(clients)) == CROWD - most)
+        refused = _readable(clients)
+        assert all(b"ServerBusy" in client.recv(65536) for client in refused)
+        check_served(serve, record_property)
+        assert metric(serve, "batchai_bodies_unfinished") == most
+    until(lambda: metric(serve, "batchai_bodies_unfinished") == 0)
+
+
+def _readable(clients: list[socket.socket]) -> list[socket.socket]:
+    """The clients that something has been answered to."""
+    return select.select(clients, [], [], 0)[0]
+
+
+def request_of(*pieces: bytes, size: int | None = None, pause_s: float = 0.0) -> tuple[ApiCall, Request]:
+    """A request whose body comes in pieces; without a size, in chunks. It never ends without pieces."""
+    header = ("transfer-encoding", "chunked") if size is None else ("content-length", str(size))
+    left = list(pieces)
+
+    async def receive() -> dict:
+        if not pieces:
+            await anyio.sleep_forever()
+        if len(left) < len(pieces):
+            await anyio.sleep(pause_s)
+        piece = left.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(left)}
+
+    scope = {"type": "http", "headers": [tuple(part.encode() for part in header)]}
+    return ApiCall("PUT", "/", headers=dict([header])), Request(scope, receive)
+
+
+@contextlib.asynccontextmanager
+async def unfinished(
+    bodies: RequestBodies, *uploads: ExpectedBody, size: int | None = 1
+) -> AsyncIterator[None]:
+    """Bodies that are being read and never end."""
+    begun = [anyio.Event() for _ in uploads]
+
+    async def read(upload: ExpectedBody, event: anyio.Event) -> None:
+        call, request = request_of(size=size)
+        with bodies.room_for(call, upload):
+            event.set()
+            await bodies.read(request, upload)
+
+    async with anyio.create_task_group() as group:
+        for upload, event in zip(uploads, begun, strict=True):
+            group.start_soon(read, upload, event)
+            await event.wait()
+            await anyio.wait_all_tasks_blocked()
+        yield
+        group.cancel_scope.cancel()
+
+
+async def sent(bodies: RequestBodies, upload: ExpectedBody, *pieces: bytes, **more: object) -> bytes:
+    """The body that is read of one request."""
+    call, request = request_of(*pieces, **{"size": sum(map(len, pieces)), **more})
+    with bodies.room_for(call, upload):
+        return await bodies.read(request, upload)
+
+
+@pytest.mark.parametrize(
+    ("quota", "is_taken_of_bob"),
+    [("bodies", False), ("bodies_of_user", True), ("bodies_of_address", False)],
+)
+def test_so_many_bodies_are_unfinished_at_once(quota: str, is_taken_of_bob: bool) -> None:
+    async def crowd() -> None:
+        bodies = RequestBodies(ServerLimits(**{quota: 2}), ServerMetrics())
+        async with unfinished(bodies, ExpectedBody(ADA, 9), ExpectedBody(ADA, 9)):
+            with pytest.raises(ApiError, match="unfinished") as caught:
+                await sent(bodies, ExpectedBody(ADA, 9), b"x")
+            assert (caught.value.status, caught.value.code) == (503, "ServerBusy")
+            with contextlib.nullcontext() if is_taken_of_bob else pytest.raises(ApiError):
+                assert await sent(bodies, ExpectedBody(BOB, 9), b"x") == b"x"
+            assert await sent(bodies, ExpectedBody(ADA, 9)) == b""
+        assert await sent(bodies, ExpectedBody(ADA, 9), b"x") == b"x"
+
+    anyio.run(crowd)
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+@pytest.mark.parametrize("whose", ["", "_of_user"])
+def test_bodies_together_take_so_much_room(tmp_path: Path, place: str, whose: str) -> None:
+    async def crowd(spool: object) -> None:
+        bodies = RequestBodies(ServerLimits(**{f"{place}_bytes{whose}": 100}), ServerMetrics())
+        async with unfinished(bodies, ExpectedBody(ADA, 99, spool), size=60):
+            with pytest.raises(ApiError, match="unfinished"):
+                await sent(bodies, ExpectedBody(ADA, 99, spool), bytes(41))
+            assert await sent(bodies, ExpectedBody(ADA, 99), bytes(40)) == bytes(40)
+            with pytest.raises(ApiError, match="unfinished"):  # in chunks: it may be as large as any
+                await sent(bodies, ExpectedBody(ADA, 99, spool), b"x", size=None)
+        assert await sent(bodies, ExpectedBody(ADA, 99), bytes(99)) == bytes(99)
+
+    with (tmp_path / "spool").open("wb+") as file:
+        anyio.run(crowd, file if place == "disk" else None)
+
+
+def test_a_body_may_take_as_long_as_its_size_needs_at_the_lowest_rate() -> None:
+    async def read() -> None:
+        bodies = RequestBodies(ServerLimits(body_s=0.3, body_bytes_s=10), ServerMetrics())
+        pieces = [bytes(9000), *[b"x"] * 5]
+        assert len(await sent(bodies, ExpectedBody(ADA, 9999), *pieces, pause_s=0.1)) == 9005
+        with pytest.raises(ApiError) as caught:
+            await sent(bodies, ExpectedBody(ADA, 9999), *[b"x"] * 5, pause_s=0.5)
+        assert caught.value.status == 408
+
+    anyio.run(read)
+
+
+def test_a_body_that_stops_is_given_up_however_fast_it_was() -> None:
+    async def read() -> None:
+        bodies = RequestBodies(ServerLimits(body_s=1e6, body_idle_s=0.05), ServerMetrics())
+        with pytest.raises(ApiError) as caught:
+            await sent(bodies, ExpectedBody(ADA, 9), size=9)
+        assert caught.value.status == 408
+
+    anyio.run(read)
+
+
+def test_a_body_that_is_larger_than_it_may_be_is_refused_before_it_is_read() -> None:
+    async def read() -> None:
+        bodies = RequestBodies(ServerLimits(), ServerMetrics())
+        for size, pieces in ((10, []), (None, [bytes(6), bytes(6)])):
+            with pytest.raises(ApiError) as caught:
+                await sent(bodies, ExpectedBody(ADA, 9), *pieces, size=size)
+            assert caught.value.status == 413
+
+    anyio.run(read)

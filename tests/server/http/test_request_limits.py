@@ -1,0 +1,124 @@
+"""So many requests at once and no more; each counted and written down, and let go when nobody reads."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from batchai_magics.server.access.access_log import AccessLog
+from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits
+from batchai_magics.server.http.server_metrics import ServerMetrics
+from tests.patience import PATIENCE_S
+
+
+class App:
+    """An application whose answers go out when it is told."""
+
+    def __init__(self) -> None:
+        self.go, self.begun, self.ended = anyio.Event(), 0, 0
+        self.patience_s = 0.0  # while an answer is made
+
+    async def __call__(self, scope, receive, send) -> None:
+        self.begun += 1
+        try:
+            await send({"type": "http.response.start", "status": 200})
+            self.patience_s = anyio.current_effective_deadline()
+            await self.go.wait()
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self.ended += 1
+
+
+async def _nothing() -> None:
+    await anyio.sleep_forever()
+
+
+async def answered(guard: RequestGuard, path: str = "/x") -> Sequence[dict]:
+    """What goes out for a request."""
+    sent: list[dict] = []
+
+    async def send(message: dict) -> None:
+        sent.append(message)
+
+    await guard({"type": "http", "method": "GET", "path": path}, _nothing, send)
+    return sent
+
+
+def numbers(metrics: ServerMetrics) -> dict[str, float]:
+    lines = metrics.answer().body.decode().splitlines()
+    return {line.split()[0]: float(line.split()[-1]) for line in lines if not line.startswith("#")}
+
+
+def test_as_many_as_are_taken_are_let_in_and_the_next_one_when_one_has_gone() -> None:
+    metrics = ServerMetrics()
+
+    async def crowd() -> None:
+        app = App()
+        guard = RequestGuard(app, ServerLimits(streams=2), None, metrics)
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(answered, guard)
+            while app.begun < 2:
+                await anyio.lowlevel.checkpoint()
+            with anyio.fail_after(PATIENCE_S):
+                start, body = await answered(guard)
+            assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"1")
+            assert json.loads(body["body"])["error"]["code"] == "ServerBusy"
+            assert app.begun == 2
+            app.go.set()
+        assert [message.get("status") for message in await answered(guard)] == [200, None]
+
+    anyio.run(crowd)
+    told = numbers(metrics)
+    assert told["batchai_requests_refused_total"] == 1
+    assert told['batchai_requests_total{method="GET",status="200"}'] == 3
+    assert told["batchai_requests_open"] == 0
+
+
+def test_one_that_fails_makes_room_for_the_next() -> None:
+    async def failing(scope, receive, send) -> None:
+        raise RuntimeError("defect")
+
+    async def again() -> None:
+        guard = RequestGuard(failing, ServerLimits(streams=1), None, ServerMetrics())
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="defect"):
+                await answered(guard)
+
+    anyio.run(again)
+
+
+def test_only_who_does_not_read_is_let_go_and_never_who_waits_for_an_answer() -> None:
+    async def both() -> None:
+        app = App()
+        guard = RequestGuard(app, ServerLimits(send_s=0.02), None, ServerMetrics())
+
+        async def stuck(message: dict) -> None:
+            await anyio.sleep_forever()
+
+        await guard({"type": "http", "method": "GET", "path": "/"}, _nothing, stuck)
+        assert (app.begun, app.ended) == (1, 1)
+        app.go.set()
+        await answered(guard)
+        assert (app.ended, app.patience_s) == (2, math.inf)
+
+    anyio.run(both)
+
+
+def test_a_request_for_a_token_of_this_machine_is_not_written_down(tmp_path: Path) -> None:
+    async def refuse(scope, receive, send) -> None:
+        await send({"type": "http.response.start", "status": 401})
+
+    async def ask() -> None:
+        for path in ("/msi/token", "/other"):
+            await answered(guard, path)
+
+    guard = RequestGuard(refuse, ServerLimits(), AccessLog(tmp_path / "log"), ServerMetrics())
+    anyio.run(ask)
+    guard.close()
+    assert [json.loads(line)["path"] for line in (tmp_path / "log").read_text().splitlines()] == ["/other"]

@@ -1,0 +1,86 @@
+"""Pieces made in threads: in order, one at a time, and closed when nobody wants them any more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import anyio
+
+from batchai_magics.server.http.request_limits import ThreadPool, _LockedIterator
+from tests.patience import PATIENCE_S
+
+
+def test_all_pieces_come_in_order() -> None:
+    async def collect() -> list[bytes]:
+        return [piece async for piece in ThreadPool(2).each(iter([b"a", b"b", b"c"]))]
+
+    assert anyio.run(collect) == [b"a", b"b", b"c"]
+
+
+def test_pieces_that_nobody_wants_any_more_are_not_made_and_what_makes_them_ends() -> None:
+    ended = threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        try:
+            while True:
+                yield b"x"
+        finally:
+            ended.set()
+
+    source = pieces()  # held here: what nobody holds any more would end by itself
+
+    async def first() -> bytes:
+        async for piece in (stream := ThreadPool(2).each(source)):
+            await stream.aclose()
+            return piece
+        return b""
+
+    assert anyio.run(first) == b"x"
+    assert ended.wait(PATIENCE_S)
+
+
+def test_who_has_gone_is_not_waited_for() -> None:
+    go, began = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        assert go.wait(PATIENCE_S)
+
+    async def leave() -> bool:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(ThreadPool(1).run, work)
+                await anyio.to_thread.run_sync(began.wait, PATIENCE_S)
+                scope.cancel()
+        return not go.is_set()
+
+    try:
+        waited = threading.Timer(PATIENCE_S / 2, go.set)
+        waited.start()
+        assert anyio.run(leave)
+    finally:
+        waited.cancel()
+        go.set()
+
+
+def test_a_piece_that_is_under_way_ends_before_the_next_is_made_and_before_all_is_closed() -> None:
+    go, began = threading.Event(), threading.Event()
+
+    def pieces() -> Iterator[bytes]:
+        began.set()
+        assert go.wait(PATIENCE_S)
+        yield b"made"
+        yield b"never"
+
+    one_by_one, made = _LockedIterator(pieces()), []
+    making = threading.Thread(target=lambda: made.append(one_by_one.next()))
+    making.start()
+    assert began.wait(PATIENCE_S)
+    closing = threading.Thread(target=one_by_one.close)
+    closing.start()
+    assert not one_by_one.is_over
+    go.set()
+    for thread in (making, closing):
+        thread.join(PATIENCE_S)
+    assert (made, one_by_one.next(), one_by_one.is_over) == ([b"made"], None, True)

@@ -1,0 +1,95 @@
+"""Files of our own client: a piece is as long as it says, and what it replaces keeps none of its metadata."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.service.dialect.headers import DIGEST, RECEIVED
+from batchai_magics.errors import StorageError
+from batchai_magics.server.api_call import ApiCall
+from batchai_magics.server.storage import storage_extensions
+from batchai_magics.server.storage.storage_errors import StorageApiError
+from batchai_magics.server.storage.storage_metadata import MetadataStore, StorageRecord
+from batchai_magics.server.storage.storage_request import StorageRequest
+from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
+
+FILE = StorageResource("local", "file", "data", "in/a")
+
+
+@dataclass
+class Service:
+    """What these handlers need of one."""
+
+    backend: LocalBackend
+    metadata: MetadataStore
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    backend = LocalBackend(LocalSettings(home=tmp_path / "home"))
+    backend.storage.make("data")
+    yield Service(backend, MetadataStore(tmp_path / "metadata"))
+    backend.close()
+
+
+@pytest.fixture
+def asked(service: Service, tmp_path: Path):
+    """Makes a request about one file."""
+    uploads = UnfinishedUploads(PartFiles(tmp_path / "notes"))
+
+    def make(body: bytes = b"", **headers: str) -> StorageRequest:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return StorageRequest(service, ApiCall("PUT", "/local/data/in/a", {}, named, body), FILE, uploads)
+
+    return make
+
+
+def digest(data: bytes) -> dict[str, str]:
+    return {DIGEST: hashlib.sha256(data).hexdigest()}
+
+
+@pytest.mark.parametrize("span", ["bytes=0-8", "bytes=0-2", "bytes=0-", "x", ""])
+def test_a_piece_that_is_not_as_long_as_it_says_is_not_taken(service: Service, asked, span: str) -> None:
+    for handler in (storage_extensions.write_upload, storage_extensions.upload_whole):
+        storage_extensions.begin_upload(asked(x_ms_content_length="9"))
+        with pytest.raises(StorageApiError):
+            handler(asked(b"text", x_ms_range=span, **digest(b"text")))
+        assert storage_extensions.begin_upload(asked(x_ms_content_length="9")).headers[RECEIVED] == "0"
+
+
+def test_a_whole_file_begins_at_its_beginning_and_is_what_its_digest_says(service: Service, asked) -> None:
+    with pytest.raises(StorageApiError):
+        storage_extensions.upload_whole(asked(b"sometext", x_ms_range="bytes=4-7", **digest(b"sometext")))
+    with pytest.raises(StorageError, match="damaged"):
+        storage_extensions.upload_whole(asked(b"tex_", x_ms_range="bytes=0-3", **digest(b"text")))
+    with pytest.raises(StorageError, match="damaged"):
+        storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3"))
+    assert service.backend.storage.list("data") == []
+    assert (
+        storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3", **digest(b"text"))).status
+        == 201
+    )
+    assert service.backend.storage.download("data", "in/a") == b"text"
+
+
+def test_a_file_that_is_replaced_loses_what_was_noted_of_the_old_one(service: Service, asked) -> None:
+    def in_pieces() -> None:
+        storage_extensions.begin_upload(asked(x_ms_content_length="4"))
+        storage_extensions.write_upload(asked(b"text", x_ms_range="bytes=0-3"))
+        storage_extensions.finish_upload(asked(**digest(b"text")))
+
+    def whole() -> None:
+        storage_extensions.upload_whole(asked(b"text", x_ms_range="bytes=0-3", **digest(b"text")))
+
+    for put in (in_pieces, whole):
+        service.metadata.keep(FILE.key, StorageRecord({"run": "7"}))
+        put()
+        assert service.metadata.of(FILE.key) == {}

@@ -1,0 +1,136 @@
+"""Metadata as azure-storage-file-share sets and reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from azure.core.exceptions import HttpResponseError
+from azure.storage.fileshare import ShareClient, ShareServiceClient
+
+from batchai_magics.server.storage.storage_metadata import MetadataStore, StorageRecord
+from tests.server.running import Running, connected
+
+pytestmark = pytest.mark.slow
+RUN = {"run": "7", "model": "ResNet 50"}
+
+
+@pytest.fixture(scope="module")
+def service(server: Running) -> ShareServiceClient:
+    key = {"account_name": "local", "account_key": server.service.keys.of("local")[0]}
+    return ShareServiceClient(f"{server.url}/local", credential=key, retry_total=0)
+
+
+@pytest.fixture
+def share(service: ShareServiceClient) -> Iterator[ShareClient]:
+    made = service.create_share("noted", metadata=RUN)
+    yield made
+    made.delete_share()
+
+
+def of(client: object) -> dict:
+    """What a share, folder or file says of itself."""
+    names = ("share", "directory", "file")
+    get = next(getattr(client, f"get_{name}_properties", None) for name in names if _has(client, name))
+    return get().metadata
+
+
+def _has(client: object, name: str) -> bool:
+    return hasattr(client, f"get_{name}_properties")
+
+
+def test_a_share_has_those_that_it_was_made_with_until_others_are_set(
+    service: ShareServiceClient, share: ShareClient
+) -> None:
+    assert of(share) == RUN
+    share.set_share_metadata({"other": "ä&b".encode().hex()})
+    assert of(share) == {"other": "c3a42662"}
+    listed = {item.name: item for item in service.list_shares(include_metadata=True)}
+    assert listed["noted"].metadata == {"other": "c3a42662"}
+    assert not next(iter(service.list_shares(name_starts_with="noted"))).metadata
+
+
+def test_a_folder_has_them_under_each_of_its_names(share: ShareClient) -> None:
+    folder = share.create_directory("in", metadata=RUN)
+    share.get_file_client("in/log").upload_file(b"text", metadata={"of": "log"})
+    folder.set_directory_metadata({"run": "8"})
+    renamed = folder.rename_directory("out")
+    assert of(renamed) == {"run": "8"}
+    assert of(share.get_file_client("out/log")) == {"of": "log"}
+    share.get_file_client("out/log").delete_file()
+    renamed.delete_directory()
+    assert of(share.create_directory("out")) == of(share.create_directory("in")) == {}
+
+
+def test_a_file_has_them_when_it_is_whole_and_loses_them_with_its_content(share: ShareClient) -> None:
+    file = share.get_file_client("model.bin")
+    file.upload_file(b"old", metadata={"epoch": "1"})
+    assert of(file) == {"epoch": "1"}
+    file.create_file(6, metadata={"epoch": "2"})
+    file.upload_range(b"abc", 0, 3)
+    file.set_file_metadata({"epoch": "3"})
+    assert of(file) == {"epoch": "3"}
+    file.upload_range(b"def", 3, 3)
+    assert (of(file), file.download_file().properties.metadata) == ({"epoch": "3"}, {"epoch": "3"})
+    file.set_file_metadata({})
+    assert of(file) == {}
+    file.upload_file(b"", metadata=RUN)
+    assert of(file) == RUN
+    file.upload_file(b"new")
+    assert of(file) == {}
+
+
+def test_a_copy_has_those_of_its_source_unless_it_is_given_others(share: ShareClient) -> None:
+    source, target = share.get_file_client("a"), share.get_file_client("b")
+    source.upload_file(b"text", metadata=RUN)
+    target.start_copy_from_url(source.url)
+    assert of(target) == RUN
+    target.start_copy_from_url(source.url, metadata={"copied": "yes"})
+    assert of(target) == {"copied": "yes"}
+    assert of(source.rename_file("b", overwrite=True)) == RUN
+
+
+def test_what_our_own_client_uploads_has_none(server: Running, share: ShareClient, tmp_path: Path) -> None:
+    for name in "ab":
+        share.get_file_client(name).upload_file(b"old", metadata=RUN)
+    storage = connected(server.url).storage
+    storage.put_whole("noted", "a", b"new")
+    storage.packed.store("noted", {"b": b"new"})
+    assert of(share.get_file_client("a")) == of(share.get_file_client("b")) == {}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [
+        ({"1st": "x"}, "InvalidMetadata"),
+        ({"a-b": "x"}, "InvalidMetadata"),
+        ({"a": "x" * 9000}, "MetadataTooLarge"),
+    ],
+)
+def test_names_that_are_none_and_too_many_bytes_are_refused(
+    share: ShareClient, metadata: dict, code: str
+) -> None:
+    file = share.get_file_client("a")
+    with pytest.raises(HttpResponseError) as caught:
+        file.upload_file(b"text", metadata=metadata)
+    assert (caught.value.status_code, caught.value.error_code) == (400, code)
+    assert not file.exists()
+
+
+def test_the_next_server_knows_them_and_forgets_half_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "metadata.jsonl"
+    first = MetadataStore(file)
+    for key in ("file/local/a", "file/local/a/b", "file/local/ab"):
+        first.keep(key, StorageRecord({"of": key}))
+    typed = StorageRecord(properties={"Content-Type": "text/csv"}, revision="1a", changed=1.5)
+    first.keep("blob/local/typed", typed)
+    first.move("file/local/a", "file/local/c")
+    first.forget("file/local/ab")
+    with file.open("a") as stream:
+        stream.write('["file/local/d", {"of')
+    after = MetadataStore(file)
+    assert after.of("file/local/c/b") == {"of": "file/local/a/b"}
+    assert [after.of(f"file/local/{name}") for name in ("a", "ab", "d")] == [{}, {}, {}]
+    assert (after.record("blob/local/typed"), after.of("blob/local/typed")) == (typed, {})
+    assert len(file.read_text().splitlines()) == 3

@@ -1,0 +1,104 @@
+"""Files on their way: whole when each of their bytes has come, in whatever order, and given up cleanly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import Storage
+from batchai_magics.backends.base.transfers import STALE_S
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedFile, UnfinishedUploads
+
+FILE, BLOB = (StorageResource("local", service, "data", "a") for service in ("file", "blob"))
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[LocalBackend]:
+    made = LocalBackend(LocalSettings(home=tmp_path / "home"))
+    for storage in (made.storage, made.containers):
+        storage.make("data")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [0.0]
+
+
+@pytest.fixture
+def uploads(tmp_path: Path, now: list[float]) -> UnfinishedUploads:
+    return UnfinishedUploads(PartFiles(tmp_path / "notes"), clock=lambda: now[0])
+
+
+def left(storage: Storage, tmp_path: Path) -> tuple[int, int]:
+    """How many files lie there, and how many notes."""
+    return len(storage.list("data")), len(list((tmp_path / "notes").glob("*")))
+
+
+@pytest.mark.parametrize("spans", list(permutations([(0, 3), (3, 4), (2, 6), (8, 10), (6, 8)])))
+def test_a_file_is_whole_when_its_last_byte_has_come_in_whatever_order(spans: tuple) -> None:
+    upload, bytes_there = UnfinishedFile("part", 10, 0.0), set()
+    for start, end in spans:
+        bytes_there |= set(range(start, end))
+        assert upload.add(start, end) is (len(bytes_there) == 10)
+
+
+def test_what_is_inside_of_what_came_takes_nothing_away() -> None:
+    upload = UnfinishedFile("part", 10, 0.0)
+    assert not upload.add(0, 9)
+    assert not upload.add(2, 4)
+    assert upload.add(9, 10)
+
+
+def test_a_file_that_is_begun_anew_leaves_nothing_of_its_first_try(
+    backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        uploads.begin(backend.storage, FILE, "data", 4)
+        assert uploads.wrote(backend.storage, FILE, "data", (0, 2)) is None
+    assert left(backend.storage, tmp_path) == (1, 1)
+    assert uploads.wrote(backend.storage, FILE, "data", (2, 4))
+    assert left(backend.storage, tmp_path) == (1, 0)
+    assert [file.path for file in backend.storage.list("data")] == ["a"]
+
+
+def test_a_file_whose_bytes_keep_coming_is_not_given_up(
+    backend: LocalBackend, uploads: UnfinishedUploads, now: list[float]
+) -> None:
+    uploads.begin(backend.storage, FILE, "data", 4)
+    for day in range(1, 4):
+        now[0] = day * (STALE_S - 1)
+        uploads.drop_stale(backend.storage, "file")
+        assert uploads.wrote(backend.storage, FILE, "data", (0, day)) is None
+    assert uploads.of(FILE).ranges == [(0, 3)]
+
+
+def test_stale_blobs_are_given_up_by_who_asks_for_blobs(
+    backend: LocalBackend, uploads: UnfinishedUploads, now: list[float], tmp_path: Path
+) -> None:
+    uploads.begin(backend.containers, BLOB, "data", 4)
+    now[0] = STALE_S + 1
+    uploads.drop_stale(backend.storage, "file")
+    assert uploads.of(BLOB)
+    uploads.drop_stale(backend.containers, "blob")
+    assert (uploads.of(BLOB), left(backend.containers, tmp_path)) == (None, (0, 0))
+
+
+def test_what_fails_while_it_is_begun_leaves_nothing(
+    backend: LocalBackend, uploads: UnfinishedUploads, tmp_path: Path
+) -> None:
+    def fill() -> None:
+        with uploads.made(backend.storage, FILE, "data") as part:
+            backend.storage.resize("data", part, 4)
+            raise RuntimeError("full")
+
+    with pytest.raises(RuntimeError, match="full"):
+        fill()
+    assert left(backend.storage, tmp_path) == (0, 0)

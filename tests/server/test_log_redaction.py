@@ -1,0 +1,111 @@
+"""A job of one user that prints its secret: what others read of its log, by whichever way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import requests
+from azure.storage.fileshare import ShareServiceClient
+
+from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.base import Copy, FileRef
+from batchai_magics.jobs.logs import chunks, yield_all
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.job import JobSpec
+from batchai_magics.server.access.authentication import Users
+from batchai_magics.server.server_home import ServerHome
+from batchai_magics.server.storage.storage_resource import OWN_ACCOUNT
+from tests.server.running import Running, connected
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+SECRET = "hunter2-in-the-open"
+STARS = "*" * len(SECRET)
+LOG = f"token: {SECRET}\nmore\n".encode()
+MASKED = f"token: {STARS}\nmore\n".encode()
+SHARE = "batchaishare"
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A job of alice that has printed its secret, and how alice, bob and the administrator see the server."""
+
+    server: Running
+    job: ResourceId
+    alice: ArmBackend
+    bob: ArmBackend
+    admin: ArmBackend
+
+    @property
+    def file(self) -> FileRef:
+        return FileRef(self.job, "stdout.txt")
+
+    @property
+    def path_on_share(self) -> str:
+        return f"{self.alice.show(self.job).output_path_segment}/stdouterr/stdout.txt"
+
+
+@pytest.fixture(scope="module")
+def leak(server: Running) -> Iterator[Leak]:
+    users = Users(ServerHome.of(server.world.settings).users)
+    alice, bob = (connected(server.url, users.add(name)) for name in ("alice", "bob"))
+    admin = connected(server.url)
+    job = server.world.job_id("leaky")
+    properties = {
+        "cluster": {"id": str(server.world.cluster)},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+        "secrets": [{"name": "TOKEN", "value": SECRET}],
+        "customToolkitSettings": {"commandLine": 'echo "token: $TOKEN"; echo more'},
+    }
+    alice.create(job, JobSpec.from_wire({"properties": properties}))
+    until(lambda: alice.show(job).state.is_final)
+    yield Leak(server, job, alice, bob, admin)
+    for each in (alice, bob, admin):
+        each.close()
+
+
+def test_its_owner_reads_it_as_it_was_written_and_is_told_where_it_is(leak: Leak) -> None:
+    chunk = leak.alice.read(leak.file)
+    assert (chunk.data, chunk.shown.data) == (LOG, MASKED)
+    assert chunk.seal
+
+
+@pytest.mark.parametrize("who", ["bob", "admin"])
+def test_others_read_asterisks_and_no_digest_to_guess_by(leak: Leak, who: str) -> None:
+    backend = getattr(leak, who)
+    for chunk in (backend.read(leak.file), backend.tail(leak.job, {})["stdout.txt"]):
+        assert chunk.data == MASKED
+        assert (chunk.seal, chunk.before) == (None, b"")
+    assert backend.read(leak.file, 10, 5).data == MASKED[10:15]
+    assert SECRET.encode() not in backend.read(leak.file, 20).before
+
+
+def test_others_read_the_whole_log_and_nothing_is_wrong_with_it(leak: Leak) -> None:
+    pieces: list[bytes] = []
+    assert yield_all(chunks(leak.bob, leak.file), lambda chunk: pieces.append(chunk.data)) == ""
+    assert b"".join(pieces) == MASKED
+
+
+def test_an_address_that_anybody_may_read_shows_asterisks(leak: Leak) -> None:
+    listing = f"{leak.job}/listOutputFiles"
+    listed = leak.server.json("POST", listing, params={"outputdirectoryid": "stdouterr"})["value"]
+    url = next(file["downloadUrl"] for file in listed if file["name"] == "stdout.txt")
+    assert requests.get(url).content == MASKED
+    assert requests.get(url, headers={"Range": "bytes=9-12"}).content == MASKED[9:13]
+
+
+def test_who_has_the_key_of_an_account_reads_asterisks_on_its_share(leak: Leak, tmp_path) -> None:
+    key = leak.server.service.keys.of(OWN_ACCOUNT)[0]
+    credential = {"account_name": OWN_ACCOUNT, "account_key": key}
+    account = ShareServiceClient(f"{leak.server.url}/{OWN_ACCOUNT}", credential=credential)
+    with account, account.get_share_client(SHARE) as share:
+        assert share.get_file_client(leak.path_on_share).download_file().readall() == MASKED
+    other = leak.path_on_share.replace("stdout.txt", "stderr.txt")
+    copies = [Copy(tmp_path / str(n), path, 1) for n, path in enumerate((leak.path_on_share, other))]
+    list(leak.bob.storage.fetch(SHARE, copies[:1]))
+    assert (tmp_path / "0").read_bytes() == MASKED
+    list(leak.bob.storage.fetch(SHARE, copies))
+    assert (tmp_path / "0").read_bytes() == MASKED

@@ -1,0 +1,68 @@
+"""An operation as it is asked for by its addresses: under way, over, or of somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.server.api_call import ApiCall, ApiResponse
+from batchai_magics.server.batchai import batchai_responses
+from batchai_magics.server.operations import TERMINATE, Operations
+from batchai_magics.server.service import Service
+from tests.server.running import SUBSCRIPTION, WORKSPACE
+
+JOB = f"{WORKSPACE}/experiments/e/jobs/j"
+RUNS = SimpleNamespace(show=lambda id: None)  # a backend whose jobs never end
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    operations = Operations(tmp_path, RUNS)
+    yield Service(RUNS, SUBSCRIPTION, "local", "batchai", operations, None, None, None)
+    operations.close()
+
+
+def asked(service: Service, name: str, subscription: str = SUBSCRIPTION) -> list[ApiResponse]:
+    """The answers of both addresses."""
+    call = ApiCall(
+        "GET",
+        "/",
+        parts={"subscription": subscription, "operation": name, "location": "local"},
+        origin="http://host",
+    )
+    return [
+        batchai_responses.operation_result(service, call),
+        batchai_responses.operation_status(service, call),
+    ]
+
+
+def test_what_is_under_way_is_no_news_and_asked_for_again_in_a_second(service: Service) -> None:
+    name = service.operations.begin(TERMINATE, JOB).name
+    answers = asked(service, name)
+    assert [answer.status for answer in answers] == [200, 202]
+    assert [answer.is_news for answer in answers] == [False, False]
+    assert [answer.headers for answer in answers] == [{"Retry-After": "1"}] * 2
+    assert {answer.data["status"] for answer in answers} == {"InProgress"}
+    assert all(answer.data["id"].endswith(f"/operationresults/{name}") for answer in answers)
+
+
+def test_what_is_over_is_told_alike_by_both(service: Service) -> None:
+    answers = asked(service, service.operations.done(ResourceId.parse(JOB)).name)
+    assert [(answer.status, answer.headers, answer.is_news) for answer in answers] == [(200, {}, None)] * 2
+    assert {answer.data["status"] for answer in answers} == {"Succeeded"}
+
+
+def test_of_another_subscription_or_another_name_there_is_none(service: Service) -> None:
+    name = service.operations.done(ResourceId.parse(JOB)).name
+    for place, code in (
+        ((name, "other"), "SubscriptionNotFound"),
+        (("x", SUBSCRIPTION), "OperationNotFound"),
+    ):
+        with pytest.raises(BatchAIError) as caught:
+            asked(service, *place)
+        assert caught.value.code == code
