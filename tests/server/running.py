@@ -12,7 +12,7 @@ from pathlib import Path
 import requests
 import uvicorn
 
-from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.local.settings import LocalSettings

@@ -9,7 +9,7 @@ import pytest
 import requests
 from azure.storage.fileshare import ShareServiceClient
 
-from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import Copy, FileRef
 from batchai_magics.jobs.logs import chunks, yield_all
 from batchai_magics.models.ids import ResourceId

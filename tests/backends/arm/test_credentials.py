@@ -15,7 +15,7 @@ import pytest
 from azure.core.pipeline import PipelineContext, PipelineRequest
 from azure.core.rest import HttpRequest
 
-from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.credentials import credentials
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings

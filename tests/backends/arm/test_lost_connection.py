@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FileRef, Seal

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.dialect import packs
 from batchai_magics.errors import NotFoundError, ServiceError

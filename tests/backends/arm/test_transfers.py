@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.storage.transfers import fetch, together
-from batchai_magics.backends.arm.storage.uploads import OwnUploads
+from batchai_magics.backends.arm.share_transfers import fetch, together
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.dialect.headers import DIGEST, UPLOAD, UploadStep
 from batchai_magics.backends.service.dialect.packs import Packed
@@ -128,9 +127,7 @@ def test_a_file_of_one_piece_is_told_as_it_lies_there(server: Running) -> None:
     with contextlib.closing(connected(server.url)) as backend:
         backend.storage.make("one")
         for data in (b"first", b"2nd"):
-            assert OwnUploads(backend.storage).whole("one", "in/a", data) == backend.storage.show(
-                "one", "in/a"
-            )
+            assert backend.storage.put_whole("one", "in/a", data) == backend.storage.show("one", "in/a")
 
 
 @pytest.mark.slow

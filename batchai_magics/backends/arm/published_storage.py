@@ -7,10 +7,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.arm.far_side import FarSide
-from batchai_magics.backends.arm.storage import transfers
-from batchai_magics.backends.arm.storage.clients import Headers, StorageClients, translated
-from batchai_magics.backends.arm.storage.entries import (
+from batchai_magics.backends.arm import share_transfers
+from batchai_magics.backends.arm.share_clients import Headers, ShareClients, translated
+from batchai_magics.backends.arm.share_entries import (
     NO_SHARE,
     check_file,
     checked,
@@ -19,10 +18,8 @@ from batchai_magics.backends.arm.storage.entries import (
     shown,
     unless_there,
 )
-from batchai_magics.backends.arm.storage.packed import PackedFiles
-from batchai_magics.backends.arm.storage.uploads import OwnUploads, PlainUploads, Uploads, is_part
+from batchai_magics.backends.arm.share_transfers import PackedFiles, PartUploads, is_part
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
-from batchai_magics.backends.base.transfers import PIECE_BYTES
 from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect.headers import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT
@@ -36,12 +33,13 @@ _PAGE_BYTES = 512  # what the service clears is made of these
 _RANGE_BYTES = 4 << 20  # the most that one request writes
 
 
-class ArmStorage(DefaultTransfers):
-    """The shares of all accounts; with the noun `container`, our own server's containers."""
+class PublishedStorage(DefaultTransfers):
+    """The shares of all storage accounts, through the published API of Azure Files."""
 
-    def __init__(self, clients: StorageClients, far: FarSide, packed: PackedFiles, noun: str) -> None:
-        self._clients, self._far, self._packed, self._noun = clients, far, packed, noun
-        self._service = "blob" if noun == "container" else "file"
+    packed: PackedFiles | None = None  # transfers of many small files in one request
+
+    def __init__(self, clients: ShareClients, noun: str = "share") -> None:
+        self._clients, self._noun = clients, noun
 
     def make(self, share: str) -> None:
         """Makes a share unless it is there."""
@@ -54,17 +52,14 @@ class ArmStorage(DefaultTransfers):
         for account in self._clients.names():
             prefix = "" if account == DEFAULT_ACCOUNT else f"{account}/"
             with translated():
-                listed_shares = self._clients.account(account, self._service).list_shares()
+                listed_shares = self._clients.account(account).list_shares()
                 found += [f"{prefix}{share['name']}" for share in listed_shares]
         return sorted(found)
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes files; each appears whole or not at all on our own server, at once elsewhere."""
+        """Writes files; each exists at once and fills up, by the rules of Azure Files."""
         contents = {checked(path): content for path, content in files.items()}
         for path, content in contents.items():
-            if self._far.is_own and 0 < len(content) <= PIECE_BYTES:
-                self._uploads.whole(share, path, content)
-                continue
             try:
                 self._upload(share, path, content)
             except NotFoundError as error:
@@ -90,8 +85,8 @@ class ArmStorage(DefaultTransfers):
             try:
                 with self.file(share, place) as client:
                     return shown(place, client.get_file_properties(), FileKind.FILE)
-            except (NotFoundError, ConflictError) as error:  # it may be a folder, of Azure's own
-                if self._far.is_own or (isinstance(error, NotFoundError) and error.code in NO_SHARE):
+            except (NotFoundError, ConflictError) as error:  # it may be a folder
+                if isinstance(error, NotFoundError) and error.code in NO_SHARE:
                     raise
             with self._share(share) as shares:
                 folder = shares.get_directory_client(place).get_directory_properties()
@@ -107,11 +102,7 @@ class ArmStorage(DefaultTransfers):
         place = checked(path)
         if not place:
             raise refusals.not_on_share(share, path)
-        if not self._far.is_own and self.show(share, place).is_directory:
-            self._delete_folder(share, place)
-            return
-        with self.file(share, place) as client:
-            client.delete_file()
+        self._delete(share, place)
 
     def remove(self, share: str) -> None:
         """Deletes a share with all on it."""
@@ -183,16 +174,11 @@ class ArmStorage(DefaultTransfers):
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Gives a file or a folder another name, in place of a file that had it."""
         source, target = checked(path), checked(new_path)
-        if not self._far.is_own and self.show(share, source).is_directory:
-            with self._share(share) as client:
-                client.get_directory_client(source).rename_directory(target)
-            return
-        with self.file(share, source) as file:
-            file.rename_file(target, overwrite=True)
+        self._rename(share, source, target)
 
     def put_whole(self, share: str, path: str, data: bytes) -> ShareFile:
         """Uploads a file that is one piece; it appears when its digest is right."""
-        return self._uploads.whole(share, checked(path), data)
+        return PartUploads(self).whole(share, checked(path), data)
 
     def whole(self, share: str, path: str) -> tuple[bytes, str]:
         """A file's content, and its digest where the service tells it, in one request."""
@@ -203,28 +189,23 @@ class ArmStorage(DefaultTransfers):
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files, several at once; each appears when all of it is there and its digest is right."""
-        return transfers.send(self, share, copies)
+        return share_transfers.send(self, share, copies)
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
         """Downloads files, several at once; each appears when all of it is there and its digest is right."""
-        return transfers.fetch(self, share, copies)
+        return share_transfers.fetch(self, share, copies)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts to upload a file in pieces, or goes on with it: gives the offset to send from."""
-        return self._uploads.begin(share, checked(path), size_bytes)
+        return PartUploads(self).begin(share, checked(path), size_bytes)
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
         """The next piece of a file that `begin` started."""
-        self._uploads.write(share, checked(path), offset, data)
+        PartUploads(self).write(share, checked(path), offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Puts the uploaded file in its place if its digest is right."""
-        self._uploads.finish(share, checked(path), sha256)
-
-    @property
-    def packed(self) -> PackedFiles | None:
-        """Many small files in one request, where the far side is our own server."""
-        return self._packed if self._far.is_own else None
+        PartUploads(self).finish(share, checked(path), sha256)
 
     @contextlib.contextmanager
     def file(self, share: str, path: str) -> Iterator[ShareFileClient]:
@@ -233,15 +214,11 @@ class ArmStorage(DefaultTransfers):
         with self._share(share) as client:
             yield client.get_file_client(place)
 
-    @property
-    def _uploads(self) -> Uploads:
-        return OwnUploads(self) if self._far.is_own else PlainUploads(self)
-
     @contextlib.contextmanager
     def _share(self, share: str) -> Iterator[ShareClient]:
         try:
             with translated():
-                yield self._clients.share(share, self._service)
+                yield self._clients.share(share)
         except ServiceError as error:
             if error.code == "AuthenticationFailed":
                 self._clients.forget()
@@ -251,8 +228,20 @@ class ArmStorage(DefaultTransfers):
         with self.file(share, path) as client:
             client.upload_file(content, length=len(content), max_concurrency=1)
 
-    def _delete_folder(self, share: str, path: str) -> None:
+    def _delete(self, share: str, path: str) -> None:
+        if not self.show(share, path).is_directory:
+            with self.file(share, path) as file:
+                file.delete_file()
+            return
         for entry in self.list(share, path):
             self.delete(share, entry.path)
         with self._share(share) as client:
             client.get_directory_client(path).delete_directory()
+
+    def _rename(self, share: str, path: str, new_path: str) -> None:
+        if not self.show(share, path).is_directory:
+            with self.file(share, path) as file:
+                file.rename_file(new_path, overwrite=True)
+            return
+        with self._share(share) as client:
+            client.get_directory_client(path).rename_directory(new_path)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.arm import logs
-from batchai_magics.backends.arm.logs import Logs
+from batchai_magics.backends.arm import server_extensions
+from batchai_magics.backends.arm.server_extensions import LogReader
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.backends.service.dialect import chunks
 from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE
@@ -21,16 +21,16 @@ def job(name: str = "j") -> ResourceId:
     return EXPERIMENT.child(Kind.JOB, name)
 
 
-def tails(*states: str) -> tuple[Logs, Answering]:
+def tails(*states: str) -> tuple[LogReader, Answering]:
     """Logs whose tails come one after the other, with these states."""
     told = {"value": {"stdout.txt": chunks.to_wire(PIECE)}}
     connection = Answering(*(Answered(told, {STATE: state}) for state in states))
-    return Logs(connection, None), connection
+    return LogReader(connection), connection
 
 
 def test_a_piece_is_asked_for_by_its_place_and_length() -> None:
     connection = Answering(chunks.to_wire(PIECE))
-    assert Logs(connection, None).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
+    assert LogReader(connection).read(FileRef(job(), "a/b.txt", "OUT"), 3, 5) == PIECE
     (question,) = connection.questions
     assert question.body == {"path": "a/b.txt", "directoryId": "OUT", "offset": 3, "limit": 5}
     assert question.path.endswith("/jobs/j/batchaiRead")
@@ -70,7 +70,7 @@ def test_who_knows_less_than_was_told_waits_for_nothing() -> None:
 def test_of_so_many_jobs_the_oldest_is_forgotten(
     monkeypatch: pytest.MonkeyPatch, names: str, known: list[str]
 ) -> None:
-    monkeypatch.setattr(logs, "_MOST_JOBS", 2)
+    monkeypatch.setattr(server_extensions, "_MAX_JOBS", 2)
     made, connection = tails(*names)
     for name in names:
         made.tail(job(name), {"stdout.txt": 3}, 9, wait_s=1.0)

@@ -11,9 +11,7 @@ from urllib.parse import SplitResult, unquote
 from batchai_magics.backends.arm import answers
 from batchai_magics.backends.arm.connection import USER_AGENT, Connection
 from batchai_magics.backends.arm.endpoint import Endpoint
-from batchai_magics.backends.arm.facets import Accounts
-from batchai_magics.backends.arm.far_side import FarSide
-from batchai_magics.backends.service.dialect.headers import OWN_CLIENT, SERVICE
+from batchai_magics.backends.arm.subscription_facets import Accounts
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.models.ids import check_share_name
 
@@ -30,60 +28,56 @@ _CLOUDS: Mapping[str, str] = {
 _PUBLIC = "core.windows.net"
 
 
-class StorageClients:
-    """A client for each account, made when it is needed. Its key is asked for and told to nobody."""
+class ShareClients:
+    """The service clients of storage accounts: one an account, made with its key on first use and cached."""
 
-    def __init__(self, connection: Connection, far: FarSide, accounts: Accounts, group: str) -> None:
-        self._connection, self._far, self._accounts, self._group = connection, far, accounts, group
+    headers: Mapping[str, str] = {}  # of every request
+
+    def __init__(self, connection: Connection, accounts: Accounts) -> None:
+        self._connection, self._accounts = connection, accounts
         self._lock = threading.Lock()
-        self._made: dict[tuple[str, str], ShareServiceClient] = {}
+        self._made: dict[str, ShareServiceClient] = {}
 
     def names(self) -> list[str]:
-        """The accounts that there are; our own server has one that needs no making."""
-        own = [DEFAULT_ACCOUNT] if self._far.is_own else []
-        return [*own, *(account.name for account in self._accounts.list())]
+        """The names of all accounts."""
+        return [account.name for account in self._accounts.list()]
 
-    def account(self, name: str, service: str) -> ShareServiceClient:
-        """The client of an account; `service` is `file` or `blob`."""
+    def account(self, name: str) -> ShareServiceClient:
+        """The client of an account."""
         with self._lock:
-            made = self._made.get((name, service))
+            made = self._made.get(name)
         if made is None:
-            made = self._make(name, service)
+            made = self._make(name)
             with self._lock:
-                self._made[name, service] = made
+                self._made[name] = made
         return made
 
-    def share(self, share: str, service: str) -> ShareClient:
+    def share(self, share: str) -> ShareClient:
         """The client of a share `account/name`, or `name`."""
         account, _, name = check_share_name(share).rpartition("/")
-        return self.account(account or DEFAULT_ACCOUNT, service).get_share_client(name)
+        return self.account(account or DEFAULT_ACCOUNT).get_share_client(name)
 
     def forget(self) -> None:
-        """Forgets the keys: they may have been renewed."""
+        """Drops all clients: their keys may have been renewed."""
         with self._lock:
             self._made.clear()
 
-    def _make(self, name: str, service: str) -> ShareServiceClient:
+    def _make(self, name: str) -> ShareServiceClient:
         from azure.storage.fileshare import ShareServiceClient
 
-        own = {OWN_CLIENT: "1", **({SERVICE: "blob"} if service == "blob" else {})}
         return ShareServiceClient(
             self._address(name),
             credential={"account_name": name, "account_key": self._key(name)},
-            headers=own if self._far.is_own else {},
+            headers=dict(self.headers),
             **_settings(self._connection.endpoint),
         )
 
     def _address(self, name: str) -> str:
-        endpoint = self._connection.endpoint
-        if self._far.is_own:
-            return f"{endpoint.url}/{name}"
-        suffix = next((kept for end, kept in _CLOUDS.items() if endpoint.host.endswith(end)), _PUBLIC)
+        host = self._connection.endpoint.host
+        suffix = next((domain for end, domain in _CLOUDS.items() if host.endswith(end)), _PUBLIC)
         return f"https://{name}.file.{suffix}"
 
     def _key(self, name: str) -> str:
-        if name == DEFAULT_ACCOUNT and self._far.is_own:
-            return self._accounts.keys_in(name, self._group)[0]
         return self._accounts.keys(name)[0]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from batchai_magics.backends.arm.storage import uploads
-from batchai_magics.backends.arm.storage.uploads import PlainUploads, is_part
+from batchai_magics.backends.arm import share_transfers
+from batchai_magics.backends.arm.share_transfers import PartUploads, is_part
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.errors import NotFoundError, StorageError
@@ -43,9 +43,9 @@ def shares(tmp_path: Path) -> Iterator[Shares]:
 
 
 @pytest.fixture
-def plain(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PlainUploads:
-    monkeypatch.setattr(uploads, "PIECE_BYTES", 4)
-    return PlainUploads(shares)
+def plain(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PartUploads:
+    monkeypatch.setattr(share_transfers, "PIECE_BYTES", 4)
+    return PartUploads(shares)
 
 
 def names(shares: Shares, folder: str = "") -> list[str]:
@@ -57,7 +57,7 @@ def digest(data: bytes) -> str:
 
 
 def test_a_file_goes_on_where_it_stopped_and_is_put_in_its_place_when_it_is_whole(
-    plain: PlainUploads, shares: Shares
+    plain: PartUploads, shares: Shares
 ) -> None:
     assert plain.begin("data", "in/er/a", 10) == 0
     plain.write("data", "in/er/a", 0, DATA[:7])
@@ -69,7 +69,7 @@ def test_a_file_goes_on_where_it_stopped_and_is_put_in_its_place_when_it_is_whol
     assert (names(shares, "in/er"), shares.download("data", "in/er/a")) == (["in/er/a"], DATA)
 
 
-def test_what_came_of_a_longer_file_is_cut_off(plain: PlainUploads, shares: Shares) -> None:
+def test_what_came_of_a_longer_file_is_cut_off(plain: PartUploads, shares: Shares) -> None:
     plain.begin("data", "a", 10)
     plain.write("data", "a", 0, DATA)
     assert plain.begin("data", "a", 9) == 0
@@ -82,7 +82,7 @@ def test_what_came_of_a_longer_file_is_cut_off(plain: PlainUploads, shares: Shar
 
 @pytest.mark.parametrize("wrong", [b"bad", DATA[:8], DATA[:9] + b"x"])
 def test_a_damaged_file_is_deleted_and_the_one_in_its_place_stays(
-    plain: PlainUploads, shares: Shares, wrong: bytes
+    plain: PartUploads, shares: Shares, wrong: bytes
 ) -> None:
     shares.upload("data", {"a": b"old"})
     plain.begin("data", "a", len(wrong))
@@ -92,7 +92,7 @@ def test_a_damaged_file_is_deleted_and_the_one_in_its_place_stays(
     assert (names(shares), shares.download("data", "a")) == (["a"], b"old")
 
 
-def test_two_files_of_one_folder_do_not_mix(plain: PlainUploads, shares: Shares) -> None:
+def test_two_files_of_one_folder_do_not_mix(plain: PartUploads, shares: Shares) -> None:
     for path in ("in/a.bin", "in/b.bin"):
         assert plain.begin("data", path, 1) == 0
         plain.write("data", path, 0, path[3].encode())
@@ -101,7 +101,7 @@ def test_two_files_of_one_folder_do_not_mix(plain: PlainUploads, shares: Shares)
         assert shares.download("data", path) == path[3].encode()
 
 
-def test_a_file_of_one_piece_is_told_as_it_lies_there(plain: PlainUploads, shares: Shares) -> None:
+def test_a_file_of_one_piece_is_told_as_it_lies_there(plain: PartUploads, shares: Shares) -> None:
     for data in (b"first", b"", b"2nd"):
         assert plain.whole("data", "in/a", data) == shares.show("data", "in/a")
         assert shares.download("data", "in/a") == data

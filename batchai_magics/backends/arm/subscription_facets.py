@@ -1,4 +1,4 @@
-"""What the arm backend has beside its core: groups, accounts, quotas, and what our own server adds."""
+"""Facets of a subscription: resource groups, storage accounts, quotas."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from batchai_magics.backends.arm import paths
 from batchai_magics.backends.arm.connection import Connection
 from batchai_magics.backends.arm.listing import items
 from batchai_magics.backends.arm.paths import STORAGE_VERSION, Question
-from batchai_magics.backends.base import CommandBytes, CommandOutput
 from batchai_magics.backends.service import refusals
-from batchai_magics.backends.service.dialect import commands
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.execution import OutputFile
-from batchai_magics.models.ids import ResourceId, check_account_name, check_group_name
+from batchai_magics.models.ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
-from batchai_magics.models.telemetry import TelemetryRecord
 
 GROUP_NOT_FOUND = "ResourceGroupNotFound"
 
@@ -132,68 +128,7 @@ class Usages:
         return [Usage.from_wire(item) for item in items(self._connection, Question("GET", path))]
 
 
-class NodeCommands:
-    """Commands on nodes, of our own server."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
-        """Runs a shell command on a node; gives its output as it comes. The server has ticks of its own."""
-        body = {"nodeId": node_id, "command": command}
-        question = Question("POST", paths.of(id, "batchaiExecute"), body=body)
-        return self._output(self._connection.send(question, is_streamed=True), is_ticking=bool(tick_s))
-
-    def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
-        try:
-            with self._connection.translated():
-                for part in commands.from_lines(response.iter_raw()):
-                    if is_ticking or part != _TICK:
-                        yield part
-        finally:
-            response.close()
-
-
-class Preemption:
-    """Nodes of lowpriority clusters, of our own server."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def preempt(self, cluster: ResourceId, node_id: str) -> None:
-        """Takes a node of a lowpriority cluster away."""
-        self._connection.ask(Question("POST", paths.of(cluster, "batchaiPreempt"), body={"nodeId": node_id}))
-
-
-class SetupLogs:
-    """What setup tasks wrote, of our own server."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
-        """One level of what a cluster's setup task wrote, sorted by name."""
-        paths.check_inside(path)
-        question = Question(
-            "POST", paths.of(cluster, "batchaiSetupFiles"), {"directory": path.strip("/") or "."}
-        )
-        return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
-
-
-class Telemetry:
-    """What the processes of jobs use, of our own server."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
-        """The samples that were taken later than `after`."""
-        question = Question("POST", paths.of(job, "batchaiTelemetry"), body={"after": after})
-        return TelemetryRecord.from_wire(self._connection.ask(question))
-
-
 _GROUPS = "2021-04-01"
-_TICK = CommandBytes(b"")
 
 
 def _text(response: Any, *_: Any) -> str:

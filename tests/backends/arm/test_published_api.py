@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from batchai_magics.backends.arm import connection, far_side
-from batchai_magics.backends.arm.backend import ArmBackend
+from batchai_magics.backends.arm import connection, server_discovery
+from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, StorageError
 from batchai_magics.models.execution import FileKind
@@ -28,7 +28,7 @@ DATA = bytes(range(256)) * 40
 def backend(server: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArmBackend]:
     """Our own client of a server that says nothing of what it is; operations take their long way."""
     monkeypatch.setattr(connection, "AS_MADE", "handling=lenient")
-    monkeypatch.setattr(far_side.capabilities, "from_wire", lambda data, name: None)
+    monkeypatch.setattr(server_discovery.capabilities, "from_wire", lambda data, name: None)
     made = connected(server.url)
     made.accounts.create("plain", "batchai", "eastus")
     yield made

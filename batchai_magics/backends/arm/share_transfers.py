@@ -8,36 +8,69 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import PurePosixPath
+from typing import Protocol, TypeVar
 
-from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
+from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile, Storage
 from batchai_magics.backends.base.transfers import PIECE_BYTES, Unfinished, naming, spoiled
+from batchai_magics.backends.service import refusals
 from batchai_magics.backends.service.dialect import packs
 from batchai_magics.backends.service.dialect.packs import Packed
+from batchai_magics.errors import NotFoundError
 
-if TYPE_CHECKING:
-    from batchai_magics.backends.arm.storage.backend import ArmStorage
-
+_PART = ".batchai-part-"
+_MARK_LENGTH = 16
 _AT_ONCE = 4
 T = TypeVar("T")
 Steps = Generator[int, None, T]
 Counts = queue.SimpleQueue["int | None"]  # None: a task is over
 
 
-def send(storage: ArmStorage, share: str, copies: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
+class PackedFiles(Protocol):
+    """Transfers of many small files in one request."""
+
+    def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
+        """Uploads files: all of them or none."""
+
+    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, Packed]:
+        """Downloads files; those left out have to be downloaded one by one."""
+
+
+class TransferStorage(Storage, Protocol):
+    """A storage that transfers small files in a single request."""
+
+    @property
+    def packed(self) -> PackedFiles | None:
+        """Many small files in one request, if the service can."""
+
+    def put_whole(self, share: str, path: str, data: bytes) -> ShareFile:
+        """Uploads a file of one piece."""
+
+    def whole(self, share: str, path: str) -> tuple[bytes, str]:
+        """A file's content, and its SHA-256 if the service has it."""
+
+
+class PartStorage(Storage, Protocol):
+    """A storage that makes parent folders."""
+
+    def make_parents(self, share: str, path: str) -> None:
+        """Makes the folders above a path."""
+
+
+def send(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     """Uploads files; each appears on the share when all of it is there and its digest is right."""
     sent = yield from together([partial(_sent, storage, share, group) for group in _groups(storage, copies)])
     return [file for group in sent for file in group]
 
 
-def fetch(storage: ArmStorage, share: str, copies: Sequence[Copy]) -> Steps[None]:
+def fetch(storage: TransferStorage, share: str, copies: Sequence[Copy]) -> Steps[None]:
     """Downloads files; each appears when all of it is there and its digest is right."""
     unfinished = Unfinished()
     groups = _groups(storage, copies)
     yield from together([partial(_fetched, storage, share, group, unfinished) for group in groups])
 
 
-def _groups(storage: ArmStorage, copies: Sequence[Copy]) -> Iterator[list[Copy]]:
+def _groups(storage: TransferStorage, copies: Sequence[Copy]) -> Iterator[list[Copy]]:
     """The files in their order: neighbours that are small together, where the far side takes them so."""
     group: list[Copy] = []
     room = 0
@@ -100,7 +133,7 @@ def _results(futures: Sequence[Future[T | None]]) -> list[T]:
     return [result for future in futures if (result := future.result()) is not None]
 
 
-def _sent(storage: ArmStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
+def _sent(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:
     if storage.packed and len(group) > 1:
         files = {copy.there: _content(copy) for copy in group}
         if sum(map(len, files.values())) <= packs.MOST_BYTES:  # else one has grown
@@ -113,7 +146,7 @@ def _sent(storage: ArmStorage, share: str, group: Sequence[Copy]) -> Steps[Seque
     return sent_alone
 
 
-def _sent_alone(storage: ArmStorage, share: str, copy: Copy) -> Steps[ShareFile]:
+def _sent_alone(storage: TransferStorage, share: str, copy: Copy) -> Steps[ShareFile]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
         (file,) = yield from DefaultTransfers.send(storage, share, [copy])
         return file
@@ -128,7 +161,9 @@ def _content(copy: Copy) -> bytes:
         return copy.here.read_bytes()
 
 
-def _fetched(storage: ArmStorage, share: str, group: Sequence[Copy], unfinished: Unfinished) -> Steps[None]:
+def _fetched(
+    storage: TransferStorage, share: str, group: Sequence[Copy], unfinished: Unfinished
+) -> Steps[None]:
     found: Mapping[str, Packed] = {}
     if storage.packed and len(group) > 1:
         found = storage.packed.fetch(share, [copy.there for copy in group])
@@ -142,7 +177,7 @@ def _fetched(storage: ArmStorage, share: str, group: Sequence[Copy], unfinished:
             yield _kept(copy, file.data, unfinished)
 
 
-def _fetched_alone(storage: ArmStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
+def _fetched_alone(storage: TransferStorage, share: str, copy: Copy, unfinished: Unfinished) -> Steps[None]:
     if not 0 < copy.size_bytes <= PIECE_BYTES:
         yield from DefaultTransfers.fetch(storage, share, [copy])
         return
@@ -161,3 +196,63 @@ def _kept(copy: Copy, data: bytes, unfinished: Unfinished) -> int:
         part.replace(copy.here)
         unfinished.drop(copy.here)
     return len(data)
+
+
+class PartUploads:
+    """Uploads in pieces by Azure Files alone: they are appended to a part file beside the target."""
+
+    def __init__(self, storage: PartStorage) -> None:
+        self._storage = storage
+
+    def begin(self, share: str, path: str, size_bytes: int) -> int:
+        """Starts, or goes on: gives the offset to send from."""
+        part = _part(path)
+        try:
+            received = self._storage.show(share, part).size_bytes
+        except NotFoundError:
+            received = size_bytes + 1
+        if received <= size_bytes:
+            return received
+        self._storage.make_parents(share, path)
+        self._storage.resize(share, part, 0)
+        return 0
+
+    def write(self, share: str, path: str, offset: int, data: bytes) -> None:
+        """The next piece; what an earlier try of it left is cut off."""
+        part = _part(path)
+        self._storage.resize(share, part, offset + len(data))
+        self._storage.change(share, part, offset, data)
+
+    def finish(self, share: str, path: str, sha256: str) -> None:
+        """Puts the file in its place if its digest is right; it is read once more for that."""
+        part = _part(path)
+        if self._digest(share, part) != sha256:
+            self._storage.delete(share, part)
+            raise refusals.damaged_upload(share, path)
+        self._storage.rename(share, part, path)
+
+    def whole(self, share: str, path: str, data: bytes) -> ShareFile:
+        """Puts a file that is one piece in its place."""
+        self.begin(share, path, len(data))
+        self.write(share, path, 0, data)
+        self._storage.rename(share, _part(path), path)
+        return self._storage.show(share, path)
+
+    def _digest(self, share: str, path: str) -> str:
+        digest, offset = hashlib.sha256(), 0
+        while data := self._storage.read(share, path, offset, PIECE_BYTES):
+            digest.update(data)
+            offset += len(data)
+        return digest.hexdigest()
+
+
+def is_part(path: str) -> bool:
+    """Whether a file is one that is not whole yet."""
+    name = path.rpartition("/")[2]
+    return name.startswith(_PART) and len(name) == len(_PART) + _MARK_LENGTH
+
+
+def _part(path: str) -> str:
+    """Where a file is until it is whole: named for it, so that another process finds it."""
+    mark = hashlib.sha256(path.encode()).hexdigest()[:_MARK_LENGTH]
+    return str(PurePosixPath(path).with_name(f"{_PART}{mark}"))

@@ -1,0 +1,202 @@
+"""The arm backend: the Backend protocol over the Batch AI REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.arm import paths, resources
+from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.extended_storage import extended_storage
+from batchai_magics.backends.arm.listing import items, pages
+from batchai_magics.backends.arm.paths import Question
+from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
+from batchai_magics.backends.arm.published_storage import PublishedStorage
+from batchai_magics.backends.arm.server_discovery import ServerDiscovery
+from batchai_magics.backends.arm.server_extensions import ServerExtensions
+from batchai_magics.backends.arm.share_clients import ShareClients
+from batchai_magics.backends.arm.subscription_facets import Accounts, Groups, Usages
+from batchai_magics.backends.base import (
+    BackendBase,
+    Capabilities,
+    Chunk,
+    FileRef,
+    JobNeeds,
+    Listing,
+    Page,
+    Patch,
+    Spec,
+    StatusSnapshot,
+)
+from batchai_magics.backends.service.dialect.capabilities import Offer
+from batchai_magics.config import Settings
+from batchai_magics.models.execution import STDOUTERR, OutputFile
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource, Node, Resource
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.facets import NodeCommands, Preemption, SetupLogs, Telemetry
+
+_LONGEST_PAGE = 1000
+
+
+class ArmBackend(BackendBase):
+    """Jobs at an endpoint. Nothing is kept here: two processes, or two machines, see the same."""
+
+    accounts: Accounts
+    groups: Groups
+    usages: Usages
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self._connection = Connection(endpoint, settings.subscription)
+        self._resource_group = settings.resource_group
+        self.groups = Groups(self._connection)
+        self.accounts = Accounts(self._connection, self.groups)
+        self.usages = Usages(self._connection)
+        published = PublishedStorage(ShareClients(self._connection, self.accounts))
+        self._discovery = ServerDiscovery(
+            self._connection, PublishedApi(self, self._connection, published), self._extended_api
+        )
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The capabilities of the endpoint."""
+        return self._api.capabilities
+
+    @property
+    def storage(self) -> PublishedStorage:  # type: ignore[override]  # discovered on first use
+        """The shares of all storage accounts."""
+        return self._api.storage
+
+    @property
+    def containers(self) -> PublishedStorage | None:  # type: ignore[override]  # as above
+        """The blob containers, where the endpoint has them as folders."""
+        return self._api.containers
+
+    @property
+    def node_commands(self) -> NodeCommands | None:  # type: ignore[override]  # as above
+        """Shell commands on nodes, where the endpoint runs them."""
+        return self._api.node_commands
+
+    @property
+    def preemption(self) -> Preemption | None:  # type: ignore[override]  # as above
+        """Preemption of nodes, where the endpoint can simulate it."""
+        return self._api.preemption
+
+    @property
+    def setup_logs(self) -> SetupLogs | None:  # type: ignore[override]  # as above
+        """The output of setup tasks, where the endpoint serves it."""
+        return self._api.setup_logs
+
+    @property
+    def telemetry(self) -> Telemetry | None:  # type: ignore[override]  # as above
+        """The resource usage of jobs, where the endpoint measures it."""
+        return self._api.telemetry
+
+    def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
+        """Makes a resource, or returns it if the very same is there already."""
+        return resources.resource(
+            self._connection.make(Question("PUT", paths.of(id), body=paths.body_of(spec))), id.kind
+        )
+
+    def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates the missing resources of a job, in one request where the endpoint can."""
+        return self._api.ensure(needs)
+
+    def show(self, id: ResourceId) -> Resource:
+        """The resource as it stands."""
+        return resources.resource(self._connection.ask(Question("GET", paths.of(id))), id.kind)
+
+    def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
+        """The resources of a kind inside `parent`, oldest first."""
+        question = Question("GET", paths.collection(parent, kind))
+        if page is None or page.size is None:
+            after = page.after if page else ""
+            return Listing(
+                resources.resource(item, kind) for item in items(self._connection, question, after)
+            )
+        size = min(page.size, _LONGEST_PAGE)
+        found = next(pages(self._connection, question, page.after, size))
+        following = Page(page.size, found.next) if found.next else None
+        return Listing((resources.resource(item, kind) for item in found.items), following)
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
+        """The names inside `parent` with a prefix, matched case-insensitively."""
+        return self._api.names(parent, kind, prefix)
+
+    def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs ahead of a queued one."""
+        return self._api.jobs_ahead_of(job)
+
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
+    ) -> StatusSnapshot:
+        """The current state of jobs and clusters, in one request where the endpoint can."""
+        return self._api.status(ids, since=since, wait_s=wait_s) if ids else StatusSnapshot({})
+
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Tags a workspace, or resizes a cluster."""
+        return resources.resource(
+            self._connection.ask(Question("PATCH", paths.of(id), body=patch.to_wire())), id.kind
+        )
+
+    def delete(self, id: ResourceId) -> None:
+        """Deletes a resource and all inside it, and waits until it is gone."""
+        self.show(id)  # the service says nothing of what is not there
+        self._connection.remove(Question("DELETE", paths.of(id)))
+
+    def terminate(self, job: ResourceId) -> None:
+        """Asks a job to end; nothing happens to one that has ended."""
+        self._connection.send(Question("POST", paths.of(job, "terminate")))
+
+    def nodes(self, id: ResourceId) -> Sequence[Node]:
+        """The nodes of a cluster, or those a job runs on."""
+        question = Question("POST", paths.of(id, "listRemoteLoginInformation"))
+        return [Node.from_wire(item) for item in items(self._connection, question)]
+
+    def files(
+        self,
+        job: ResourceId,
+        directory_id: str = STDOUTERR,
+        path: str = "",
+        *,
+        expiry_min: int = 60,
+        limit: int | None = None,
+    ) -> Sequence[OutputFile]:
+        """One level of a job's output directory, sorted by name."""
+        question = output_listing(job, directory_id, path, expiry_min, limit)
+        found = islice(items(self._connection, question), limit)
+        return [OutputFile.from_wire(item, folder=path) for item in found]
+
+    def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
+        """At most `limit` bytes of a file from `offset`."""
+        paths.check_inside(file.path)
+        return self._api.read(file, offset, limit)
+
+    def tail(
+        self,
+        job: ResourceId,
+        positions: Mapping[str, int],
+        limit: int = 1 << 20,
+        *,
+        wait_s: float = 0.0,
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all logs of a job; an endpoint that can waits up to `wait_s` for some."""
+        return self._api.tail(job, positions, limit, wait_s=wait_s)
+
+    def close(self) -> None:
+        """Closes the connection; jobs run on."""
+        self._connection.close()
+
+    @property
+    def _api(self) -> PublishedApi:
+        return self._discovery.api
+
+    def _extended_api(self, offer: Offer) -> ServerExtensions:
+        shares, containers = (
+            extended_storage(self._connection, self.accounts, self._resource_group, service)
+            for service in ("file", "blob")
+        )
+        return ServerExtensions(self, self._connection, offer, storage=shares, containers=containers)

@@ -1,0 +1,155 @@
+"""The storage of `batchai serve`: Azure Files with atomic uploads, digests, packs of files and containers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.paths import Question, provider
+from batchai_magics.backends.arm.published_storage import PublishedStorage
+from batchai_magics.backends.arm.share_clients import Headers, ShareClients
+from batchai_magics.backends.arm.share_entries import checked, said_of, shown
+from batchai_magics.backends.arm.subscription_facets import Accounts
+from batchai_magics.backends.base import ShareFile
+from batchai_magics.backends.base.transfers import PIECE_BYTES
+from batchai_magics.backends.service.dialect import packs
+from batchai_magics.backends.service.dialect.headers import (
+    DIGEST,
+    OWN_CLIENT,
+    RECEIVED,
+    SERVICE,
+    UPLOAD,
+    UploadStep,
+)
+from batchai_magics.backends.service.dialect.packs import Packed
+from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.models.answer import Answer, unreadable
+from batchai_magics.models.execution import FileKind
+from batchai_magics.models.times import parse_time
+
+
+def extended_storage(connection: Connection, accounts: Accounts, group: str, service: str) -> ExtendedStorage:
+    """The shares of a server, or with the service `blob` its containers; `group` has its default account."""
+    clients = ServerShareClients(connection, accounts, group, service)
+    noun = "container" if service == "blob" else "share"
+    return ExtendedStorage(clients, ServerPacks(connection, service), noun)
+
+
+class ExtendedStorage(PublishedStorage):
+    """Shares or containers of our own server, which keeps unfinished uploads out of sight."""
+
+    def __init__(self, clients: ShareClients, packed: ServerPacks, noun: str) -> None:
+        super().__init__(clients, noun)
+        self.packed = packed
+
+    def upload(self, share: str, files: Mapping[str, bytes]) -> None:
+        """Writes files; each that fits into one request appears whole or not at all."""
+        contents = {checked(path): content for path, content in files.items()}
+        for path, content in contents.items():
+            if 0 < len(content) <= PIECE_BYTES:
+                self.put_whole(share, path, content)
+            else:
+                super().upload(share, {path: content})
+
+    def show(self, share: str, path: str) -> ShareFile:
+        """A file or folder; the server answers for both alike."""
+        place = checked(path)
+        with said_of(share, path, self._noun), self.file(share, place) as client:
+            return shown(place, client.get_file_properties(), FileKind.FILE)
+
+    def begin(self, share: str, path: str, size_bytes: int) -> int:
+        """Starts or resumes an upload in pieces; gives the offset to send from."""
+        response = Headers()
+        with self.file(share, path) as client:
+            headers = {UPLOAD: UploadStep.BEGIN.value}
+            client.create_file(size_bytes, headers=headers, raw_response_hook=response.keep)
+        return int(response.get(RECEIVED, "0"))
+
+    def write(self, share: str, path: str, offset: int, data: bytes) -> None:
+        """Sends the next piece of an upload."""
+        with self.file(share, path) as client:
+            client.upload_range(data, offset, len(data), headers={UPLOAD: UploadStep.WRITE.value})
+
+    def finish(self, share: str, path: str, sha256: str) -> None:
+        """Publishes an uploaded file if its digest is right."""
+        with self.file(share, path) as client:
+            headers = {UPLOAD: UploadStep.FINISH.value, DIGEST: sha256}
+            client.set_file_metadata({}, headers=headers)
+
+    def put_whole(self, share: str, path: str, data: bytes) -> ShareFile:
+        """Uploads a file of one piece in one request."""
+        place = checked(path)
+        headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(data).hexdigest()}
+        response = Headers()
+        with self.file(share, place) as client:
+            client.upload_range(data, 0, len(data), headers=headers, raw_response_hook=response.keep)
+        written = parse_time(response.get("x-ms-file-last-write-time"))
+        return ShareFile(place, FileKind.FILE, len(data), written)
+
+    def _delete(self, share: str, path: str) -> None:
+        with self.file(share, path) as client:  # the server deletes folders with their contents
+            client.delete_file()
+
+    def _rename(self, share: str, path: str, new_path: str) -> None:
+        with self.file(share, path) as file:
+            file.rename_file(new_path, overwrite=True)
+
+
+class ServerShareClients(ShareClients):
+    """Clients for the accounts of our own server, whose default account is in none of its lists."""
+
+    def __init__(self, connection: Connection, accounts: Accounts, group: str, service: str) -> None:
+        super().__init__(connection, accounts)
+        self._group = group
+        self.headers = {OWN_CLIENT: "1", **({SERVICE: "blob"} if service == "blob" else {})}
+
+    def names(self) -> list[str]:
+        """The names of all accounts."""
+        return [DEFAULT_ACCOUNT, *super().names()]
+
+    def _address(self, name: str) -> str:
+        return f"{self._connection.endpoint.url}/{name}"
+
+    def _key(self, name: str) -> str:
+        if name == DEFAULT_ACCOUNT:
+            return self._accounts.keys_in(name, self._group)[0]
+        return super()._key(name)
+
+
+class ServerPacks:
+    """Transfers of many small files in one request."""
+
+    def __init__(self, connection: Connection, service: str) -> None:
+        self._connection, self._service = connection, service
+
+    def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:
+        """Puts files on a share, in one request: all of them, or none when one was damaged on its way."""
+        question = self._question("batchaiStoreFiles", share, content=packs.to_bytes(files))
+        times = Answer.of(self._connection.ask(question), "the files that were sent").items("value")
+        return [
+            ShareFile(path, FileKind.FILE, len(data), parse_time(str(time)))
+            for (path, data), time in zip(files.items(), times, strict=True)
+        ]
+
+    def fetch(self, share: str, paths: Sequence[str]) -> Mapping[str, Packed]:
+        """Those of the files that the server gives together; the others have to be asked for one by one."""
+        question = self._question("batchaiFetchFiles", share, body={"paths": list(paths)})
+        with self._connection.translated():
+            body = self._connection.send(question, is_streamed=True).read()
+        try:
+            return {file.path: file for file in packs.from_bytes(body)}
+        except ValueError as error:
+            raise unreadable("the files that were fetched", str(error)) from error
+
+    def _question(
+        self,
+        action: str,
+        share: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        content: bytes | None = None,
+    ) -> Question:
+        path = provider(self._connection.subscription, action)
+        query = {"share": share, "service": self._service}
+        return Question("POST", path, query, body, content=content)

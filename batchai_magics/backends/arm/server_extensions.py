@@ -1,0 +1,221 @@
+"""The extensions of `batchai serve` to the published API."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from batchai_magics.backends.arm import paths, resources
+from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.extended_storage import ExtendedStorage
+from batchai_magics.backends.arm.listing import items
+from batchai_magics.backends.arm.paths import Question
+from batchai_magics.backends.arm.published_api import PublishedApi
+from batchai_magics.backends.base import (
+    CONTAINERS,
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    TELEMETRY,
+    Backend,
+    Capabilities,
+    Chunk,
+    CommandBytes,
+    CommandOutput,
+    FileRef,
+    JobNeeds,
+    StatusSnapshot,
+    refuse_beyond,
+)
+from batchai_magics.backends.service.dialect import chunks, commands
+from batchai_magics.backends.service.dialect.capabilities import ENSURE, Offer
+from batchai_magics.backends.service.dialect.headers import PREFER, SINCE, STATE, waiting
+from batchai_magics.models.execution import OutputFile
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.telemetry import TelemetryRecord
+
+_MAX_JOBS = 500  # whose states are kept for the next request
+_KEEP_ALIVE = CommandBytes(b"")
+
+
+class ServerExtensions(PublishedApi):
+    """The published API with the extensions that a server's offer names: fewer requests, more facets."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        connection: Connection,
+        offer: Offer,
+        *,
+        storage: ExtendedStorage,
+        containers: ExtendedStorage,
+    ) -> None:
+        super().__init__(backend, connection, storage)
+        self._offer = offer
+        self._logs = LogReader(connection)
+        self.containers = containers if CONTAINERS.attribute in offer.facets else None
+        self.node_commands = NodeCommands(connection) if NODE_COMMANDS.attribute in offer.facets else None
+        self.preemption = Preemption(connection) if PREEMPTION.attribute in offer.facets else None
+        self.setup_logs = SetupLogs(connection) if SETUP_LOGS.attribute in offer.facets else None
+        self.telemetry = Telemetry(connection) if TELEMETRY.attribute in offer.facets else None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the server's own backend can do."""
+        return self._offer.capabilities
+
+    def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
+        """Creates the missing resources of a job in one request; older servers need one each."""
+        if ENSURE not in self._offer.facets:
+            return super().ensure(needs)
+        for _, spec in needs.resources:
+            refuse_beyond(self.capabilities, spec)
+        specs = [{"id": str(id), "body": paths.body_of(spec)} for id, spec in needs.resources]
+        body = {"job": str(needs.job), "resources": specs, "share": needs.share}
+        found = self._connection.ask(Question("POST", self._provider("batchaiEnsure"), body=body))
+        runs = (resources.any_resource(item) for item in found["value"])
+        return [run for run in runs if isinstance(run, JobResource)]
+
+    def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
+        """The names inside `parent` with a prefix, without listing the resources."""
+        if kind is Kind.WORKSPACE:
+            return super().names(parent, kind, prefix)
+        question = Question("GET", paths.collection(parent, kind), {"batchaiNames": prefix})
+        return [str(name) for name in self._connection.ask(question).get("value", ())]
+
+    def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
+        """The jobs ahead of a queued one, in one request."""
+        question = Question("POST", paths.of(job.id, "batchaiAhead"), is_asked_again=True)
+        return [ResourceId.parse(str(id)) for id in self._connection.ask(question).get("value", ())]
+
+    def status(
+        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None, wait_s: float
+    ) -> StatusSnapshot:
+        """The current state of jobs and clusters, in one request; waits for a change after `since`."""
+        headers = _wait_headers(since.state if since else "", wait_s)
+        body = {"ids": [str(id) for id in ids]}
+        path = self._provider("batchaiLook")
+        response = self._connection.send(
+            Question("POST", path, body=body, headers=headers, is_asked_again=True)
+        )
+        found = [resources.any_resource(item) for item in response.json()["value"]]
+        return StatusSnapshot({item.id.key: item for item in found}, response.headers.get(STATE, ""))
+
+    def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
+        """A chunk of an output file, in one request."""
+        return self._logs.read(file, offset, limit)
+
+    def tail(
+        self, job: ResourceId, positions: Mapping[str, int], limit: int, *, wait_s: float
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all logs of a job, in one request."""
+        return self._logs.tail(job, positions, limit, wait_s=wait_s)
+
+    def _provider(self, action: str) -> str:
+        return paths.provider(self._connection.subscription, action)
+
+
+class LogReader:
+    """Reads and tails logs; remembers each job's state and logs as of its last tail."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._states: dict[str, tuple[str, Collection[str]]] = {}
+
+    def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
+        """A chunk of one file."""
+        body = {"path": file.path, "directoryId": file.directory_id, "offset": offset, "limit": limit}
+        return chunks.from_wire(
+            self._connection.ask(Question("POST", paths.of(file.job, "batchaiRead"), body=body))
+        )
+
+    def tail(
+        self, job: ResourceId, positions: Mapping[str, int], limit: int, *, wait_s: float
+    ) -> Mapping[str, Chunk]:
+        """The new bytes of all logs. With `wait_s` the server waits for some, or for a change of the job."""
+        body = {"positions": dict(positions), "limit": limit}
+        headers = {PREFER: waiting(wait_s), SINCE: self._state_of(job, positions)} if wait_s else {}
+        response = self._connection.send(
+            Question("POST", paths.of(job, "batchaiTail"), body=body, headers=headers, is_asked_again=True)
+        )
+        pieces = response.json()["value"]
+        if wait_s:
+            self._remember(job, response.headers.get(STATE, ""), {*positions, *pieces})
+        return {path: chunks.from_wire(piece) for path, piece in pieces.items()}
+
+    def _state_of(self, job: ResourceId, positions: Mapping[str, int]) -> str:
+        """The last state; empty for a caller that lacks a log of that time: it must not wait."""
+        state, logs = self._states.get(job.key, ("", ()))
+        return state if all(path in positions for path in logs) else ""
+
+    def _remember(self, job: ResourceId, state: str, logs: Collection[str]) -> None:
+        self._states.pop(job.key, None)  # re-inserted last: the dict is in least-recently-used order
+        while len(self._states) >= _MAX_JOBS:
+            self._states.pop(next(iter(self._states)), None)
+        self._states[job.key] = state, logs
+
+
+class NodeCommands:
+    """Shell commands on nodes."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
+        """Runs a shell command on a node and streams its output; the server sets the interval of ticks."""
+        body = {"nodeId": node_id, "command": command}
+        question = Question("POST", paths.of(id, "batchaiExecute"), body=body)
+        return self._output(self._connection.send(question, is_streamed=True), is_ticking=bool(tick_s))
+
+    def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:
+        try:
+            with self._connection.translated():
+                for part in commands.from_lines(response.iter_raw()):
+                    if is_ticking or part != _KEEP_ALIVE:
+                        yield part
+        finally:
+            response.close()
+
+
+class Preemption:
+    """Preemption of nodes of low-priority clusters."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def preempt(self, cluster: ResourceId, node_id: str) -> None:
+        """Preempts a node of a low-priority cluster."""
+        self._connection.ask(Question("POST", paths.of(cluster, "batchaiPreempt"), body={"nodeId": node_id}))
+
+
+class SetupLogs:
+    """The output of setup tasks."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
+        """One level of the output of a cluster's setup task, sorted by name."""
+        paths.check_inside(path)
+        question = Question(
+            "POST", paths.of(cluster, "batchaiSetupFiles"), {"directory": path.strip("/") or "."}
+        )
+        return [OutputFile.from_wire(item, folder=path) for item in items(self._connection, question)]
+
+
+class Telemetry:
+    """The resource usage of the processes of jobs."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
+        """The samples taken later than `after`."""
+        question = Question("POST", paths.of(job, "batchaiTelemetry"), body={"after": after})
+        return TelemetryRecord.from_wire(self._connection.ask(question))
+
+
+def _wait_headers(state: str, wait_s: float) -> Mapping[str, str]:
+    """The headers that make the server wait until the state differs from a known one."""
+    return {PREFER: waiting(wait_s), SINCE: state} if wait_s and state else {PREFER: waiting(1)}

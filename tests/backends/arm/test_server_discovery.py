@@ -1,0 +1,127 @@
+"""Which API is used with an endpoint: discovered once, and again after an endpoint could not answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+
+from batchai_magics.backends.arm.arm_backend import ArmBackend
+from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.published_api import PublishedApi
+from batchai_magics.backends.arm.server_discovery import ServerDiscovery
+from batchai_magics.backends.arm.server_extensions import ServerExtensions
+from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.base import FACETS, Capabilities, Pace
+from batchai_magics.backends.service.dialect.capabilities import Offer
+from batchai_magics.config import Settings
+from batchai_magics.errors import NotFoundError, ServiceError, UnreachableError
+from tests.backends.arm.answering import Answering
+from tests.patience import PATIENCE_S
+
+OFFER = {"capabilities": {**asdict(Capabilities(name="x")), "pace": {"look_s": 0.25}}, "facets": ["storage"]}
+ANY = ("accounts", "groups", "storage", "usages")
+
+
+def discovery(connection: Answering) -> ServerDiscovery[str | Offer]:
+    """Gives the offer of an extended server, or `published`."""
+    return ServerDiscovery(connection, "published", lambda offer: offer)
+
+
+def facets_of(backend: ArmBackend) -> list[str]:
+    return sorted(facet.attribute for facet in FACETS if getattr(backend, facet.attribute))
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ArmBackend]:
+    """A backend whose discovery gets these answers."""
+
+    def made(*answers: object) -> ArmBackend:
+        settings = ArmSettings(endpoint="http://127.0.0.1:1", token="t")
+        backend = ArmBackend(Endpoint.of(settings), Settings(sections={"arm": settings}))
+        monkeypatch.setattr(backend._connection, "ask", Answering(*answers).ask)
+        return backend
+
+    return made
+
+
+def test_a_server_with_an_offer_gets_the_extended_api_and_is_queried_once() -> None:
+    connection = Answering(OFFER)
+    found = discovery(connection)
+    assert (found.api.capabilities.pace, found.api.facets) == (Pace(look_s=0.25), ("storage",))
+    assert found.api is found.api
+    assert len(connection.questions) == 1
+
+
+@pytest.mark.parametrize("answer", [{}, {"capabilities": {}}, NotFoundError("no", code="NotFound")])
+def test_any_other_endpoint_gets_the_published_api_and_is_queried_once(answer: object) -> None:
+    connection = Answering(answer)
+    found = discovery(connection)
+    assert (found.api, found.api) == ("published", "published")
+    assert len(connection.questions) == 1
+
+
+def test_the_published_api_has_the_minimum_of_facets_and_capabilities(
+    backend: Callable[..., ArmBackend],
+) -> None:
+    made = backend({})
+    assert (type(made._api), facets_of(made)) == (PublishedApi, sorted(ANY))
+    assert made.capabilities == Capabilities(name="arm", pace=Pace(look_s=2.0))
+
+
+@pytest.mark.parametrize("facet", ["containers", "node_commands", "preemption", "setup_logs", "telemetry"])
+def test_extensions_have_the_facets_of_the_offer(backend: Callable[..., ArmBackend], facet: str) -> None:
+    made = backend({**OFFER, "facets": ["storage", facet]})
+    assert (type(made._api), facets_of(made)) == (ServerExtensions, sorted([*ANY, facet]))
+    assert made.capabilities.pace == Pace(look_s=0.25)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UnreachableError("nobody listens"),
+        *(
+            ServiceError("no", code=code)
+            for code in (
+                "AuthenticationFailed",
+                "InvalidAuthenticationToken",
+                "NoCredentials",
+                "AuthorizationFailed",
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_an_endpoint_that_is_unreachable_or_denies_access_is_queried_again(error: Exception) -> None:
+    connection = Answering(error, error, OFFER)
+    found = discovery(connection)
+    assert [found.api == "published" for _ in range(4)] == [True, True, False, False]
+    assert len(connection.questions) == 3
+
+
+def test_concurrent_callers_share_one_query() -> None:
+    begun, told = threading.Barrier(4), []
+
+    class Slow(Answering):
+        def ask(self, question: object) -> object:
+            for _ in range(2000):  # so that the others come in too, if they can
+                time.sleep(0)
+            return super().ask(question)
+
+    connection = Slow(*[OFFER] * 4)
+    found = discovery(connection)
+
+    def want() -> None:
+        begun.wait(PATIENCE_S)
+        told.append(found.api)
+
+    threads = [threading.Thread(target=want) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert (told, len(connection.questions)) == ([found.api] * 4, 1)
+    assert isinstance(found.api, Offer)
