@@ -6,7 +6,7 @@ import pytest
 
 PACKAGES = (
     "batchai_magics",
-    *(f"batchai_magics.{n}" for n in ("backends.base", "cell", "metrics", "models.resources")),
+    *(f"batchai_magics.{n}" for n in ("backends.base", "cell", "follow", "metrics", "models.resources")),
 )
 
 

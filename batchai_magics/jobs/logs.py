@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef
+from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.errors import FileChangedError
-from batchai_magics.follow import records_in
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.models.resources import JobResource
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 
 from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.base.registry import open_backend
+from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.config import Settings
-from batchai_magics.follow import MetricsAdded, records_in
+from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.chunk_readers import parse_metrics
 from batchai_magics.jobs.handle import Job
 from batchai_magics.metrics import Parser
