@@ -117,7 +117,8 @@ def below(home: Path) -> list[psutil.Process]:
 def is_reading_logs(process: psutil.Process) -> bool:
     """Whether a process reads a job's logs by now: it takes SIGTERM as a word, not as its end."""
     with contextlib.suppress(psutil.Error, OSError):
-        if "stop_watching" in " ".join(process.cmdline()):
+        words = " ".join(process.cmdline())
+        if "stop_watching" in words or "stop_if_watcher" in words:
             status = Path(f"/proc/{process.pid}/status").read_text()
             return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
     return False

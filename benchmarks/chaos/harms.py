@@ -17,7 +17,7 @@ import psutil
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import detached, process
+from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
@@ -105,15 +105,17 @@ def wait_until_idle(place: Place) -> None:
 @contextlib.contextmanager
 def killed_at_start(dice: random.Random) -> Iterator[None]:
     """Within it, what this process starts in the background is killed within a moment, told or not."""
-    begin, start = detached._begun, detached.start
+    begin, start = detached_process._spawn, detached_process.start
 
-    def begin_and_kill(program: detached.Program) -> subprocess.Popen[bytes]:
+    def begin_and_kill(program: detached_process.Program) -> subprocess.Popen[bytes]:
         child = begin(program)
         if dice.random() < 0.3:
             child.kill()
         return child
 
-    def start_and_kill(program: detached.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    def start_and_kill(
+        program: detached_process.Program, *, secrets: Mapping[str, Any]
+    ) -> subprocess.Popen[bytes]:
         child = start(program, secrets=secrets)
         if dice.random() < 0.3:  # while it loads, or when it has claimed the job
             time.sleep(dice.uniform(0.0, 0.2))
@@ -121,11 +123,11 @@ def killed_at_start(dice: random.Random) -> Iterator[None]:
         child.wait()
         return child
 
-    detached._begun, detached.start = begin_and_kill, start_and_kill
+    detached_process._spawn, detached_process.start = begin_and_kill, start_and_kill
     try:
         yield
     finally:
-        detached._begun, detached.start = begin, start
+        detached_process._spawn, detached_process.start = begin, start
 
 
 def stop(place: Place, names: list[str]) -> None:
@@ -162,7 +164,7 @@ def fill(place: Place, names: list[str]) -> None:
     ballast = place.folder / "ballast"
     take_all(ballast)
     if place.dice.random() < 0.5:
-        place.backend.store.reserve.drop()
+        place.backend.store.reserve.delete()
         take_all(ballast)
     place.backend.terminate(place.id(names[0]))
     place.backend.delete(place.id(names[1]))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.late_facets import LateFacets
+from batchai_magics.backends.local.lazy_facets import LazyFacets
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import jobs, resources, showing
+from batchai_magics.backends.local.state import job_table, resource_table, stored_resources
+from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.local.watch.shared_store import SharedStore
-from batchai_magics.backends.local.watch.upkeep import Upkeep
 from batchai_magics.backends.service.descriptions import output_segment
 from batchai_magics.models.execution import STDOUTERR
 from batchai_magics.models.ids import Kind, ResourceId
@@ -22,7 +22,7 @@ from batchai_magics.models.ids import Kind, ResourceId
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, Patch, Spec
     from batchai_magics.backends.folders.logs import Logs
-    from batchai_magics.backends.local.state.jobs import JobRow
+    from batchai_magics.backends.local.state.job_table import JobRow
     from batchai_magics.models.execution import OutputFile
     from batchai_magics.models.resources import JobResource, Node, Resource
 
@@ -32,7 +32,7 @@ CAPABILITIES = Capabilities(
 FRESH_S = 0.1  # who looks again and again has what was found out so lately
 
 
-class LocalBackend(LateFacets):
+class LocalBackend(LazyFacets):
     """Jobs on this machine. State, shares and logs are below its home, which processes may share."""
 
     capabilities = CAPABILITIES
@@ -41,103 +41,112 @@ class LocalBackend(LateFacets):
         self.settings = settings
         self.layout = Layout(Path(settings.home).expanduser().absolute())
         self.store = SharedStore(self.layout.database)
-        self.upkeep = Upkeep(self.store, self.layout)
+        self.reconciler = Reconciler(self.store, self.layout)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str) -> Resource:
         """Makes a resource, or returns it if the very same is there already."""
-        from batchai_magics.backends.local import creation, devices  # who only looks never needs them
+        from batchai_magics.backends.local import (  # who only looks never needs them
+            machine_devices,
+            resource_creation,
+        )
         from batchai_magics.backends.local.watch import scheduler
         from batchai_magics.models.resources import Cluster
 
-        draft = creation.check(self.layout, id, spec, container_command=self.settings.container_command)
+        draft = resource_creation.check(
+            self.layout, id, spec, container_command=self.settings.container_command
+        )
         draft = replace(draft, owner=owner)
-        is_new = creation.insert(self.store, self.layout, draft, settings=self.settings)
+        is_new = resource_creation.insert(self.store, self.layout, draft, settings=self.settings)
         written = self._written(id) if is_new else None
         if is_new:
             with (
-                scheduler.released_if_interrupted(self.store, draft.guid),
+                scheduler.release_on_interrupt(self.store, draft.guid),
                 scheduler.head_start(self.store, self.layout, draft.guid),
             ):
-                self.upkeep.settle(is_due=True, secrets=draft.secrets)
+                self.reconciler.reconcile(is_due=True, secrets=draft.secrets)
         else:
-            self.upkeep.settle()
+            self.reconciler.reconcile()
         if isinstance(written, Cluster):  # as the service answered: its nodes are yet to come
-            return replace(written, notes=devices.told(written.spec, devices.machine()))
+            return replace(
+                written, notes=machine_devices.hardware_notes(written.spec, machine_devices.machine())
+            )
         return self.show(id)
 
     def show(self, id: ResourceId) -> Resource:
         """The resource as it stands."""
-        self.upkeep.settle()
+        self.reconciler.reconcile()
         return self._written(id)
 
     def _written(self, id: ResourceId) -> Resource:
         """The resource as it is written down."""
         with self.store.read() as db:
-            return showing.resource(db, resources.get(db, id))
+            return stored_resources.resource_view(db, resource_table.get(db, id))
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind inside `parent`, oldest first; all workspaces of its resource group."""
-        self.upkeep.settle()
+        self.reconciler.reconcile()
         with self.store.read() as db:
             if kind is not Kind.WORKSPACE:
-                resources.get(db, parent)
-            return showing.inside(db, parent, kind, page or Page())
+                resource_table.get(db, parent)
+            return stored_resources.list_inside(db, parent, kind, page or Page())
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` that begin so; nothing but names is read."""
         with self.store.read() as db:
-            resources.get(db, parent)
-            return resources.names(db, parent, kind, prefix)
+            resource_table.get(db, parent)
+            return resource_table.names(db, parent, kind, prefix)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs of whatever experiment that get nodes of its cluster before this queued one, in turn."""
         with self.store.read() as db:
-            return showing.ahead(db, job.id)
+            return stored_resources.jobs_ahead_of(db, job.id)
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
         """Jobs and clusters as they stand, all read in one transaction."""
-        self.upkeep.settle(max_age_s=FRESH_S)
+        self.reconciler.reconcile(max_age_s=FRESH_S)
         with self.store.read() as db:
-            found = showing.some(db, ids)
+            found = stored_resources.find_many(db, ids)
         return StatusSnapshot({resource.id.key: resource for resource in found})
 
     def _update(self, id: ResourceId, patch: Patch) -> Resource:
         """Tags a workspace, or resizes a cluster: nodes with jobs go as the deallocation option says."""
-        from batchai_magics.backends.local.watch import scaling, stopping
+        from batchai_magics.backends.local.watch import cluster_scaling, job_stopping
         from batchai_magics.models.resources import WorkspacePatch
 
         if isinstance(patch, WorkspacePatch):
-            from batchai_magics.backends.local import creation
+            from batchai_magics.backends.local import resource_creation
 
-            creation.change_tags(self.store, id, patch.tags)
+            resource_creation.change_tags(self.store, id, patch.tags)
             return self.show(id)
-        stopping.wake(self.store, scaling.resize(self.store, id, patch, core_quota=self.settings.core_quota))
-        self.upkeep.settle(is_due=True)
+        job_stopping.wake(
+            self.store, cluster_scaling.resize(self.store, id, patch, core_quota=self.settings.core_quota)
+        )
+        self.reconciler.reconcile(is_due=True)
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and all inside it. Jobs are ended first; what they wrote stays on its share."""
-        from batchai_magics.backends.local import deletion
+        from batchai_magics.backends.local import resource_deletion
 
-        deletion.delete(self.upkeep, id)
+        resource_deletion.delete(self.reconciler, id)
 
     def terminate(self, job: ResourceId) -> None:
         """Asks a job to end; nothing happens to one that has ended."""
-        from batchai_magics.backends.local.watch import stopping
+        from batchai_magics.backends.local.watch import job_stopping
 
         with self.store.read() as db:
-            resources.get(db, job)
-        stopping.wake(self.store, stopping.ask(self.store, [job.key]))
-        self.upkeep.settle_if_room(is_due=True)
+            resource_table.get(db, job)
+        job_stopping.wake(self.store, job_stopping.request_stop(self.store, [job.key]))
+        self.reconciler.reconcile_if_room(is_due=True)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
-        self.upkeep.settle()
+        self.reconciler.reconcile()
         with self.store.read() as db:
-            resources.get(db, id)
-            return showing.nodes_of(db, id)
+            resource_table.get(db, id)
+            return stored_resources.nodes_of(db, id)
 
     def files(
         self,
@@ -157,7 +166,7 @@ class LocalBackend(LateFacets):
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         from batchai_magics.backends.folders import entries, outputs
 
-        self.upkeep.settle()
+        self.reconciler.reconcile()
         folder, run = self._directory(file.job, file.directory_id)
         if file.directory_id.lower() != STDOUTERR:
             path = entries.inside(folder, file.path)
@@ -173,7 +182,7 @@ class LocalBackend(LateFacets):
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs; the store is asked once."""
-        self.upkeep.settle(max_age_s=FRESH_S)
+        self.reconciler.reconcile(max_age_s=FRESH_S)
         folder, run = self._directory(job, STDOUTERR)
         return self._logs_of(folder, run).tail(positions, limit)
 
@@ -184,7 +193,7 @@ class LocalBackend(LateFacets):
 
     def reap(self) -> int:
         """Collects the supervisors that have ended; gives how many that were started here still run."""
-        return self.upkeep.reap()
+        return self.reconciler.reap()
 
     def close(self) -> None:
         """Lets go of the store's file; jobs run on."""
@@ -194,21 +203,21 @@ class LocalBackend(LateFacets):
         if directory_id.lower() == STDOUTERR:
             return self._logs(job)
         from batchai_magics.backends.folders import mounts  # both load the models
-        from batchai_magics.backends.local.state import described, stored_jobs
+        from batchai_magics.backends.local.state import stored_resources, stored_specs
 
         with self.store.read() as db:
-            row, run = resources.get(db, job), jobs.get(db, job.key)
-            spec = stored_jobs.job_spec(row.spec)
-            cluster = resources.find(db, ResourceId.parse(spec.cluster.id))
-        cluster_spec = described.cluster_spec(cluster.spec) if cluster else None
+            row, run = resource_table.get(db, job), job_table.get(db, job.key)
+            spec = stored_resources.job_spec(row.spec)
+            cluster = resource_table.find(db, ResourceId.parse(spec.cluster.id))
+        cluster_spec = stored_specs.cluster_spec(cluster.spec) if cluster else None
         segment = output_segment(row.id, run.guid)
         return mounts.output_folder(self.layout, spec, cluster_spec, directory_id, segment), run
 
     def _logs(self, job: ResourceId) -> tuple[Path, JobRow]:
         with self.store.read() as db:
-            found = jobs.find_with_id(db, job.key)
+            found = job_table.find_with_id(db, job.key)
             if found is None:
-                raise resources.not_found(db, job)
+                raise resource_table.not_found(db, job)
         id, run = found
         return _logs_folder(id, run.guid, run.output_root), run
 

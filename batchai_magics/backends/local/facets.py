@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.base import Accounts, CommandOutput
 from batchai_magics.backends.folders import mounts, outputs, telemetry
-from batchai_magics.backends.local.state import described, jobs, nodes, resources, showing
-from batchai_magics.backends.local.state.accounts import LocalGroups
+from batchai_magics.backends.local.state import (
+    job_table,
+    node_table,
+    resource_table,
+    stored_resources,
+    stored_specs,
+)
+from batchai_magics.backends.local.state.account_table import LocalGroups
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import execution, stopping
-from batchai_magics.backends.local.watch.upkeep import Upkeep
+from batchai_magics.backends.local.watch import job_stopping, node_commands
+from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.service import quotas, refusals
 from batchai_magics.backends.service.groups import OwnGroups
 from batchai_magics.models.cluster import ClusterSpec, VmPriority
@@ -23,72 +29,72 @@ from batchai_magics.models.telemetry import TelemetryRecord
 class NodeCommands:
     """Commands in the folders of nodes."""
 
-    def __init__(self, upkeep: Upkeep) -> None:
-        self._upkeep = upkeep
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; gives its output as it comes."""
-        self._upkeep.settle()
-        with self._upkeep.store.read() as db:
-            resources.get(db, id)
-            if node_id not in [node.id for node in showing.nodes_of(db, id)]:
+        self._reconciler.reconcile()
+        with self._reconciler.store.read() as db:
+            resource_table.get(db, id)
+            if node_id not in [node.id for node in stored_resources.nodes_of(db, id)]:
                 raise refusals.node_not_found(node_id)
-            guid = nodes.cluster_guid(db, node_id)
-        return execution.run(self._upkeep.layout, guid, node_id, command, tick_s=tick_s)
+            guid = node_table.cluster_guid(db, node_id)
+        return node_commands.run(self._reconciler.layout, guid, node_id, command, tick_s=tick_s)
 
 
 class Preemption:
     """Nodes of lowpriority clusters that are taken away when somebody says so."""
 
-    def __init__(self, upkeep: Upkeep) -> None:
-        self._upkeep = upkeep
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Takes a node of a lowpriority cluster away; its job is queued again, another node comes."""
-        store = self._upkeep.store
-        if _cluster_spec(self._upkeep, cluster).vm_priority is not VmPriority.LOW_PRIORITY:
+        store = self._reconciler.store
+        if _cluster_spec(self._reconciler, cluster).vm_priority is not VmPriority.LOW_PRIORITY:
             raise refusals.not_low_priority(cluster)
         with store.write() as db:
-            rows = {node.id: node for node in nodes.of_cluster(db, cluster.key)}
+            rows = {node.id: node for node in node_table.of_cluster(db, cluster.key)}
             if node_id not in rows:
                 raise refusals.node_not_found(node_id)
-            stopped = nodes.preempt(db, rows[node_id])
-        stopping.wake(store, stopped)
-        self._upkeep.settle(is_due=True)
+            stopped = node_table.preempt(db, rows[node_id])
+        job_stopping.wake(store, stopped)
+        self._reconciler.reconcile(is_due=True)
 
 
 class SetupLogs:
     """What setup tasks wrote to mounted shares."""
 
-    def __init__(self, upkeep: Upkeep) -> None:
-        self._upkeep = upkeep
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """One level of what a cluster's setup task wrote, sorted by name."""
-        spec = _cluster_spec(self._upkeep, cluster)
+        spec = _cluster_spec(self._reconciler, cluster)
         if not (spec.node_setup and spec.node_setup.setup_task):
             raise refusals.no_setup_logs()
-        return outputs.listing(mounts.setup_logs(self._upkeep.layout, spec), path)
+        return outputs.listing(mounts.setup_logs(self._reconciler.layout, spec), path)
 
 
-def _cluster_spec(upkeep: Upkeep, cluster: ResourceId) -> ClusterSpec:
-    upkeep.settle()
-    with upkeep.store.read() as db:
-        return described.cluster_spec(resources.get(db, cluster).spec)
+def _cluster_spec(reconciler: Reconciler, cluster: ResourceId) -> ClusterSpec:
+    reconciler.reconcile()
+    with reconciler.store.read() as db:
+        return stored_specs.cluster_spec(resource_table.get(db, cluster).spec)
 
 
 class Telemetry:
     """Samples in the folders of jobs."""
 
-    def __init__(self, upkeep: Upkeep) -> None:
-        self._upkeep = upkeep
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples that were taken later than `after`."""
-        with self._upkeep.store.read() as db:
-            resources.get(db, job)
-            run = jobs.get(db, job.key)
-        return telemetry.read(self._upkeep.layout.job(run.guid).telemetry, after)
+        with self._reconciler.store.read() as db:
+            resource_table.get(db, job)
+            run = job_table.get(db, job.key)
+        return telemetry.read(self._reconciler.layout.job(run.guid).telemetry, after)
 
 
 class Ownership:
@@ -100,7 +106,7 @@ class Ownership:
     def within(self, key: str) -> Mapping[str, str]:
         """The known owners of what is of that key or inside it, by key."""
         with self._store.read() as db:
-            return resources.owners(db, key)
+            return resource_table.owners(db, key)
 
 
 class Usages:
@@ -113,19 +119,19 @@ class Usages:
     def list(self, location: str) -> Sequence[Usage]:
         """What is used of each quota; this machine is every location."""
         with self._store.read() as db:
-            return quotas.usages(described.quota_nodes(db), self._core_quota)
+            return quotas.usages(stored_specs.quota_nodes(db), self._core_quota)
 
 
-def groups(upkeep: Upkeep, accounts: Accounts) -> OwnGroups:
+def groups(reconciler: Reconciler, accounts: Accounts) -> OwnGroups:
     """The resource groups of this machine."""
 
     def workspaces() -> Sequence[ResourceId]:
-        with upkeep.store.read() as db:
-            return [row.id for row in resources.workspaces(db)]
+        with reconciler.store.read() as db:
+            return [row.id for row in resource_table.workspaces(db)]
 
     def delete(workspace: ResourceId) -> None:
-        from batchai_magics.backends.local import deletion
+        from batchai_magics.backends.local import resource_deletion
 
-        deletion.delete(upkeep, workspace)
+        resource_deletion.delete(reconciler, workspace)
 
-    return OwnGroups(LocalGroups(upkeep.store), accounts, workspaces=workspaces, delete=delete)
+    return OwnGroups(LocalGroups(reconciler.store), accounts, workspaces=workspaces, delete=delete)

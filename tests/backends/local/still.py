@@ -12,12 +12,12 @@ import pytest
 
 from batchai_magics.backends.base import Spec
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local import creation
+from batchai_magics.backends.local import resource_creation
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import nodes
+from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import detached, preparation, scaling, scheduler
-from batchai_magics.backends.local.watch.verdict import record
+from batchai_magics.backends.local.watch import cluster_scaling, detached_process, node_preparation, scheduler
+from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
 from batchai_magics.models.ids import Kind, ResourceId
@@ -47,8 +47,8 @@ class Still:
 
     def create(self, id: ResourceId, spec: Spec, *, limits: LocalSettings | None = None) -> ResourceId:
         """Writes a resource down; nothing more."""
-        draft = creation.check(self.layout, id, spec, container_command="")
-        creation.insert(self.store, self.layout, draft, settings=limits or LocalSettings())
+        draft = resource_creation.check(self.layout, id, spec, container_command="")
+        resource_creation.insert(self.store, self.layout, draft, settings=limits or LocalSettings())
         return id
 
     def cluster(
@@ -79,11 +79,11 @@ class Still:
 
     def prepare(self) -> None:
         """Makes the nodes ready."""
-        self.children += preparation.prepare(self.store, self.layout)
+        self.children += node_preparation.prepare(self.store, self.layout)
 
     def schedule(self) -> None:
         """Gives idle nodes to queued jobs."""
-        self.children += scheduler.step(self.store, self.layout)
+        self.children += scheduler.schedule(self.store, self.layout)
 
     def assigned(self) -> list[str]:
         """The names of the jobs that have nodes."""
@@ -98,7 +98,7 @@ class Still:
     def fail(self, job: ResourceId) -> None:
         """Ends a job as its supervisor would; its nodes are idle again."""
         with self.store.write() as db:
-            record(db, job.key, self.state(job)["guid"], failed_with("JobFailed", "it was told to"))
+            write_outcome(db, job.key, self.state(job)["guid"], failed_with("JobFailed", "it was told to"))
 
     def nodes(self, cluster: ResourceId) -> dict[str, str]:
         """The state of each node by its id, in the order of their making."""
@@ -108,17 +108,19 @@ class Still:
     def resize(self, cluster: ResourceId, target: int, option: str = "requeue") -> list[str]:
         """Changes the number of nodes; gives the guids of the jobs that have to stop."""
         with self.store.write() as db:
-            return nodes.resize(db, cluster.key, target, nodes.DeallocationOption(option))
+            return node_table.resize(db, cluster.key, target, node_table.DeallocationOption(option))
 
     def scale(self, cluster: ResourceId, target: int, *, core_quota: int) -> list[str]:
         """Changes a cluster as somebody asks for it; gives the guids of the jobs that have to stop."""
         patch = ClusterPatch.from_wire({"properties": {"scaleSettings": manual(target)}})
-        return scaling.resize(self.store, cluster, patch, core_quota=core_quota)
+        return cluster_scaling.resize(self.store, cluster, patch, core_quota=core_quota)
 
     def preempt(self, cluster: ResourceId, node: str) -> list[str]:
         """Takes a node away; gives the guids of the jobs that have to stop."""
         with self.store.write() as db:
-            return nodes.preempt(db, next(row for row in nodes.of_cluster(db, cluster.key) if row.id == node))
+            return node_table.preempt(
+                db, next(row for row in node_table.of_cluster(db, cluster.key) if row.id == node)
+            )
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What the store says."""
@@ -156,7 +158,7 @@ class Stand:
 
 @pytest.fixture
 def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Still]:
-    monkeypatch.setattr(detached, "start", lambda program, *, secrets: Stand())
+    monkeypatch.setattr(detached_process, "start", lambda program, *, secrets: Stand())
     made = Still(tmp_path / "home")
     yield made
     made.close()

@@ -12,8 +12,8 @@ import pytest
 from batchai_magics import cell
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import stored_jobs
-from batchai_magics.backends.local.watch import detached
+from batchai_magics.backends.local.state import stored_resources
+from batchai_magics.backends.local.watch import detached_process
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import ensure_defaults, submit
 from batchai_magics.models.ids import Kind, ResourceId, workspace_id
@@ -50,12 +50,12 @@ class Crowd:
     def cost(self, action: Callable[[], object]) -> tuple[int, int]:
         """The steps that the database takes, and the descriptions that are read, for something."""
         steps = itertools.count()
-        read = stored_jobs.job_spec.cache_info().misses
+        read = stored_resources.job_spec.cache_info().misses
         with self.backend.store.read() as db:
             db.set_progress_handler(lambda: next(steps) and None, STEP)
             action()
             db.set_progress_handler(None, 0)
-        return next(steps), stored_jobs.job_spec.cache_info().misses - read
+        return next(steps), stored_resources.job_spec.cache_info().misses - read
 
 
 def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> None:
@@ -66,7 +66,7 @@ def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> 
 
 @pytest.fixture
 def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
-    monkeypatch.setattr(detached, "start", lambda program, *, secrets: Stand())
+    monkeypatch.setattr(detached_process, "start", lambda program, *, secrets: Stand())
     made = Crowd(tmp_path / "home")
     yield made
     made.backend.close()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.local.state.stored_jobs import StoredJob
+from batchai_magics.backends.local.state.stored_resources import StoredJob
 from batchai_magics.commands.output import job_text
 from batchai_magics.commands.output.job_text import JobTexts
 from batchai_magics.commands.output.render import shown_json

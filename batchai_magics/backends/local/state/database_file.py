@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from batchai_magics.backends.folders import private
-from batchai_magics.backends.local.state import complaints, migrations
-from batchai_magics.backends.local.state.lock_holder import maker_in
+from batchai_magics.backends.local.state import database_errors, migrations
+from batchai_magics.backends.local.state.lock_holder import opener_in
 
-Mark = tuple[float, ...]  # what a file is known by: another one, made later, has another
+FileVersion = tuple[float, ...]  # what a file is known by: another one, made later, has another
 BUSY_S = 30.0
 PAUSE_S = 0.02  # between two tries to be alone
 _WAL = "-wal"
-LOG_BYTES = 9 << 19  # SQLite starts its log anew after 4 MB: with these it seldom needs another block
+WAL_BYTES = 9 << 19  # SQLite starts its log anew after 4 MB: with these it seldom needs another block
 _TRIES = 5  # at a copy of what is being written
 
 
@@ -34,16 +34,16 @@ class DatabaseFile:
             self.is_copy = path.exists() and private.is_read_only(path.parent)
             self._folder = _temporary_folder() if self.is_copy else ""
             self.connection = self._connected(may_make)
-            self._mark = _mark(path, self.is_copy)
+            self._version = _file_version(path, self.is_copy)
         except OSError as error:
-            raise complaints.unusable(path, error.strerror or str(error)) from error
+            raise database_errors.unusable(path, error.strerror or str(error)) from error
         self.close = weakref.finalize(self, _close, self.connection, self.pid, self._folder)
 
     def _connected(self, may_make: bool) -> sqlite3.Connection:
         if not self.is_copy:
-            return _connected(self.path, may_make=may_make)
+            return _connect(self.path, may_make=may_make)
         try:
-            return _connected(_copied(self.path, Path(self._folder)), may_make=may_make)
+            return _connect(_copy(self.path, Path(self._folder)), may_make=may_make)
         except BaseException:
             _remove(self._folder)
             raise
@@ -56,13 +56,13 @@ class DatabaseFile:
     @property
     def is_there(self) -> bool:
         """Whether the file at its path is still the one that was opened, as it was if this is a copy."""
-        return _mark(self.path, self.is_copy) == self._mark
+        return _file_version(self.path, self.is_copy) == self._version
 
-    def keep_room(self) -> None:
+    def preallocate_wal(self) -> None:
         """In a transaction, keeps room on the disk for the log of this one and later ones, if there is."""
         log = self.path.with_name(self.path.name + _WAL)
         with contextlib.suppress(OSError, AttributeError):  # a disk without room, or macOS
-            if log.stat().st_size < LOG_BYTES:
+            if log.stat().st_size < WAL_BYTES:
                 _allocate(log)
 
 
@@ -70,19 +70,19 @@ def _allocate(log: Path) -> None:
     """Only in a transaction: then nobody else writes to the log, and what is beyond its end is nothing."""
     descriptor = os.open(log, os.O_WRONLY)
     try:
-        os.posix_fallocate(descriptor, 0, LOG_BYTES)
+        os.posix_fallocate(descriptor, 0, WAL_BYTES)
     finally:
         os.close(descriptor)
 
 
-def _connected(path: Path, *, may_make: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, may_make: bool) -> sqlite3.Connection:
     """A connection to a database of the newest version; StorageError when there is none to be had."""
     if not may_make:
         if not path.exists():
-            raise complaints.missing(path)
+            raise database_errors.missing(path)
         return _set_up(path, may_make=False)
     private.make_home(path.parent)
-    with _alone(path.parent):
+    with _exclusive(path.parent):
         if path.exists() and not path.stat().st_size:  # who has it open finds it gone, not broken
             path.unlink()
         private.make_file(path)
@@ -90,7 +90,7 @@ def _connected(path: Path, *, may_make: bool) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _exclusive(folder: Path) -> Iterator[None]:
     """Nobody else makes a database in the folder; StorageError when somebody else never ends doing so."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -101,14 +101,14 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, folder: Path) -> None:
-    wait = complaints.Wait(folder, BUSY_S, maker_in)
+    wait = database_errors.LockWait(folder, BUSY_S, opener_in)
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if wait.is_over:
-                raise complaints.locked(folder, maker_in(folder)) from None
-        wait.tell()
+                raise database_errors.locked(folder, opener_in(folder)) from None
+        wait.warn_if_stopped()
         time.sleep(PAUSE_S)
 
 
@@ -118,7 +118,7 @@ def _set_up(path: Path, *, may_make: bool) -> sqlite3.Connection:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        found = migrations.bring_up_to_date(connection, path, may_make=may_make)
+        found = migrations.migrate(connection, path, may_make=may_make)
     except BaseException:
         connection.close()
         raise
@@ -134,23 +134,23 @@ def _temporary_folder() -> str:
     return tempfile.mkdtemp(prefix="batchai-")
 
 
-def _copied(path: Path, folder: Path) -> Path:
+def _copy(path: Path, folder: Path) -> Path:
     """A copy of the database, of one moment."""
     import shutil  # as above
 
     copy = folder / path.name
     for _ in range(_TRIES):
-        before = _mark(path, True)
+        before = _file_version(path, True)
         for suffix in ("", _WAL):
             source = path.with_name(path.name + suffix)
             if source.exists():
                 shutil.copyfile(source, copy.with_name(copy.name + suffix))
-        if _mark(path, True) == before:
+        if _file_version(path, True) == before:
             break
     return copy
 
 
-def _mark(path: Path, with_changes: bool) -> Mark:
+def _file_version(path: Path, with_changes: bool) -> FileVersion:
     """What the file is known by; with its changes, if they are to be noticed. Empty when it is gone."""
     try:
         found = path.stat()

@@ -13,7 +13,7 @@ LOCKS = Path("/proc/locks")
 _WRITER = 120  # the byte of the -shm file that who writes has locked (sqlite.org/walformat.html, 2.3.1)
 
 
-class Holder(NamedTuple):
+class LockHolder(NamedTuple):
     """A process that has the lock. One that is stopped never lets go by itself."""
 
     pid: int
@@ -24,20 +24,22 @@ class Holder(NamedTuple):
         return f"process {self.pid} ({self.name})"
 
 
-def writer_of(database: Path) -> Holder | None:
+def writer_of(database: Path) -> LockHolder | None:
     """The other process that is in a transaction which writes; None if it cannot be told."""
     return _holder(database.with_name(database.name + "-shm"), _WRITER)
 
 
-def maker_in(folder: Path) -> Holder | None:
+def opener_in(folder: Path) -> LockHolder | None:
     """The other process that makes or opens a database there; None if it cannot be told."""
     return _holder(folder, 0)
 
 
-def _holder(file: Path, byte: int) -> Holder | None:
+def _holder(file: Path, byte: int) -> LockHolder | None:
     with contextlib.suppress(OSError, ValueError):  # another system, or it has ended meanwhile
         lockers = [pid for pid, first, last in _locks(file.stat().st_ino) if first <= byte <= last]
-        return next((_look(pid) for pid in lockers if pid != os.getpid() and _has_open(pid, file)), None)
+        return next(
+            (_read_process(pid) for pid in lockers if pid != os.getpid() and _has_open(pid, file)), None
+        )
     return None
 
 
@@ -58,7 +60,7 @@ def _has_open(pid: int, file: Path) -> bool:
     return False
 
 
-def _look(pid: int) -> Holder:
+def _read_process(pid: int) -> LockHolder:
     """What it is called, and no more: command lines may hold secrets."""
     _, name, rest = re.split(r" \((.*)\) ", Path(f"/proc/{pid}/stat").read_text(errors="replace"), flags=re.S)
-    return Holder(pid, "".join(filter(str.isprintable, name)), is_stopped=rest[0] in "Tt")
+    return LockHolder(pid, "".join(filter(str.isprintable, name)), is_stopped=rest[0] in "Tt")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import complaints
+from batchai_magics.backends.local.state import database_errors
 from batchai_magics.errors import StorageError
 
 _FIRST = """
@@ -114,10 +114,10 @@ STEPS = (
     _ATTEMPTS,
     _OWNERS,
 )
-NEWEST = len(STEPS)
+LATEST_VERSION = len(STEPS)
 
 
-def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, may_make: bool = True) -> int:
+def migrate(connection: sqlite3.Connection, path: Path, *, may_make: bool = True) -> int:
     """Takes the steps that a database lacks; StorageError, and nothing touched, when it is a newer one's.
 
     One without any table is made, unless that may not be: then it counts as missing. Gives how many jobs
@@ -126,10 +126,10 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, may_make: bo
     step and the other finds it taken, and who is killed leaves the version before, whole.
     """
     found = 0
-    while version(connection, path) < NEWEST:
+    while version(connection, path) < LATEST_VERSION:
         connection.execute("BEGIN IMMEDIATE")
         try:
-            found += _take_next(connection, path, may_make=may_make)
+            found += _apply_next(connection, path, may_make=may_make)
             connection.execute("COMMIT")
         except BaseException:
             connection.execute("ROLLBACK")
@@ -140,47 +140,47 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path, *, may_make: bo
 def version(connection: sqlite3.Connection, path: Path) -> int:
     """The version of a database that this code can use."""
     (number,) = connection.execute("PRAGMA user_version").fetchone()
-    if number > NEWEST:
+    if number > LATEST_VERSION:
         raise StorageError(
             f"{path} was written by a newer batchai_magics: it has version {number} of the database, and this"
-            f" one knows versions up to {NEWEST}",
+            f" one knows versions up to {LATEST_VERSION}",
             code="StoreIsNewer",
             hint="Upgrade (pip install --upgrade batchai_magics), or set BATCHAI_HOME to another folder.",
         )
     return int(number)
 
 
-def copy_of(path: Path, version: int) -> Path:
+def backup_path(path: Path, version: int) -> Path:
     """Where the database is kept as it was before the step from that version."""
     return path.with_name(f"{path.stem}-version-{version}{path.suffix}")
 
 
-def _take_next(connection: sqlite3.Connection, path: Path, *, may_make: bool) -> int:
+def _apply_next(connection: sqlite3.Connection, path: Path, *, may_make: bool) -> int:
     """The next step; all of them for a new database, of which there is nothing to keep."""
     before = version(connection, path)  # nobody else changes it from here on
     if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
         if not may_make:
-            raise complaints.missing(path)
-        for number in range(NEWEST):
-            _take(connection, number)
-        return _refill(connection, path)
-    if before < NEWEST:
-        _copy(path, copy_of(path, before))
-        _take(connection, before)
+            raise database_errors.missing(path)
+        for number in range(LATEST_VERSION):
+            _apply(connection, number)
+        return _rebuild(connection, path)
+    if before < LATEST_VERSION:
+        _back_up(path, backup_path(path, before))
+        _apply(connection, before)
     return 0
 
 
-def _refill(connection: sqlite3.Connection, path: Path) -> int:
+def _rebuild(connection: sqlite3.Connection, path: Path) -> int:
     """What the folders of jobs tell, if there are any: then this is a lost database's place."""
     layout = Layout(path.parent)
     if not layout.jobs.exists():
         return 0
-    from batchai_magics.backends.local.state import salvage  # which needs all tables, and the models
+    from batchai_magics.backends.local.state import store_rebuild  # which needs all tables, and the models
 
-    return salvage.refill(connection, layout)
+    return store_rebuild.rebuild(connection, layout)
 
 
-def _copy(path: Path, copy: Path) -> None:
+def _back_up(path: Path, copy: Path) -> None:
     """Keeps a database as it is. The copy appears whole or not at all."""
     part = copy.with_suffix(".part")
     try:
@@ -196,7 +196,7 @@ def _copy(path: Path, copy: Path) -> None:
         raise StorageError(text, code="StoreUnavailable", hint=hint) from error
 
 
-def _take(connection: sqlite3.Connection, before: int) -> None:
+def _apply(connection: sqlite3.Connection, before: int) -> None:
     for statement in _statements(STEPS[before]):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {before + 1}")

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from batchai_magics.backends.folders import private
-from batchai_magics.backends.local.state import complaints
-from batchai_magics.backends.local.state.complaints import DISK_FULL, translated
+from batchai_magics.backends.local.state import database_errors
+from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
+from batchai_magics.backends.local.state.disk_reserve import DiskReserve
 from batchai_magics.backends.local.state.lock_holder import writer_of
-from batchai_magics.backends.local.state.reserve import Reserve
 from batchai_magics.errors import StorageError
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Store:
 
     def __init__(self, path: Path, *, may_make: bool = True) -> None:
         self._path = path
-        self.reserve = Reserve(path.with_name("reserve"))
+        self.reserve = DiskReserve(path.with_name("reserve"))
         self._lock = threading.RLock()
         self._may_make = may_make
         self._is_lost = False
@@ -46,20 +46,20 @@ class Store:
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
         """A connection to select with."""
-        with self._lock, translated(self._path), self._renewed_by_interrupts():
+        with self._lock, translate_errors(self._path), self._closed_on_interrupt():
             yield self._open().connection
 
     @contextlib.contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction that no other process writes beside; undone when the block raises."""
-        with self._lock, translated(self._path), self._renewed_by_interrupts():
+        with self._lock, translate_errors(self._path), self._closed_on_interrupt():
             file = self._open()
             if file.is_copy:
-                raise complaints.read_only(self._path.parent)
+                raise database_errors.read_only(self._path.parent)
             connection = file.connection
             try:
                 self._begin(connection)  # an interrupt is told when it has begun, even if it came long before
-                file.keep_room()
+                file.preallocate_wal()
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -79,7 +79,7 @@ class Store:
     @property
     def is_read_only(self) -> bool:
         """Whether it can be read and not be changed: its disk is read-only."""
-        with self._lock, translated(self._path):
+        with self._lock, translate_errors(self._path):
             return self._open().is_copy
 
     def make_reserve(self) -> None:
@@ -87,9 +87,9 @@ class Store:
         private.make_home(self._path.parent)
         self._is_lost = False
         try:
-            self.reserve.make()
+            self.reserve.allocate()
         except OSError as error:
-            raise complaints.no_room(self._path.parent, error) from error
+            raise database_errors.no_room(self._path.parent, error) from error
 
     def close(self) -> None:
         """Lets go of the file; the next use opens it again."""
@@ -99,7 +99,7 @@ class Store:
             self._file = None
 
     @contextlib.contextmanager
-    def _renewed_by_interrupts(self) -> Iterator[None]:
+    def _closed_on_interrupt(self) -> Iterator[None]:
         """An interrupt within it closes the file, which the next use opens anew.
 
         Whoever shows the interrupt keeps what it left half read: nothing could be written beside that.
@@ -113,17 +113,17 @@ class Store:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; while another one lasts for long, `unlock` may do something about it."""
-        wait = complaints.Wait(self._path, BUSY_S, writer_of)
+        wait = database_errors.LockWait(self._path, BUSY_S, writer_of)
         with _busy_timeout(connection, min(LOCKED_S, BUSY_S)):
             while True:
                 try:
                     connection.execute("BEGIN IMMEDIATE")
                     return
                 except sqlite3.OperationalError as error:
-                    if not complaints.is_lock(error) or wait.is_over:
+                    if not database_errors.is_locked_error(error) or wait.is_over:
                         raise
                 self.unlock(connection)
-                wait.tell()
+                wait.warn_if_stopped()
 
     def unlock(self, db: Database) -> None:
         """Does what helps another process to end its transaction; this class only waits for it."""
@@ -135,15 +135,15 @@ class Store:
                 return file
             self.close()
             if not file.is_copy:
-                raise self._lost()
+                raise self._lost_error()
         if self._is_lost and not self._path.exists():
-            raise complaints.missing(self._path)
+            raise database_errors.missing(self._path)
         self._is_lost = False
         self._file = self._with_reserve(self._opened)
         return self._file
 
     def _opened(self) -> DatabaseFile:
-        with translated(self._path):
+        with translate_errors(self._path):
             return DatabaseFile(self._path, may_make=self._may_make)
 
     def _with_reserve(self, do: Callable[[], T]) -> T:
@@ -154,16 +154,16 @@ class Store:
                 done = do()
                 break
             except StorageError as error:
-                if error.code != DISK_FULL or not self.reserve.give():
+                if error.code != DISK_FULL or not self.reserve.release_slice():
                     raise
                 has_given = True
         if has_given:
             self.reserve.refill()
         return done
 
-    def _lost(self) -> StorageError:
+    def _lost_error(self) -> StorageError:
         self._is_lost = not self._path.exists()
-        return complaints.missing(self._path) if self._is_lost else complaints.replaced(self._path)
+        return database_errors.missing(self._path) if self._is_lost else database_errors.replaced(self._path)
 
 
 @contextlib.contextmanager

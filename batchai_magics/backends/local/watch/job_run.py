@@ -8,17 +8,16 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.local.folders import trees
-from batchai_magics.backends.local.state.attempts import QUEUED_AGAIN
+from batchai_magics.backends.local.folders import mounted_trees
+from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.interruption import LOOK_S, Interruption
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.stop_watching import watched
-from batchai_magics.backends.local.watch.verdict import Verdicts
+from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.local.watch.stop_if_watcher import watch_stop_conditions
 from batchai_magics.backends.node import attempts, mounting, mpi, mpi_use, requirements
 from batchai_magics.backends.node.execution_log import ExecutionLog
 from batchai_magics.backends.node.outcome import (
@@ -27,6 +26,8 @@ from batchai_magics.backends.node.outcome import (
     Trouble,
     of_preparation,
     of_ranks,
+    stopped,
+    too_long,
     unwritable,
 )
 from batchai_magics.backends.node.runner.bell import Bell
@@ -34,7 +35,34 @@ from batchai_magics.backends.node.runner.log_seals import LogSeal, seal_record
 from batchai_magics.backends.node.runner.ranks import Ranks
 from batchai_magics.backends.node.runner.strays import Found
 from batchai_magics.backends.service import private_files
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.plan import Limits, Plan
+
+POLL_S = 1.0  # between looks at the store without a signal to look
+
+
+class Interruption:
+    """What the store and the clock say of one run, from now on."""
+
+    def __init__(self, writer: OutcomeWriter, limits: Limits) -> None:
+        self._writer, self._limits = writer, limits
+        self._deadline = time.monotonic() + limits.wall_s
+        self._next_poll = 0.0
+
+    @property
+    def patience_s(self) -> float:
+        """How long may be waited before `outcome` is asked for again."""
+        return max(0.0, min(POLL_S, self._deadline - time.monotonic()))
+
+    def outcome(self, heard: Set[int]) -> Outcome | None:
+        """How the job ends now, if it has to, after these signals; the store is not asked every time."""
+        now_s = time.monotonic()
+        if signal.SIGTERM in heard or now_s >= self._next_poll:
+            self._next_poll = now_s + POLL_S
+            reason = self._writer.stop_reason()
+            if reason:
+                return stopped(reason)
+        return too_long(self._limits) if now_s >= self._deadline else None
+
 
 PAUSE_S = 0.02  # between looks at what is being ended
 PATIENCE_S = 2.0  # what the disk gets to take the last output of a job that was told to end
@@ -44,16 +72,16 @@ ENDING_S = 0.3  # what the other ranks get to end by themselves when one has fai
 class JobRun:
     """Runs one job from its assignment to its end."""
 
-    def __init__(self, layout: JobLayout, verdicts: Verdicts, secrets: JobSecrets, *, bell: Bell) -> None:
+    def __init__(self, layout: JobLayout, writer: OutcomeWriter, secrets: JobSecrets, *, bell: Bell) -> None:
         self._layout = layout
         self._plan = Plan.read(str(layout.plan))
         self._env = {**os.environ, **mpi.transport(self._plan), **secrets.variables}
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
-        self._interruption = Interruption(verdicts, self._plan.limits)
-        self._attempts = verdicts.attempts
+        self._interruption = Interruption(writer, self._plan.limits)
+        self._attempts = writer.attempts
         self._bell = bell
-        self._own: set[int] = set()
+        self._rank_pids: set[int] = set()
         self.may_leave_memory = False  # whether a rank ended without MPI_Finalize, or anyhow
         self._seals: dict[str, LogSeal] = {}
 
@@ -65,9 +93,9 @@ class JobRun:
         finally:
             self._end_all()
             self._remove_containers()
-            process.kill(self._below)
+            process.kill(self._child_processes)
             if self._plan.mounts:
-                trees.unmount(self._layout.root)
+                mounted_trees.unmount(self._layout.root)
         self._log.write(outcome.sentence)
         return outcome
 
@@ -136,7 +164,7 @@ class JobRun:
         self._announce()
         unchecked: list[str] = []
         with self._started(self._plan) as ranks:
-            with watched(self._layout, warn=unchecked.append):
+            with watch_stop_conditions(self._layout, warn=unchecked.append):
                 interrupted = self._follow(ranks)
             by_themselves, trouble = set(ranks.ends), _trouble(ranks)
             self._end(ranks, PATIENCE_S if interrupted else float("inf"))
@@ -171,13 +199,13 @@ class JobRun:
             contextlib.closing(Ranks(plan, self._bell, env=self._env)) as ranks,
         ):
             ranks.start()
-            self._own = ranks.own
+            self._rank_pids = ranks.own
             try:
                 yield ranks
             finally:
                 self._seals |= ranks.seals
                 record.write(self._seals)
-        self._own = set()
+        self._rank_pids = set()
 
     def _follow(self, ranks: Ranks) -> Outcome | None:
         """Waits until the processes have ended, or have to; tells why when that is not their own doing."""
@@ -198,30 +226,30 @@ class JobRun:
 
         It waits no longer than that for a full disk to take it.
         """
-        process.send(self._strays(), signal.SIGTERM)
+        process.send(self._leftover_processes(), signal.SIGTERM)
         deadline = time.monotonic() + process.GRACE_S
-        while (ranks.is_running or self._strays()) and time.monotonic() < deadline:
+        while (ranks.is_running or self._leftover_processes()) and time.monotonic() < deadline:
             ranks.turn(PAUSE_S)
-        process.kill(self._strays)
+        process.kill(self._leftover_processes)
         deadline = time.monotonic() + patience_s
         while ranks.is_running and time.monotonic() < deadline:
-            ranks.turn(LOOK_S)
+            ranks.turn(POLL_S)
         ranks.give_up()
 
     def _end_all(self) -> None:
         """Ends everything of the job that still runs, kindly and then surely."""
-        process.end(self._strays)
+        process.end(self._leftover_processes)
 
-    def _strays(self) -> list[Found]:
+    def _leftover_processes(self) -> list[Found]:
         """What the job has started, also in containers; what serves those ends with them, by itself."""
         if self._plan.containers.engine or not process.HAS_ORPHANS:
             return process.marked(self._plan.guid)
-        return self._below()
+        return self._child_processes()
 
-    def _below(self) -> list[Found]:
+    def _child_processes(self) -> list[Found]:
         """All below this process, but for its own and what serves mounts: that ends unmounted."""
         serving = process.marked(mounting.mark(self._plan.guid)) if self._plan.mounts else []
-        return [each for each in process.descendants(self._own) if each not in serving]
+        return [each for each in process.descendants(self._rank_pids) if each not in serving]
 
     def _remove_containers(self) -> None:
         if self._plan.containers.removals:

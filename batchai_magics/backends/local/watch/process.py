@@ -67,7 +67,7 @@ def marked(mark: str) -> list[Found]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(_found(process))
+                found.append(_to_found(process))
     return found
 
 
@@ -78,10 +78,10 @@ def descendants(but: Set[int]) -> list[Found]:
     import psutil
 
     below = psutil.Process().children(recursive=True)
-    return [_found(process) for process in below if process.pid not in but]
+    return [_to_found(process) for process in below if process.pid not in but]
 
 
-def _found(process: psutil.Process) -> Found:
+def _to_found(process: psutil.Process) -> Found:
     return Found(process.pid, str(process.create_time()).encode())
 
 
@@ -126,10 +126,10 @@ def ended_by_signals() -> Iterator[None]:
 def ask_to_end(name: str) -> None:
     """SIGTERM to the process of that identity; one that was stopped goes on, so that it hears it."""
     _send_to(name, signal.SIGTERM)
-    go_on(name)
+    resume(name)
 
 
-def go_on(name: str) -> None:
+def resume(name: str) -> None:
     """SIGCONT to the process of that identity: one that was stopped goes on, another one notices nothing."""
     _send_to(name, signal.SIGCONT)
 

@@ -6,11 +6,11 @@ import time
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.local.state import jobs
-from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process, scheduler
-from batchai_magics.backends.local.watch.verdict import record
+from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node import registry
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.models.states import ExecutionState
@@ -24,13 +24,13 @@ def recover(store: Store, layout: Layout) -> bool:
     Who was told to end a job and does not is killed first: it hangs, or was stopped for good.
     """
     with store.read() as db:
-        watched = jobs.open_and_watched(db)
+        watched = job_table.open_and_watched(db)
     for job in watched:
         if _is_overdue(job):
             process.kill_one(job.supervisor)
     orphans = [job for job in watched if not _is_watched(job)]
     for job in orphans:
-        _settle(store, layout, job)
+        _recover_job(store, layout, job)
     return bool(orphans)
 
 
@@ -42,21 +42,21 @@ def _is_watched(job: JobRow) -> bool:
     return process.is_alive(job.supervisor or job.spawner)
 
 
-def _settle(store: Store, layout: Layout, job: JobRow) -> None:
+def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
     process.kill(lambda: process.marked(job.guid))
     registry.forget(layout.job(job.guid).registry)
     store.insist(lambda db: _end(db, layout, job))
 
 
 def _end(db: Database, layout: Layout, job: JobRow) -> None:
-    now = jobs.find_open(db, guid=job.guid)
+    now = job_table.find_open(db, guid=job.guid)
     if now is None or now.supervisor != job.supervisor or _is_watched(now):
         return  # it ended, or somebody else took it, while we looked
     end = RunEnd.read(layout.job(job.guid).end)
     if end and now.state is not ExecutionState.QUEUED:  # told to its folder, and not to the store
-        record(db, job.key, job.guid, end.outcome, ended=end.ended)
+        write_outcome(db, job.key, job.guid, end.outcome, ended=end.ended)
     else:
-        record(db, job.key, job.guid, _outcome(layout, now))
+        write_outcome(db, job.key, job.guid, _outcome(layout, now))
 
 
 def _outcome(layout: Layout, job: JobRow) -> Outcome:

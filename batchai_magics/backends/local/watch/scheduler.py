@@ -12,18 +12,18 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import trees
-from batchai_magics.backends.local.state import jobs, queue, resources
-from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.local.folders import mounted_trees
+from batchai_magics.backends.local.state import job_queue, job_table, resource_table
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import assignment, detached, process
+from batchai_magics.backends.local.watch import detached_process, node_assignment, process
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.verdict import record
+from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import not_started
 from batchai_magics.errors import ServiceError, StorageError
 
 
-def step(
+def schedule(
     store: Store, layout: Layout, *, secrets: Mapping[str, JobSecrets] | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Starts every job that can start; gives the supervisors it started (for reaping).
@@ -32,7 +32,7 @@ def step(
     then the job was not made.
     """
     started = []
-    with released_if_interrupted(store):
+    with release_on_interrupt(store):
         for job in _due(store, secrets or {}):
             if is_ready(store, layout, job) and not job.supervisor:  # one that died is recovery's business
                 started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
@@ -40,7 +40,7 @@ def step(
 
 
 @contextlib.contextmanager
-def released_if_interrupted(store: Store, guid: str = "") -> Iterator[None]:
+def release_on_interrupt(store: Store, guid: str = "") -> Iterator[None]:
     """When the block raises, such as for Ctrl-C, no job waits for this process to start its supervisor.
 
     Recovery then settles the jobs to which this process gave nodes, and the new job `guid`, if any.
@@ -49,7 +49,7 @@ def released_if_interrupted(store: Store, guid: str = "") -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(StorageError):  # the error that is raised comes first
-            store.insist(lambda db: jobs.release(db, process.own_identity(), guid))
+            store.insist(lambda db: job_table.release(db, process.own_identity(), guid))
         raise
 
 
@@ -59,7 +59,7 @@ def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
         if job.is_assigned:
             _write_plan(store, layout, job)
     except Exception as error:  # noqa: BLE001 a job that cannot start must fail, not block the queue
-        _give_up(store, layout, job, error)
+        _fail_start(store, layout, job, error)
         return False
     return True
 
@@ -69,23 +69,23 @@ def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
     try:
         return [spawn(store, layout, job, secrets=secrets)]
     except Exception as error:  # noqa: BLE001 as above
-        _give_up(store, layout, job, error)
+        _fail_start(store, layout, job, error)
         return []
 
 
 def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
     """The jobs that come with secrets; when those have their supervisors, the jobs that get nodes now."""
     with store.read() as db:
-        new = [job for guid in secrets if (job := jobs.find_open(db, guid=guid))]
+        new = [job for guid in secrets if (job := job_table.find_open(db, guid=guid))]
     yield from new
     yield from _assign_all(store)
 
 
 def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
     """Starts a job's supervisor in a session of its own, so that it outlives this process."""
-    child = detached.start(_supervisor(layout, job), secrets=secrets.to_message())
+    child = detached_process.start(_supervisor(layout, job), secrets=secrets.to_message())
     with store.write() as db:
-        jobs.note_supervisor(db, job, process.identity_of_child(child.pid))
+        job_table.set_supervisor(db, job, process.identity_of_child(child.pid))
     return child
 
 
@@ -93,43 +93,49 @@ def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
 def head_start(store: Store, layout: Layout, guid: str) -> Iterator[None]:
     """Within it, the supervisor of a new job that gets its nodes now loads already what it needs."""
     with store.read() as db:
-        job = jobs.find_open(db, guid=guid)
-        is_next = job is not None and queue.has_room_for(db, job)
-    with detached.ahead(_supervisor(layout, job)) if job and is_next else contextlib.nullcontext():
+        job = job_table.find_open(db, guid=guid)
+        is_next = job is not None and job_queue.has_room_for(db, job)
+    with (
+        detached_process.preloaded(_supervisor(layout, job)) if job and is_next else contextlib.nullcontext()
+    ):
         yield
 
 
-def _supervisor(layout: Layout, job: JobRow) -> detached.Program:
+def _supervisor(layout: Layout, job: JobRow) -> detached_process.Program:
     arguments = (str(layout.home), job.key, job.guid)
-    return detached.Program("supervisor", arguments, job.python, layout.job(job.guid).supervisor_log)
+    return detached_process.Program("supervisor", arguments, job.python, layout.job(job.guid).supervisor_log)
 
 
-def _give_up(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:
+def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:
     """A job that waited has failed; one that is being made was never there."""
     with store.write() as db:
         if job.is_assigned:
-            record(db, job.key, job.guid, not_started(error))
+            write_outcome(db, job.key, job.guid, not_started(error))
             return
-        jobs.delete(db, job.key)
-        resources.delete(db, job.key)
-    trees.remove(layout.job(job.guid).root)
+        job_table.delete(db, job.key)
+        resource_table.delete(db, job.key)
+    mounted_trees.remove(layout.job(job.guid).root)
     text = f"The job's supervisor could not be started: {error}"
     raise ServiceError(text, code="JobLaunchFailed") from error
 
 
 def _assign_all(store: Store) -> list[JobRow]:
     with store.read() as db:
-        if not queue.waiting_clusters(db):
+        if not job_queue.waiting_clusters(db):
             return []
     with store.write() as db:
-        return [job for cluster in queue.waiting_clusters(db) for job in assignment.assign(db, cluster)]
+        return [
+            job
+            for cluster in job_queue.waiting_clusters(db)
+            for job in node_assignment.assign_nodes(db, cluster)
+        ]
 
 
 def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
     # A supervisor that ends a job with nothing queued behind it never needs the models.
-    from batchai_magics.backends.local.watch import planning
+    from batchai_magics.backends.local.watch import job_planning
 
-    planning.write(store, layout, job)
+    job_planning.write(store, layout, job)
 
 
 def supervisor_tail(layout: Layout, guid: str) -> str:

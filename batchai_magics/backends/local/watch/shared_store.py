@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.state import jobs, nodes
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 
@@ -16,6 +16,6 @@ class SharedStore(Store):
 
     def unlock(self, db: Database) -> None:
         """Continues supervisors of open jobs and preparers; nobody else is signalled."""
-        supervisors = [job.supervisor for job in jobs.open_and_watched(db)]
-        for name in (*supervisors, *nodes.preparers(db)):
-            process.go_on(name)
+        supervisors = [job.supervisor for job in job_table.open_and_watched(db)]
+        for name in (*supervisors, *node_table.preparers(db)):
+            process.resume(name)

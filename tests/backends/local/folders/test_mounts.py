@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.folders import unmanaged
+from batchai_magics.backends.local.folders import unmanaged_mounts
 from batchai_magics.backends.node import mounting
 from batchai_magics.errors import SpecError
 from batchai_magics.models.storage import MountVolumes
@@ -124,8 +124,8 @@ def test_a_mount_path_with_blanks_stays_one_word() -> None:
 
 
 def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:
-    with unmanaged._alone(tmp_path):
-        with pytest.raises(BlockingIOError), unmanaged._alone(tmp_path, wait=False):
+    with unmanaged_mounts._exclusive(tmp_path):
+        with pytest.raises(BlockingIOError), unmanaged_mounts._exclusive(tmp_path, wait=False):
             pass
         ended = []
 
@@ -133,10 +133,10 @@ def test_two_never_mount_in_one_cluster_at_once(tmp_path: Path) -> None:
             ended.append(True)
             raise InterruptedError
 
-        with pytest.raises(InterruptedError), unmanaged._alone(tmp_path, meanwhile=stop_waiting):
+        with pytest.raises(InterruptedError), unmanaged_mounts._exclusive(tmp_path, meanwhile=stop_waiting):
             pass
         assert ended == [True]
-    with unmanaged._alone(tmp_path, wait=False):
+    with unmanaged_mounts._exclusive(tmp_path, wait=False):
         pass
 
 

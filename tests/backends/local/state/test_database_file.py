@@ -14,12 +14,12 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.folders import private
-from batchai_magics.backends.local.state import complaints, database_file
+from batchai_magics.backends.local.state import database_errors, database_file
 from batchai_magics.backends.local.state.database_file import DatabaseFile
-from batchai_magics.backends.local.state.lock_holder import Holder
+from batchai_magics.backends.local.state.lock_holder import LockHolder
 from batchai_magics.errors import StorageError
 
-STOPPED = Holder(8, "batchai", is_stopped=True)
+STOPPED = LockHolder(8, "batchai", is_stopped=True)
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_log_without_room_of_its_own_is_no_reason_to_refuse(
 
     asked: list[str] = []
     monkeypatch.setattr(database_file, "_allocate", refuse)
-    DatabaseFile(path, may_make=True).keep_room()
+    DatabaseFile(path, may_make=True).preallocate_wal()
     assert asked == ["state.db-wal"]
 
 
@@ -108,7 +108,7 @@ def test_a_mistake_of_ours_is_not_taken_for_a_disk_without_room(
     monkeypatch.setattr(database_file, "_allocate", lambda log: {}[log])
     file = DatabaseFile(path, may_make=True)
     with pytest.raises(KeyError):
-        file.keep_room()
+        file.preallocate_wal()
 
 
 @pytest.mark.parametrize("reason", [PermissionError(13, "no access"), OSError("no access")])
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_made_is_named_with_the_reason(
 
 
 def test_jobs_that_were_found_again_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made_again = SimpleNamespace(bring_up_to_date=lambda connection, path, *, may_make: 3)
+    made_again = SimpleNamespace(migrate=lambda connection, path, *, may_make: 3)
     monkeypatch.setattr(database_file, "migrations", made_again)
     with pytest.warns(RuntimeWarning) as told:
         DatabaseFile(path, may_make=True).close()
@@ -165,13 +165,13 @@ def maker(path: Path) -> Iterator[int]:
 @pytest.mark.usefixtures("maker")
 @pytest.mark.parametrize("holder", [None, STOPPED])
 def test_who_waited_long_enough_is_told_who_makes_it(
-    path: Path, monkeypatch: pytest.MonkeyPatch, holder: Holder | None
+    path: Path, monkeypatch: pytest.MonkeyPatch, holder: LockHolder | None
 ) -> None:
     monkeypatch.setattr(database_file, "BUSY_S", 0.0)
-    monkeypatch.setattr(database_file, "maker_in", {path.parent: holder}.__getitem__)
+    monkeypatch.setattr(database_file, "opener_in", {path.parent: holder}.__getitem__)
     with pytest.raises(StorageError) as caught:
         DatabaseFile(path, may_make=True)
-    expected = complaints.locked(path.parent, holder)
+    expected = database_errors.locked(path.parent, holder)
     assert (caught.value.message, caught.value.hint) == (expected.message, expected.hint)
     assert caught.value.__suppress_context__
     assert not path.exists()
@@ -184,13 +184,13 @@ def test_who_waits_is_told_who_is_stopped_and_goes_on_when_it_lets_go(
 
     def sleep(seconds: float) -> None:
         pauses.append(seconds)
-        now_s[0] += complaints.SAID_S
+        now_s[0] += database_errors.WARN_AFTER_S
         if len(pauses) == 3:
             fcntl.flock(maker, fcntl.LOCK_UN)
 
-    monkeypatch.setattr(complaints, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(database_errors, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
     monkeypatch.setattr(database_file, "time", SimpleNamespace(sleep=sleep))
-    monkeypatch.setattr(database_file, "maker_in", {path.parent: STOPPED}.__getitem__)
+    monkeypatch.setattr(database_file, "opener_in", {path.parent: STOPPED}.__getitem__)
     with pytest.warns(RuntimeWarning) as told:
         file = DatabaseFile(path, may_make=True)
     (warning,) = (each for each in told if each.category is RuntimeWarning)

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import complaints
+from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state import store as module
-from batchai_magics.backends.local.state.lock_holder import Holder
+from batchai_magics.backends.local.state.lock_holder import LockHolder
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.errors import StorageError
 
-STOPPED = Holder(8, "batchai", is_stopped=True)
+STOPPED = LockHolder(8, "batchai", is_stopped=True)
 LOCKED_MS = 5
 
 
@@ -57,7 +57,7 @@ def other(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
 
 def stand_on(store: Helping, monkeypatch: pytest.MonkeyPatch) -> Helping:
     """The store, whose clock goes on with its tries alone."""
-    monkeypatch.setattr(complaints, "time", SimpleNamespace(monotonic=lambda: store.now_s))
+    monkeypatch.setattr(database_errors, "time", SimpleNamespace(monotonic=lambda: store.now_s))
     return store
 
 
@@ -86,7 +86,7 @@ def test_who_is_stopped_is_told_once_while_others_wait(
 def test_a_lock_that_is_never_let_go_is_told_when_the_time_is_over(
     path: Path, other: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(complaints, "writer_of", {path: STOPPED}.__getitem__)
+    monkeypatch.setattr(database_errors, "writer_of", {path: STOPPED}.__getitem__)
     store = stand_on(Helping(path, other, tries=100), monkeypatch)
     with (
         pytest.raises(StorageError, match=r"process 8 \(batchai\) has it locked and is stopped"),

@@ -16,7 +16,7 @@ import pytest
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import migrations
-from batchai_magics.backends.local.state.migrations import NEWEST, copy_of
+from batchai_magics.backends.local.state.migrations import LATEST_VERSION, backup_path
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from batchai_magics.models.cluster import ClusterPatch
@@ -81,14 +81,14 @@ def backend(old: Path) -> Iterator[LocalBackend]:
 
 def test_a_new_database_has_the_newest_version_and_no_copy(tmp_path: Path) -> None:
     opened(tmp_path / "home" / "state.db")
-    assert version(tmp_path / "home" / "state.db") == NEWEST
+    assert version(tmp_path / "home" / "state.db") == LATEST_VERSION
     assert not list((tmp_path / "home").glob("*version*"))
 
 
 def test_a_database_of_the_last_release_has_every_row_afterwards(old: Path) -> None:
     before = rows(old)
     opened(old)
-    assert version(old) == NEWEST
+    assert version(old) == LATEST_VERSION
     assert rows(old) == before
 
 
@@ -107,15 +107,15 @@ def test_the_way_from_a_release_ends_where_a_new_database_begins(old: Path, tmp_
 def test_a_copy_of_each_version_is_kept(old: Path) -> None:
     before = rows(old)
     opened(old)
-    for number in range(NEWEST):
-        assert version(copy_of(old, number)) == number
-        assert rows(copy_of(old, number)) == before
-        assert stat.S_IMODE(copy_of(old, number).stat().st_mode) == 0o600
+    for number in range(LATEST_VERSION):
+        assert version(backup_path(old, number)) == number
+        assert rows(backup_path(old, number)) == before
+        assert stat.S_IMODE(backup_path(old, number).stat().st_mode) == 0o600
 
 
 def test_opening_it_again_changes_nothing(old: Path) -> None:
     opened(old)
-    copy = copy_of(old, 0)
+    copy = backup_path(old, 0)
     copy.write_bytes(b"somebody's")
     opened(old)
     assert copy.read_bytes() == b"somebody's"
@@ -124,14 +124,14 @@ def test_opening_it_again_changes_nothing(old: Path) -> None:
 def test_a_newer_database_is_refused_and_left_as_it_is(old: Path) -> None:
     opened(old)
     with closing(sqlite3.connect(old)) as db:
-        db.execute(f"PRAGMA user_version = {NEWEST + 1}")
+        db.execute(f"PRAGMA user_version = {LATEST_VERSION + 1}")
     with pytest.raises(StorageError) as caught:
         opened(old)
     assert caught.value.code == "StoreIsNewer"
     assert str(old) in caught.value.message
-    assert f"version {NEWEST + 1}" in caught.value.message
+    assert f"version {LATEST_VERSION + 1}" in caught.value.message
     assert "pip install --upgrade batchai_magics" in caught.value.hint
-    assert version(old) == NEWEST + 1
+    assert version(old) == LATEST_VERSION + 1
 
 
 def test_a_step_that_fails_halfway_loses_nothing(old: Path, monkeypatch) -> None:
@@ -140,17 +140,17 @@ def test_a_step_that_fails_halfway_loses_nothing(old: Path, monkeypatch) -> None
     broken = (*migrations.STEPS, f"{ODD};\nDELETE FROM resource;\nINSERT INTO nowhere VALUES (1);\n")
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "STEPS", broken)
-        patch.setattr(migrations, "NEWEST", len(broken))
+        patch.setattr(migrations, "LATEST_VERSION", len(broken))
         with pytest.raises(StorageError, match="nowhere"):
             opened(old)
-    assert version(old) == NEWEST
+    assert version(old) == LATEST_VERSION
     assert rows(old) == before
     opened(old)
 
 
 def test_a_copy_that_cannot_be_made_stops_the_step(old: Path) -> None:
     before = rows(old)
-    copy_of(old, 0).mkdir()  # in its way
+    backup_path(old, 0).mkdir()  # in its way
     with pytest.raises(StorageError, match="version-0"):
         opened(old)
     assert version(old) == 0
@@ -160,7 +160,7 @@ def test_a_copy_that_cannot_be_made_stops_the_step(old: Path) -> None:
 def test_many_at_once_take_each_step_once(old: Path, monkeypatch) -> None:
     counted = (*migrations.STEPS, f"{ODD};\n")  # it fails when it is taken twice
     monkeypatch.setattr(migrations, "STEPS", counted)
-    monkeypatch.setattr(migrations, "NEWEST", len(counted))
+    monkeypatch.setattr(migrations, "LATEST_VERSION", len(counted))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: opened(old), range(8)))
     assert version(old) == len(counted)
@@ -174,7 +174,7 @@ from batchai_magics.backends.local.state.store import Store
 moment = sys.argv[2]
 step = getattr(migrations, moment)
 def killed(*values):
-    if moment == "_take":
+    if moment == "_apply":
         step(*values)  # taken, and not committed
     os.kill(os.getpid(), signal.SIGKILL)
 setattr(migrations, moment, killed)
@@ -184,14 +184,14 @@ with Store(Path(sys.argv[1])).read():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["_copy", "_take"])
+@pytest.mark.parametrize("moment", ["_back_up", "_apply"])
 def test_who_is_killed_on_the_way_leaves_the_version_before(old: Path, moment: str) -> None:
     before = rows(old)
     done = subprocess.run([sys.executable, "-c", KILLED, str(old), moment], capture_output=True)
     assert done.returncode == -9
     assert (version(old), rows(old)) == (0, before)
     opened(old)
-    assert (version(old), rows(old)) == (NEWEST, before)
+    assert (version(old), rows(old)) == (LATEST_VERSION, before)
 
 
 @pytest.mark.slow
@@ -205,8 +205,8 @@ def test_two_processes_bring_one_database_up_to_date(old: Path) -> None:
     )
     argv = [sys.executable, "-c", code, str(old)]
     children = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert [child.communicate()[0] for child in children] == [f"{NEWEST}\n"] * 4
-    assert (version(old), rows(old)) == (NEWEST, before)
+    assert [child.communicate()[0] for child in children] == [f"{LATEST_VERSION}\n"] * 4
+    assert (version(old), rows(old)) == (LATEST_VERSION, before)
 
 
 # -- what the last release wrote is all there

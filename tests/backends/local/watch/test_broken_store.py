@@ -12,13 +12,13 @@ import sys
 import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.local.state.reserve import RESERVE_BYTES
-from batchai_magics.backends.local.watch import recovery, verdict
+from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES
+from batchai_magics.backends.local.watch import outcome_writer, recovery
 from batchai_magics.backends.node.outcome import Outcome, stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import ProcessExit
 from tests.backends.local.still import Still, dead
-from tests.backends.local.watch.verdicts import started
+from tests.backends.local.watch.outcome_writers import started
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -38,12 +38,12 @@ def broken(still: Still, monkeypatch, *, path: str = "write") -> None:
 def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
     still: Still, monkeypatch
 ) -> None:
-    job, verdicts = started(still, supervisor=dead())
-    verdicts.begin()
-    monkeypatch.setattr(verdict, "FINISH_S", 0.0)
+    job, writer = started(still, supervisor=dead())
+    writer.begin()
+    monkeypatch.setattr(outcome_writer, "FINISH_S", 0.0)
     with monkeypatch.context() as meanwhile:
         broken(still, meanwhile)
-        verdicts.finish(ENDED_SO)
+        writer.finish(ENDED_SO)
     kept = RunEnd.read(still.layout.job(still.state(job)["guid"]).end)
     assert kept.outcome == ENDED_SO
     assert recovery.recover(still.store, still.layout)
@@ -53,7 +53,7 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
 
 
 def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypatch) -> None:
-    job, verdicts = started(still)
+    job, writer = started(still)
     write, refusals = still.store.write, [StorageError("locked")] * 3
 
     def busy():
@@ -61,27 +61,27 @@ def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypat
             raise refusals.pop()
         return write()
 
-    monkeypatch.setattr(verdict, "AGAIN_S", 0.0)
+    monkeypatch.setattr(outcome_writer, "RETRY_S", 0.0)
     monkeypatch.setattr(still.store, "write", busy)
-    verdicts.finish(Outcome(0))
+    writer.finish(Outcome(0))
     row = still.state(job)
     assert row["state"] == "succeeded"
     assert row["ended"] == RunEnd.read(still.layout.job(row["guid"]).end).ended
 
 
 def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, monkeypatch) -> None:
-    job, verdicts = started(still)
+    job, writer = started(still)
     root = still.layout.job(still.state(job)["guid"]).root
     shutil.rmtree(root)
     broken(still, monkeypatch)
-    verdicts.finish(Outcome(0))
+    writer.finish(Outcome(0))
     assert not root.exists()
 
 
 def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
     still: Still, monkeypatch
 ) -> None:
-    job, verdicts = started(still)
+    job, writer = started(still)
     still.store.make_reserve()
     write, reserve = RunEnd.write, still.store.reserve
 
@@ -91,13 +91,13 @@ def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
         write(end, file)
 
     monkeypatch.setattr(RunEnd, "write", full)
-    verdicts.finish(Outcome(0))
+    writer.finish(Outcome(0))
     assert RunEnd.read(still.layout.job(still.state(job)["guid"]).end).outcome == Outcome(0)
 
 
 def test_a_job_that_is_queued_again_leaves_no_end(still: Still) -> None:
-    job, verdicts = started(still)
-    verdicts.finish(stopped("requeue"))
+    job, writer = started(still)
+    writer.finish(stopped("requeue"))
     assert not still.layout.job(still.state(job)["guid"]).end.exists()
 
 
@@ -110,16 +110,16 @@ def test_an_end_that_cannot_be_read_is_none(still: Still, content: str) -> None:
 
 
 def test_while_the_store_cannot_be_read_a_job_goes_on_as_it_was(still: Still, monkeypatch) -> None:
-    job, verdicts = started(still)
-    assert verdicts.stop_reason() == ""
+    job, writer = started(still)
+    assert writer.stop_reason() == ""
     broken(still, monkeypatch, path="read")
-    assert verdicts.stop_reason() == ""
-    assert verdicts.is_open()
+    assert writer.stop_reason() == ""
+    assert writer.is_open()
     monkeypatch.undo()
     root = still.layout.job(still.state(job)["guid"]).root
     shutil.rmtree(root)
     broken(still, monkeypatch, path="read")
-    assert verdicts.stop_reason() == "the job was deleted"
+    assert writer.stop_reason() == "the job was deleted"
 
 
 FINISHES = """
@@ -128,11 +128,11 @@ from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.runner.bell import Bell
-from batchai_magics.backends.local.watch.verdict import Verdicts
+from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import Outcome
 Bell()
 layout = Layout(Path(sys.argv[1]))
-Verdicts(Store(layout.database), "key", "guid", layout.job("guid")).finish(Outcome(0))
+OutcomeWriter(Store(layout.database), "key", "guid", layout.job("guid")).finish(Outcome(0))
 """
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import detached, process, recovery, scheduler
+from batchai_magics.backends.local.watch import detached_process, process, recovery, scheduler
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
@@ -168,7 +168,7 @@ def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> Non
 @pytest.fixture
 def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every supervisor that this process starts is killed before anybody has written its identity down."""
-    start = detached.start
+    start = detached_process.start
 
     def start_and_kill(*given, **named):
         child = start(*given, **named)
@@ -176,7 +176,7 @@ def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         return child
 
-    monkeypatch.setattr(detached, "start", start_and_kill)
+    monkeypatch.setattr(detached_process, "start", start_and_kill)
     return monkeypatch
 
 
@@ -215,9 +215,9 @@ def test_secrets_of_a_supervisor_killed_at_its_start_are_said_to_be_lost(
 def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin, begun = detached._begun, []
+    begin, begun = detached_process._spawn, []
 
-    def kill_two(program: detached.Program) -> subprocess.Popen[bytes]:
+    def kill_two(program: detached_process.Program) -> subprocess.Popen[bytes]:
         child = begin(program)
         begun.append(child)
         if len(begun) <= 2:  # one that was begun ahead, and the next
@@ -225,7 +225,7 @@ def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
             os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         return child
 
-    monkeypatch.setattr(detached, "_begun", kill_two)
+    monkeypatch.setattr(detached_process, "_spawn", kill_two)
     assert world.run("j", "print('ran')").log() == "ran\n"
     assert len(begun) == 3
 
@@ -236,7 +236,7 @@ def test_a_supervisor_that_never_starts_fails_its_job(world: World, monkeypatch:
         child.communicate()
         return False
 
-    monkeypatch.setattr(detached, "_is_told", refuse)
+    monkeypatch.setattr(detached_process, "_is_delivered", refuse)
     job = world.submit("j")
     (error,) = job.wait(PATIENCE_S).show().execution.errors
     assert (error.code, "ended at once, with exit status -9" in error.message) == ("JobLaunchFailed", True)
@@ -337,7 +337,8 @@ def test_two_kernels_at_once_lose_no_job(world: World) -> None:
 
 def test_a_supervisor_that_cannot_start_fails_the_job_with_its_last_words(world: World, monkeypatch) -> None:
     monkeypatch.setattr(
-        "batchai_magics.backends.local.watch.detached.START", "raise SystemExit('no such module')  # {module}"
+        "batchai_magics.backends.local.watch.detached_process.START",
+        "raise SystemExit('no such module')  # {module}",
     )
     job = world.submit("j")
     until(lambda: job.is_done)

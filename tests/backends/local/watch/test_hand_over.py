@@ -10,9 +10,9 @@ from typing import NoReturn
 import psutil
 import pytest
 
-from batchai_magics.backends.local.state import jobs
-from batchai_magics.backends.local.watch import assignment, detached, process, verdict
-from batchai_magics.backends.local.watch.verdict import Verdicts
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.watch import detached_process, node_assignment, outcome_writer, process
+from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome
 from batchai_magics.errors import StorageError
 from batchai_magics.jobs.handle import Job
@@ -59,13 +59,13 @@ def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
 ) -> None:
     loaded = tmp_path / "loaded"
     tells = f"from pathlib import Path; Path({str(loaded)!r}).write_text(' '.join(sys.modules))"
-    monkeypatch.setattr(detached, "START", f"{detached.START}{tells}\n")
+    monkeypatch.setattr(detached_process, "START", f"{detached_process.START}{tells}\n")
     jobs = queue(world, "print(1)", "print(2)")
     let_go(world)
     assert jobs[-1].wait(PATIENCE_S).log() == "2\n"
     until(lambda: loaded.exists() and loaded.read_text())
     modules = set(loaded.read_text().split())
-    assert "batchai_magics.backends.local.watch.planning" in modules
+    assert "batchai_magics.backends.local.watch.job_planning" in modules
     assert not {"pydantic", "pydantic_core"} & modules
 
 
@@ -103,7 +103,7 @@ def test_no_process_that_knows_secrets_has_another_job(world: World, monkeypatch
 def tell_to_stop(world: World, job: Job, reason: str) -> None:
     """Tells a job to stop as if it had its nodes and had not begun."""
     with world.backend.store.write() as db:
-        jobs.ask_run_to_stop(db, world.guid(job), reason, again="its nodes left the cluster")
+        job_table.ask_run_to_stop(db, world.guid(job), reason, again="its nodes left the cluster")
 
 
 def test_a_job_that_is_ended_before_it_begins_holds_nobody_up(world: World, tmp_path: Path) -> None:
@@ -149,8 +149,9 @@ def test_a_job_that_cannot_be_started_fails_and_holds_nobody_up(world: World) ->
 def test_a_process_complains_in_the_log_of_the_job_that_it_runs_now(tmp_path: Path) -> None:
     log = tmp_path / "job" / "supervisor.log"
     code = (
-        "import sys; from pathlib import Path; from batchai_magics.backends.local.watch import detached\n"
-        "detached.go_on_as(Path(sys.argv[1])); print(Path.cwd(), flush=True); sys.exit('broken')"
+        "import sys; from pathlib import Path\n"
+        "from batchai_magics.backends.local.watch.detached_process import redirect_output\n"
+        "redirect_output(Path(sys.argv[1])); print(Path.cwd(), flush=True); sys.exit('broken')"
     )
     done = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, check=False)
     assert (done.stdout, done.stderr) == (b"", b"")
@@ -168,12 +169,12 @@ def running(still: Still, *queued: str, count: int = 1, **fields: object) -> Res
     return job
 
 
-def finish(still: Still, job: ResourceId, *, is_heir: bool = True) -> str:
+def finish(still: Still, job: ResourceId, *, takes_next: bool = True) -> str:
     """Ends the job as its supervisor does; the name of the job that it goes on with."""
     guid = still.state(job)["guid"]
-    verdicts = Verdicts(still.store, job.key, guid, still.layout.job(guid))
-    verdicts.finish(Outcome(0), is_heir=is_heir)
-    return verdicts.successor.key.rpartition("/")[2] if verdicts.successor else ""
+    writer = OutcomeWriter(still.store, job.key, guid, still.layout.job(guid))
+    writer.finish(Outcome(0), takes_next=takes_next)
+    return writer.next_job.key.rpartition("/")[2] if writer.next_job else ""
 
 
 def test_the_end_of_a_job_gives_its_nodes_to_the_next(still: Still) -> None:
@@ -188,7 +189,7 @@ def test_the_next_job_gets_its_nodes_although_the_store_refused_at_first(
 ) -> None:
     job = running(still, "b")
     write, refusals = still.store.write, [StorageError("locked")] * 2
-    monkeypatch.setattr(verdict, "AGAIN_S", 0.0)
+    monkeypatch.setattr(outcome_writer, "RETRY_S", 0.0)
     monkeypatch.setattr(still.store, "write", lambda: fail(refusals.pop()) if refusals else write())
     assert finish(still, job) == "b"
 
@@ -197,8 +198,8 @@ def fail(error: Exception) -> NoReturn:
     raise error
 
 
-def test_who_is_no_heir_leaves_the_queue_alone(still: Still) -> None:
-    assert not finish(still, running(still, "b"), is_heir=False)
+def test_a_supervisor_that_takes_no_more_jobs_leaves_the_queue_alone(still: Still) -> None:
+    assert not finish(still, running(still, "b"), takes_next=False)
     assert not still.assigned()
 
 
@@ -227,14 +228,14 @@ def test_a_job_of_another_interpreter_or_with_secrets_is_not_taken(still: Still,
     assert not still.assigned()
 
 
-def test_a_job_that_was_deleted_meanwhile_has_no_heir(still: Still) -> None:
+def test_a_job_that_was_deleted_meanwhile_has_no_next_job(still: Still) -> None:
     job = running(still, "b")
     guid = still.state(job)["guid"]
     still.layout.job(guid).root.mkdir(parents=True, exist_ok=True)
     still.change("DELETE FROM job WHERE key = ?", job.key)
-    verdicts = Verdicts(still.store, job.key, guid, still.layout.job(guid))
-    verdicts.finish(Outcome(0), is_heir=True)
-    assert verdicts.successor is None
+    writer = OutcomeWriter(still.store, job.key, guid, still.layout.job(guid))
+    writer.finish(Outcome(0), takes_next=True)
+    assert writer.next_job is None
 
 
 def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
@@ -243,5 +244,5 @@ def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
     still.prepare()
     still.job("z", cluster="other")
     with still.store.write() as db:
-        (row,) = [row for row in jobs.all_open(db) if row.key == job.key]
-        assert assignment.hand_over(db, row) is None
+        (row,) = [row for row in job_table.all_open(db) if row.key == job.key]
+        assert node_assignment.hand_over_nodes(db, row) is None

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from batchai_magics.backends.local.watch import detached, scheduler
-from batchai_magics.backends.local.watch.detached import Program
+from batchai_magics.backends.local.watch import detached_process, scheduler
+from batchai_magics.backends.local.watch.detached_process import Program
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from tests.world import World, until
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.slow
 DYING = """
 import os, sys, time
 from pathlib import Path
-from batchai_magics.backends.local.watch import detached
-program = detached.Program("supervisor", ("home", "key", "guid"), sys.executable, Path(sys.argv[1]))
-with detached.ahead(program):
-    print(detached._loading[program].pid, flush=True)
+from batchai_magics.backends.local.watch import detached_process
+program = detached_process.Program("supervisor", ("home", "key", "guid"), sys.executable, Path(sys.argv[1]))
+with detached_process.preloaded(program):
+    print(detached_process._loading[program].pid, flush=True)
     os.kill(os.getpid(), 9)
 """
 
@@ -32,13 +32,13 @@ with detached.ahead(program):
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     """The programs that are begun from here on."""
     children: list[subprocess.Popen[bytes]] = []
-    begin = detached._begun
+    begin = detached_process._spawn
 
     def noted(program: Program) -> subprocess.Popen[bytes]:
         children.append(begin(program))
         return children[-1]
 
-    monkeypatch.setattr(detached, "_begun", noted)
+    monkeypatch.setattr(detached_process, "_spawn", noted)
     return children
 
 
@@ -83,19 +83,19 @@ def test_a_job_that_has_to_wait_has_none(world: World, begun: list[subprocess.Po
 def test_one_that_nobody_starts_ends_and_has_said_nothing(
     tmp_path: Path, begun: list[subprocess.Popen[bytes]]
 ) -> None:
-    with detached.ahead(supervisor(tmp_path)):
+    with detached_process.preloaded(supervisor(tmp_path)):
         assert begun[0].poll() is None
     assert begun[0].returncode is not None
     assert (tmp_path / "log").read_text() == ""
-    detached.start(supervisor(tmp_path), secrets=JobSecrets().to_message()).wait()
+    detached_process.start(supervisor(tmp_path), secrets=JobSecrets().to_message()).wait()
     assert len(begun) == 2
 
 
 def test_one_that_has_died_is_begun_again(tmp_path: Path, begun: list[subprocess.Popen[bytes]]) -> None:
-    with detached.ahead(supervisor(tmp_path)):
+    with detached_process.preloaded(supervisor(tmp_path)):
         begun[0].kill()
         begun[0].wait()
-        child = detached.start(supervisor(tmp_path), secrets=JobSecrets().to_message())
+        child = detached_process.start(supervisor(tmp_path), secrets=JobSecrets().to_message())
     assert child is begun[1]
     child.wait()
 
@@ -114,6 +114,6 @@ def test_that_it_cannot_be_begun_is_told_by_who_starts_it(
     def refuse(program: Program) -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(detached, "_begun", refuse)
-    with detached.ahead(supervisor(tmp_path)), pytest.raises(OSError, match="no more processes"):
-        detached.start(supervisor(tmp_path), secrets={})
+    monkeypatch.setattr(detached_process, "_spawn", refuse)
+    with detached_process.preloaded(supervisor(tmp_path)), pytest.raises(OSError, match="no more processes"):
+        detached_process.start(supervisor(tmp_path), secrets={})

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from batchai_magics.backends.local.watch import process, recovery, upkeep
+from batchai_magics.backends.local.watch import process, reconciler, recovery
 from batchai_magics.models.ids import ResourceId
 from tests.backends.local.still import Still, dead
 
@@ -226,9 +226,9 @@ def test_what_a_lost_job_left_behind_is_ended_and_forgotten(still: Still) -> Non
 def test_keeping_up_ends_a_lost_job_and_gives_its_nodes_to_the_next(still: Still) -> None:
     job = lost(still, node_count=2)
     still.change("UPDATE node SET job = (SELECT guid FROM job), state = 'running'")
-    upkeep.keep_up(still.store, still.layout)
+    reconciler.reconcile_if_due(still.store, still.layout)
     assert codes(still, job) == ["JobSupervisorLost"]
-    upkeep.keep_up(still.store, still.layout)
+    reconciler.reconcile_if_due(still.store, still.layout)
     still.job("next", 2)
-    upkeep.keep_up(still.store, still.layout)
+    reconciler.reconcile_if_due(still.store, still.layout)
     assert still.assigned() == ["next"]

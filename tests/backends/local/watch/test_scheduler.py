@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached, process, scheduler
+from batchai_magics.backends.local.watch import detached_process, process, scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
 from batchai_magics.errors import ServiceError
 from tests.backends.local.still import Stand, Still, dead
@@ -149,28 +149,28 @@ def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, mon
     still.cluster()
     still.prepare()
     job = still.job()
-    start = detached.start
+    start = detached_process.start
 
     def and_another(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
         child = start(*given, **named)
         still.change("UPDATE job SET supervisor = 'another'")
         return child
 
-    monkeypatch.setattr(detached, "start", and_another)
+    monkeypatch.setattr(detached_process, "start", and_another)
     still.schedule()
     assert still.state(job)["supervisor"] == "another"
 
 
 @pytest.fixture
-def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[detached.Program, Mapping[str, Any]]]:
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[detached_process.Program, Mapping[str, Any]]]:
     """The programs that would have been started, each with its secrets."""
-    noted: list[tuple[detached.Program, Mapping[str, Any]]] = []
+    noted: list[tuple[detached_process.Program, Mapping[str, Any]]] = []
 
-    def start(program: detached.Program, *, secrets: Mapping[str, Any]) -> Stand:
+    def start(program: detached_process.Program, *, secrets: Mapping[str, Any]) -> Stand:
         noted.append((program, secrets))
         return Stand()
 
-    monkeypatch.setattr(detached, "start", start)
+    monkeypatch.setattr(detached_process, "start", start)
     return noted
 
 
@@ -191,7 +191,7 @@ def test_a_supervisor_is_told_its_job_and_runs_in_the_jobs_interpreter(still: St
 def test_each_new_job_gets_its_own_secrets_and_a_supervisor_that_is_noted(still: Still, starts) -> None:
     still.cluster()
     secrets = {still.state(still.job(name))["guid"]: JobSecrets({"NAME": name}) for name in ("a", "b")}
-    assert len(scheduler.step(still.store, still.layout, secrets=secrets)) == 2
+    assert len(scheduler.schedule(still.store, still.layout, secrets=secrets)) == 2
     assert {program.arguments[2]: told["variables"] for program, told in starts} == {
         guid: of_job.variables for guid, of_job in secrets.items()
     }
@@ -206,7 +206,7 @@ def no_start(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*given: object, **named: object) -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(detached, "start", start)
+    monkeypatch.setattr(detached_process, "start", start)
 
 
 @pytest.mark.usefixtures("no_start")
@@ -214,7 +214,7 @@ def test_a_new_job_whose_supervisor_cannot_be_started_was_never_made(still: Stil
     still.cluster()
     job = still.job()
     with pytest.raises(ServiceError, match="could not be started: no more processes") as refused:
-        scheduler.step(still.store, still.layout, secrets={still.state(job)["guid"]: JobSecrets()})
+        scheduler.schedule(still.store, still.layout, secrets={still.state(job)["guid"]: JobSecrets()})
     assert refused.value.code == "JobLaunchFailed"
     for table in ("job", "resource"):
         assert not still.rows(f"SELECT * FROM {table} WHERE key = ?", job.key)
@@ -226,7 +226,7 @@ def test_a_waiting_job_whose_supervisor_cannot_be_started_has_failed(still: Stil
     still.cluster()
     still.prepare()
     job = still.job()
-    assert scheduler.step(still.store, still.layout) == []
+    assert scheduler.schedule(still.store, still.layout) == []
     assert still.state(job)["state"] == "failed"
     (error,) = json.loads(still.state(job)["errors"])
     assert (error["code"], error["message"]) == ("JobLaunchFailed", "no more processes")

@@ -9,7 +9,7 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.job_secrets import JobSecrets
-from batchai_magics.backends.local.watch.upkeep import Upkeep
+from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.cluster import ClusterSpec
 from batchai_magics.models.ids import Kind
@@ -47,7 +47,7 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     def slow(store, layout, row, *, secrets):
         other = LocalBackend(LocalSettings(home=world.home))  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
-        Upkeep(other.store, other.layout).settle(is_due=True)
+        Reconciler(other.store, other.layout).reconcile(is_due=True)
         other.close()
         return spawn(store, layout, row, secrets=secrets)
 
@@ -71,7 +71,7 @@ def test_a_job_whose_supervisor_cannot_be_started_is_not_made(world: World, monk
     def fails(*_, **__):
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(scheduler.detached, "start", fails)
+    monkeypatch.setattr(scheduler.detached_process, "start", fails)
     monkeypatch.setenv("TOKEN", "hush-hush")
     with pytest.raises(ServiceError, match="could not be started"):
         world.submit("j --secret TOKEN")

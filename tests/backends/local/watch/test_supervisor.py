@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.local.watch.detached import PACKAGE_ROOT, clean_environment
+from batchai_magics.backends.local.watch.detached_process import PACKAGE_ROOT, clean_environment
 
 SLOW = {"pydantic", "dataclasses", "hashlib", "shutil", "socket", "difflib", "psutil"}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.state import complaints
+from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from tests.backends.local.state.database.rows import count, refused, written
@@ -98,7 +98,7 @@ def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
 
 
 def test_an_error_of_writing_on_a_disk_without_room_is_a_full_disk(store: Store, monkeypatch) -> None:
-    monkeypatch.setattr(complaints, "_has_no_room", lambda folder: True)
+    monkeypatch.setattr(database_errors, "_has_no_room", lambda folder: True)
     with pytest.raises(StorageError) as caught, store.read():
         raise sqlite3.OperationalError("disk I/O error")
     assert caught.value.code == "DiskFull"
@@ -141,11 +141,11 @@ def test_each_complaint_names_the_file_its_code_and_the_way_on() -> None:
     path = Path("/home/state.db")
     full = OSError(28, "No space left on device")
     told = [
-        complaints.missing(path),
-        complaints.replaced(path),
-        complaints.read_only(path.parent),
-        complaints.no_room(path.parent, full),
-        complaints.unusable(path, "locked"),
+        database_errors.missing(path),
+        database_errors.replaced(path),
+        database_errors.read_only(path.parent),
+        database_errors.no_room(path.parent, full),
+        database_errors.unusable(path, "locked"),
     ]
     assert [(error.code, error.message) for error in told] == [
         ("StoreMissing", "/home/state.db was deleted while it was in use"),

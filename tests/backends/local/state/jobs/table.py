@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.state import jobs
-from batchai_magics.backends.local.state.jobs import JobRow
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.models.ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
@@ -35,7 +35,7 @@ def put(still: Still, name: str, state: ExecutionState = QUEUED, **values: objec
     }
     row = JobRow(key=key(still, name), guid=f"run {name}", state=state, **fields)
     with still.store.write() as db:
-        jobs.insert(db, row)
+        job_table.insert(db, row)
     return row
 
 

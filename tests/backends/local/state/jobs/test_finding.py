@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.state import jobs, queue
+from batchai_magics.backends.local.state import job_queue, job_table
 from batchai_magics.models.ids import Kind
 from tests.backends.local.state.jobs.table import FAILED, OPEN, RUNNING, STATES, key, put, table
 from tests.backends.local.still import Still
@@ -35,11 +35,11 @@ def test_a_row_is_read_as_it_was_written(still: Still) -> None:
     ] * 2
     assert (bare.is_open, row.is_open) == (True, False)
     with still.store.read() as db:
-        assert jobs.get(db, row.key) == row
-        assert jobs.find_with_id(db, row.key) is None  # no resource has that key
-        assert jobs.find_run(db, row.key, "run a") == row
-        assert jobs.find_run(db, row.key, "run b") is None
-        assert jobs.find_run(db, bare.key, "run a") is None
+        assert job_table.get(db, row.key) == row
+        assert job_table.find_with_id(db, row.key) is None  # no resource has that key
+        assert job_table.find_run(db, row.key, "run a") == row
+        assert job_table.find_run(db, row.key, "run b") is None
+        assert job_table.find_run(db, bare.key, "run a") is None
 
 
 def test_open_runs_are_found_by_job_by_name_and_by_cluster(still: Still) -> None:
@@ -48,12 +48,12 @@ def test_open_runs_are_found_by_job_by_name_and_by_cluster(still: Still) -> None
     with still.store.read() as db:
         for state, row in rows.items():
             expected = row if state in OPEN else None
-            assert jobs.find_open(db, key=row.key) == expected
-            assert jobs.find_open(db, guid=row.guid) == expected
-        assert jobs.find_open(db) is None
-        assert set(jobs.open_on(db, "c")) == {rows[state] for state in OPEN}
-        assert jobs.open_on(db, "d") == [elsewhere]
-        assert jobs.open_on(db, "nowhere") == []
+            assert job_table.find_open(db, key=row.key) == expected
+            assert job_table.find_open(db, guid=row.guid) == expected
+        assert job_table.find_open(db) is None
+        assert set(job_table.open_on(db, "c")) == {rows[state] for state in OPEN}
+        assert job_table.open_on(db, "d") == [elsewhere]
+        assert job_table.open_on(db, "nowhere") == []
 
 
 def test_runs_that_need_a_process_are_watched(still: Still) -> None:
@@ -65,13 +65,13 @@ def test_runs_that_need_a_process_are_watched(still: Still) -> None:
     ]
     put(still, "over", FAILED, supervisor="me", is_assigned=True, needs_secrets=True)
     with still.store.read() as db:
-        assert sorted(jobs.open_and_watched(db)) == watched
+        assert sorted(job_table.open_and_watched(db)) == watched
 
 
 def test_what_waits_for_nodes(still: Still) -> None:
     with still.store.read() as db:
-        assert queue.waiting_clusters(db) == []
-        assert queue.nodes_waited_for(db, "c") == 0
+        assert job_queue.waiting_clusters(db) == []
+        assert job_queue.nodes_waited_for(db, "c") == 0
     put(still, "assigned", is_assigned=True, node_count=10, cluster="busy")
     put(still, "running", RUNNING, node_count=20, cluster="busy")
     put(still, "a", node_count=2)
@@ -80,14 +80,14 @@ def test_what_waits_for_nodes(still: Still) -> None:
     put(still, "over", RUNNING, node_count=80)
     put(still, "given", is_assigned=True, node_count=160)
     with still.store.write() as db:
-        assert queue.waiting_clusters(db) == []  # no node is idle
+        assert job_queue.waiting_clusters(db) == []  # no node is idle
         statement = "INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, 0, ?, 0)"
         db.executemany(statement, [("1", "c", "running"), ("2", "busy", "idle")])
-        assert queue.waiting_clusters(db) == []
+        assert job_queue.waiting_clusters(db) == []
         db.executemany(statement, [("3", "c", "idle"), ("4", "d", "idle"), ("5", "c", "idle")])
-        assert sorted(queue.waiting_clusters(db)) == ["c", "d"]
-        assert queue.nodes_waited_for(db, "c") == 5
-        assert queue.nodes_waited_for(db, "busy") == 0
+        assert sorted(job_queue.waiting_clusters(db)) == ["c", "d"]
+        assert job_queue.nodes_waited_for(db, "c") == 5
+        assert job_queue.nodes_waited_for(db, "busy") == 0
 
 
 def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
@@ -107,17 +107,17 @@ def test_the_queue_is_in_order_of_priority_then_of_age(still: Still) -> None:
     cluster = still.workspace.child(Kind.CLUSTER, "c")
     with still.store.write() as db:
         for name in ("high", "z", "y", "x", "w", "held", "low"):
-            job = queue.next_in_queue(db, cluster.key)
-            assert job == jobs.get(db, key(still, name))
-            queue.assign(db, job, spawner="me")
-        assert queue.next_in_queue(db, cluster.key) is None
+            job = job_queue.next_job(db, cluster.key)
+            assert job == job_table.get(db, key(still, name))
+            job_queue.assign(db, job, spawner="me")
+        assert job_queue.next_job(db, cluster.key) is None
 
 
 def test_forgetting_a_job_tells_its_folders_and_keeps_the_others(still: Still) -> None:
     row, other = put(still, "a"), put(still, "b")
     with still.store.write() as db:
-        assert jobs.delete(db, row.key) == ["run a"]
-        assert jobs.delete(db, row.key) == []
+        assert job_table.delete(db, row.key) == ["run a"]
+        assert job_table.delete(db, row.key) == []
     assert table(still) == [other]
 
 
@@ -125,5 +125,5 @@ def test_a_run_is_found_with_the_id_that_its_job_was_given(still: Still) -> None
     still.cluster()
     id = still.job("ResNet")
     with still.store.read() as db:
-        assert jobs.find_with_id(db, id.key) == (str(id), jobs.get(db, id.key))
-        assert jobs.find_with_id(db, "nope") is None
+        assert job_table.find_with_id(db, id.key) == (str(id), job_table.get(db, id.key))
+        assert job_table.find_with_id(db, "nope") is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local.state import jobs, queue
+from batchai_magics.backends.local.state import job_queue, job_table
 from batchai_magics.backends.node.outcome import Outcome, failed_with
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState
@@ -26,7 +26,7 @@ from tests.backends.local.still import Still
 def test_a_job_that_gets_its_nodes_says_since_when_and_by_whom(still: Still) -> None:
     row, other = put(still, "a", spawner="old"), put(still, "b")
     with still.store.write() as db:
-        given = queue.assign(db, row, spawner="me")
+        given = job_queue.assign(db, row, spawner="me")
     assert given == row._replace(is_assigned=True, changed=NOW, spawner="me")
     assert table(still) == [given, other]
 
@@ -34,12 +34,12 @@ def test_a_job_that_gets_its_nodes_says_since_when_and_by_whom(still: Still) -> 
 def test_the_first_supervisor_is_noted(still: Still) -> None:
     row, other = put(still, "a"), put(still, "b")
     with still.store.write() as db:
-        jobs.note_supervisor(db, row._replace(guid=other.guid), "stranger")
-        assert jobs.supervisor_of(db, row.guid) == ""
-        jobs.note_supervisor(db, row, "me")
-        jobs.note_supervisor(db, row, "you")
-        assert jobs.supervisor_of(db, row.guid) == "me"
-        assert jobs.supervisor_of(db, "nowhere") == ""
+        job_table.set_supervisor(db, row._replace(guid=other.guid), "stranger")
+        assert job_table.supervisor_of(db, row.guid) == ""
+        job_table.set_supervisor(db, row, "me")
+        job_table.set_supervisor(db, row, "you")
+        assert job_table.supervisor_of(db, row.guid) == "me"
+        assert job_table.supervisor_of(db, "nowhere") == ""
     assert table(still) == [row._replace(supervisor="me"), other]
 
 
@@ -49,8 +49,8 @@ def test_who_may_claim_a_run(still: Still, state: ExecutionState, before: str) -
     row, other = put(still, "a", state, supervisor=before), put(still, "b")
     may = state in OPEN and before != "you"
     with still.store.write() as db:
-        assert jobs.claim(db, row.key, other.guid, supervisor="me") is False
-        assert jobs.claim(db, row.key, row.guid, supervisor="me") is may
+        assert job_table.claim(db, row.key, other.guid, supervisor="me") is False
+        assert job_table.claim(db, row.key, row.guid, supervisor="me") is may
     assert table(still) == [row._replace(supervisor="me") if may else row, other]
 
 
@@ -60,8 +60,8 @@ def test_an_open_run_that_need_not_stop_begins(still: Still, state: ExecutionSta
     row, other = put(still, "a", state, stop=stop), put(still, "b")
     may = state in OPEN and not stop
     with still.store.write() as db:
-        assert jobs.begin(db, row.key, other.guid) is False
-        assert jobs.begin(db, row.key, row.guid, ["n1"]) is may
+        assert job_table.begin(db, row.key, other.guid) is False
+        assert job_table.begin(db, row.key, row.guid, ["n1"]) is may
     begun = row._replace(
         state=RUNNING, changed=NOW, started=NOW, attempts=({"nodes": ["n1"], "started": NOW},)
     )
@@ -72,10 +72,10 @@ def test_a_run_that_is_queued_again_keeps_each_attempt_with_its_reason(still: St
     row = put(still, "a")
     with still.store.write() as db:
         for again, nodes in (("a node was preempted", ["n1"]), ("", ["n2", "n3"])):
-            jobs.begin(db, row.key, row.guid, nodes)
-            jobs.ask_run_to_stop(db, row.guid, "requeue", again=again)
-            jobs.requeue(db, row.key, row.guid)
-            jobs.requeue(db, row.key, row.guid)  # it had not begun
+            job_table.begin(db, row.key, row.guid, nodes)
+            job_table.ask_run_to_stop(db, row.guid, "requeue", again=again)
+            job_table.requeue(db, row.key, row.guid)
+            job_table.requeue(db, row.key, row.guid)  # it had not begun
     (found,) = table(still)
     assert found.attempts == (
         {"nodes": ["n1"], "started": NOW, "ended": NOW, "reason": "a node was preempted"},
@@ -87,11 +87,11 @@ def test_a_run_that_is_queued_again_keeps_each_attempt_with_its_reason(still: St
 def test_a_run_keeps_its_first_reason_to_stop_and_a_job_its_last(still: Still) -> None:
     row, other = put(still, "a"), put(still, "b")
     with still.store.write() as db:
-        jobs.ask_run_to_stop(db, row.guid, "requeue")
-        jobs.ask_run_to_stop(db, row.guid, "terminate")
+        job_table.ask_run_to_stop(db, row.guid, "requeue")
+        job_table.ask_run_to_stop(db, row.guid, "terminate")
     assert table(still) == [row._replace(stop="requeue"), other]
     with still.store.write() as db:
-        jobs.ask_to_stop(db, row.key, "terminate")
+        job_table.ask_to_stop(db, row.key, "terminate")
     assert table(still) == [row._replace(stop="terminate"), other]
 
 
@@ -99,7 +99,7 @@ def test_a_run_keeps_its_first_reason_to_stop_and_a_job_its_last(still: Still) -
 def test_only_a_job_that_has_not_ended_comes_to_terminating(still: Still, state: ExecutionState) -> None:
     row, other = put(still, "a", state), put(still, "b", RUNNING)
     with still.store.write() as db:
-        jobs.note_terminating(db, row.key)
+        job_table.set_terminating(db, row.key)
     after = row._replace(state=TERMINATING, changed=NOW) if state in (QUEUED, RUNNING) else row
     assert table(still) == [after, other]
 
@@ -113,8 +113,8 @@ def test_a_run_that_waits_again_is_as_new_and_keeps_who_knows_its_secrets(
     row = put(still, "a", state, needs_secrets=secret, **values)
     other = put(still, "b", RUNNING, needs_secrets=secret, **values)
     with still.store.write() as db:
-        jobs.requeue(db, row.key, other.guid)
-        jobs.requeue(db, row.key, row.guid)
+        job_table.requeue(db, row.key, other.guid)
+        job_table.requeue(db, row.key, row.guid)
     again = row._replace(
         **{"state": QUEUED, "changed": NOW, "started": None, "is_assigned": False, "spawner": "", "stop": ""},
         supervisor="you" if secret else "",
@@ -130,9 +130,9 @@ def test_the_end_of_an_open_run_is_written_down_once(still: Still, state: Execut
     exits = (ProcessExit(1, "n1", 7, 3.0), ProcessExit(0, "n0"))
     outcome = Outcome(7, failed.errors, exits)
     with still.store.write() as db:
-        jobs.end(db, row.key, other.guid, outcome)
-        jobs.end(db, row.key, row.guid, outcome)
-        jobs.end(db, row.key, row.guid, Outcome(0))
+        job_table.end(db, row.key, other.guid, outcome)
+        job_table.end(db, row.key, row.guid, outcome)
+        job_table.end(db, row.key, row.guid, Outcome(0))
     ended = row._replace(
         state=FAILED,
         changed=NOW,
@@ -148,7 +148,7 @@ def test_the_end_of_an_open_run_is_written_down_once(still: Still, state: Execut
 def test_a_run_that_never_began_began_when_it_ended(still: Still) -> None:
     row = put(still, "a")
     with still.store.write() as db:
-        jobs.end(db, row.key, row.guid, Outcome(0))
+        job_table.end(db, row.key, row.guid, Outcome(0))
     assert table(still) == [
         row._replace(state=SUCCEEDED, changed=NOW, started=NOW, ended=NOW, exit_code=0),
     ]

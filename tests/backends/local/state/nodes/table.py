@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.state.nodes import NodeRow
+from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.models.ids import ResourceId
 from batchai_magics.models.states import NodeState
 from tests.backends.local.still import Still

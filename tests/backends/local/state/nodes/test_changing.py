@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from batchai_magics.backends.local.state import jobs, nodes
-from batchai_magics.backends.local.state.nodes import NodeRow
+from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.models.states import DeallocationOption, NodeState
 from tests.backends.local.state.nodes.table import (
     IDLE,
@@ -28,20 +28,20 @@ from tests.backends.local.still import Still
 def test_a_node_is_settled_once(still: Still, cluster, problem: str, state: NodeState) -> None:
     a, b, c = put(still, cluster, ("a", 0, PREPARING, 1.0), ("b", 1, PREPARING, 2.0), ("c", 2, IDLE, 3.0))
     with still.store.write() as db:
-        nodes.settle(db, "a", problem)
-        nodes.settle(db, "c", "too late")
+        node_table.finish_preparation(db, "a", problem)
+        node_table.finish_preparation(db, "c", "too late")
     assert table(still) == [a._replace(state=state, since=NOW, error=problem), b, c]
 
 
 def test_one_process_claims_a_node_and_only_one(still: Still, cluster) -> None:
     a, b = put(still, cluster, ("a", 0, PREPARING, 1.0), ("b", 1, PREPARING, 2.0))
     with still.store.write() as db:
-        assert nodes.claim(db, "a", "me") is True
-        assert nodes.claim(db, "a", "you") is False
-        assert nodes.claim(db, "nowhere", "me") is False
+        assert node_table.claim(db, "a", "me") is True
+        assert node_table.claim(db, "a", "you") is False
+        assert node_table.claim(db, "nowhere", "me") is False
     assert table(still) == [a._replace(preparer="me"), b]
     with still.store.write() as db:
-        nodes.note_preparer(db, "a", "you")
+        node_table.set_preparer(db, "a", "you")
     assert table(still) == [a._replace(preparer="you"), b]
 
 
@@ -59,7 +59,7 @@ def test_a_job_is_given_the_oldest_idle_nodes_that_it_asks_for(still: Still, clu
     job = still.job(count=2)
     guid = still.state(job)["guid"]
     with still.store.write() as db:
-        assert nodes.give(db, cluster.key, jobs.get(db, job.key)) is True
+        assert node_table.assign(db, cluster.key, job_table.get(db, job.key)) is True
     a, b, c, d = rows
     given = {"state": RUNNING, "since": NOW, "job": guid}
     e = NodeRow("e", other(still).key, 0, IDLE, 5.0)
@@ -71,10 +71,10 @@ def test_a_job_is_given_all_of_its_nodes_or_none(still: Still, cluster) -> None:
     still.change("UPDATE cluster SET target = 9")
     small, large = still.job("small", 2), still.job("large", 3)
     with still.store.write() as db:
-        assert nodes.give(db, cluster.key, jobs.get(db, large.key)) is False
+        assert node_table.assign(db, cluster.key, job_table.get(db, large.key)) is False
     assert table(still) == rows
     with still.store.write() as db:
-        assert nodes.give(db, cluster.key, jobs.get(db, small.key)) is True
+        assert node_table.assign(db, cluster.key, job_table.get(db, small.key)) is True
 
 
 def test_the_nodes_of_a_run_that_is_over_are_idle_or_gone(still: Still, cluster) -> None:
@@ -88,7 +88,7 @@ def test_the_nodes_of_a_run_that_is_over_are_idle_or_gone(still: Still, cluster)
         ("e", 4, IDLE, 5.0),
     )
     with still.store.write() as db:
-        nodes.free(db, "run")
+        node_table.release(db, "run")
     assert table(still) == [a._replace(state=IDLE, since=NOW, job=None), c, d, e]
 
 
@@ -162,7 +162,7 @@ def test_forgetting_the_nodes_of_a_cluster_keeps_all_others(still: Still, cluste
     put(still, cluster, ("a", 0, RUNNING, 1.0, "run"), ("b", 1, IDLE, 2.0))
     kept = put(still, other(still), ("c", 0, IDLE, 1.0))
     with still.store.write() as db:
-        nodes.delete_of(db, cluster.key)
+        node_table.delete_of(db, cluster.key)
     assert table(still) == kept
 
 

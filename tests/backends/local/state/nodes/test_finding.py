@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.state import nodes
-from batchai_magics.backends.local.state.nodes import JobNode, NewNode, NodeRow
+from batchai_magics.backends.local.state import node_table
+from batchai_magics.backends.local.state.node_table import JobNode, NewNode, NodeRow
 from tests.backends.local.state.nodes.table import (
     IDLE,
     LEAVING,
@@ -28,10 +28,10 @@ def test_the_nodes_of_a_cluster_are_told_in_the_order_of_their_making(still: Sti
     )
     put(still, other(still), ("d", 0, IDLE, 1.0))
     with still.store.read() as db:
-        assert nodes.of_cluster(db, cluster.key) == [b, c, a]
-        assert nodes.of_cluster(db, other(still).key) == [NodeRow("d", other(still).key, 0, IDLE, 1.0)]
-        assert nodes.of_cluster(db, "nowhere") == []
-        assert nodes.ids(db) == {"a", "b", "c", "d"}
+        assert node_table.of_cluster(db, cluster.key) == [b, c, a]
+        assert node_table.of_cluster(db, other(still).key) == [NodeRow("d", other(still).key, 0, IDLE, 1.0)]
+        assert node_table.of_cluster(db, "nowhere") == []
+        assert node_table.ids(db) == {"a", "b", "c", "d"}
 
 
 def test_who_stays_is_told_in_the_order_of_going(still: Still, cluster) -> None:
@@ -49,7 +49,7 @@ def test_who_stays_is_told_in_the_order_of_going(still: Still, cluster) -> None:
     put(still, other(still), ("elsewhere", 0, IDLE, 1.0))
     by_id = {row.id: row for row in rows}
     with still.store.read() as db:
-        staying = nodes.staying(db, cluster.key)
+        staying = node_table.not_leaving(db, cluster.key)
     assert staying == [by_id[id] for id in ("bad", "new", "old", "idle late", "busy early", "busy late")]
 
 
@@ -65,42 +65,45 @@ def test_a_run_is_told_its_places_among_all_nodes_of_the_cluster(still: Still, c
     put(still, other(still), ("elsewhere", 0, RUNNING, 1.0, "yet another"))
     guid, spec = guid_of(still, cluster), spec_of(still, cluster)
     with still.store.read() as db:
-        assert nodes.places(db, "run") == [JobNode("z", guid, spec, 4, 1), JobNode("y", guid, spec, 4, 3)]
-        assert nodes.places(db, "no run") == []
+        assert node_table.job_nodes(db, "run") == [
+            JobNode("z", guid, spec, 4, 1),
+            JobNode("y", guid, spec, 4, 3),
+        ]
+        assert node_table.job_nodes(db, "no run") == []
 
 
 def test_nodes_that_are_not_ready_are_found_all_or_one(still: Still, cluster) -> None:
     with still.store.read() as db:
-        assert not nodes.is_any_preparing(db)
+        assert not node_table.is_any_preparing(db)
     put(still, cluster, ("a", 0, PREPARING, 1.0, None, "me"), ("b", 1, IDLE, 1.0), ("c", 2, PREPARING, 1.0))
     guid, spec = guid_of(still, cluster), spec_of(still, cluster)
     a, c = NewNode("a", "me", guid, spec), NewNode("c", "", guid, spec)
     with still.store.read() as db:
-        assert sorted(nodes.preparing(db)) == [a, c]
-        assert nodes.preparing(db, "c") == [c]
-        assert nodes.preparing(db, "b") == []
-        assert nodes.is_any_preparing(db) is True
+        assert sorted(node_table.preparing(db)) == [a, c]
+        assert node_table.preparing(db, "c") == [c]
+        assert node_table.preparing(db, "b") == []
+        assert node_table.is_any_preparing(db) is True
     still.change("UPDATE node SET state = 'idle'")
     with still.store.read() as db:
-        assert nodes.is_any_preparing(db) is False
+        assert node_table.is_any_preparing(db) is False
 
 
 def test_whose_a_node_is(still: Still, cluster) -> None:
     put(still, cluster, ("a", 0, IDLE, 1.0))
     mine, others = guid_of(still, cluster), guid_of(still, other(still))
     with still.store.read() as db:
-        assert nodes.are_of(db, mine) is True
-        assert nodes.are_of(db, mine, "a") is True
-        assert nodes.are_of(db, mine, "b") is False
-        assert nodes.are_of(db, others) is False
-        assert nodes.are_of(db, others, "a") is False
-        assert nodes.cluster_guid(db, "a") == mine
+        assert node_table.has_node(db, mine) is True
+        assert node_table.has_node(db, mine, "a") is True
+        assert node_table.has_node(db, mine, "b") is False
+        assert node_table.has_node(db, others) is False
+        assert node_table.has_node(db, others, "a") is False
+        assert node_table.cluster_guid(db, "a") == mine
 
 
 def test_nodes_are_counted_by_state_for_one_cluster(still: Still, cluster) -> None:
     put(still, cluster, ("a", 0, IDLE, 1.0), ("b", 1, IDLE, 1.0), ("c", 2, RUNNING, 1.0, "run"))
     put(still, other(still), ("d", 0, LEAVING, 1.0))
     with still.store.read() as db:
-        assert nodes.counts(db, cluster.key) == {IDLE: 2, RUNNING: 1}
-        assert nodes.counts(db, other(still).key) == {LEAVING: 1}
-        assert nodes.counts(db, "nowhere") == {}
+        assert node_table.counts(db, cluster.key) == {IDLE: 2, RUNNING: 1}
+        assert node_table.counts(db, other(still).key) == {LEAVING: 1}
+        assert node_table.counts(db, "nowhere") == {}

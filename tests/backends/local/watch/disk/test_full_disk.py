@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.state.reserve import RESERVE_BYTES
+from batchai_magics.backends.local.state.disk_reserve import RESERVE_BYTES
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import Follower, LogFault
 from batchai_magics.models.ids import Kind
@@ -74,7 +74,7 @@ def used_by_a_supervisor_that_is_gone(home: Path) -> None:
     for name in "cde":
         world.submit(f"{name} --nodes 2", SLEEP)
     fill(home)
-    world.backend.store.reserve.give()
+    world.backend.store.reserve.release_slice()
     fill(home)
     world.supervisor(job).kill()
     world.backend.store.close()

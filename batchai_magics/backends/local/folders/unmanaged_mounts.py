@@ -1,0 +1,143 @@
+"""What lies below the folders of nodes, clusters and jobs: mounted by their own commands, surely removed.
+
+A cluster's are mounted once, below its mount root, while it has nodes: all its nodes are this machine. A
+job's are mounted while it runs. What is mounted is read from the system's own table, so that a crash leaves
+nothing that the next step does not find.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.folders import mounted_trees
+from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state.node_table import NewNode
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.node import mounting
+from batchai_magics.backends.node.runner.strays import MARK
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Mount
+
+TICK_S = 0.05
+
+
+def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence[Mount]) -> str:
+    """Mounts what a cluster's node wants and is not mounted yet; gives what went wrong."""
+    guid, root = node.guid, layout.mounts(node.guid)
+    if not layout.cluster(guid).exists():
+        return ""
+    with _exclusive(layout.cluster(guid)):
+        for mount in wanted:
+            path = root / mount.path
+            if not _has_node(store, guid, node.id):
+                return ""  # sent away meanwhile: nobody would unmount it
+            problem = "" if mounting.is_mounted(path) else _mount(mount.command, path, root, guid)
+            if problem:
+                return problem
+    return ""
+
+
+def _mount(command: str, path: Path, root: Path, guid: str) -> str:
+    private_files.make_folder(path)
+    done = subprocess.run(
+        mounting.mount_line(command, path),
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mounting.mark(guid)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        preexec_fn=process.die_with_starter,
+    )
+    words = (done.stderr or done.stdout).decode(errors="repath")
+    return mounting.problem(path, done.returncode, words)
+
+
+def sweep(store: Store, layout: Layout) -> None:
+    """Removes what nodes that have left, and jobs that have ended, left behind."""
+    sweep_nodes(store, layout)
+    sweep_mounts(store, layout)
+
+
+def sweep_mounts(store: Store, layout: Layout) -> None:
+    """Unmounts what clusters without nodes and jobs that have ended left mounted."""
+    for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
+        inside = root.resolve()
+        paths = [path for path in mounted_trees.mount_points(root) if path != inside]
+        for guid in {path.relative_to(inside).parts[0] for path in paths}:
+            # Who holds the lock mounts right now, and sweeps when it has; or the folder is going.
+            with contextlib.suppress(OSError), _exclusive(root / guid, wait=False):
+                if not is_used(store, guid):
+                    mounted_trees.unmount(root / guid)
+
+
+def sweep_nodes(store: Store, layout: Layout) -> None:
+    """Ends what nodes that have left still prepare, and deletes their folders."""
+    folders = list(layout.clusters.glob("*/nodes/*"))
+    with store.read() as db:  # after the look at the folders: a node is written down before it gets one
+        present = node_table.ids(db)
+    for folder in folders:
+        if folder.name not in present:
+            remove_node(folder)
+
+
+def remove_node(folder: Path) -> None:
+    """Deletes the folder of a node that has left, once nothing runs there."""
+    if (folder / "setup.json").exists():
+        process.kill(lambda: process.marked(folder.name))
+    mounted_trees.remove(folder)
+
+
+def remove_cluster(layout: Layout, guid: str) -> None:
+    """Deletes the folder of a cluster that is gone, once nothing is mounted in it any more."""
+    folder = layout.cluster(guid)
+    if folder.exists():
+        with _exclusive(folder, meanwhile=lambda: process.kill(lambda: process.marked(mounting.mark(guid)))):
+            for node in folder.glob("nodes/*"):
+                remove_node(node)
+            mounted_trees.unmount(folder)
+            mounted_trees.remove(folder)
+
+
+def remove_jobs(layout: Layout, guids: Sequence[str]) -> None:
+    """Deletes the folders of jobs that are gone, once nothing is mounted in them any more."""
+    roots = [layout.job(guid).root for guid in guids]
+    for root in roots if mounted_trees.mount_points(layout.jobs) else ():
+        mounted_trees.unmount(root)
+    mounted_trees.remove(*roots)
+
+
+def _has_node(store: Store, guid: str, id: str = "") -> bool:
+    """Whether the cluster of that guid has nodes, or has that one."""
+    with store.read() as db:
+        return node_table.has_node(db, guid, id)
+
+
+def _runs(store: Store, guid: str) -> bool:
+    with store.read() as db:
+        return job_table.find_open(db, guid=guid) is not None
+
+
+@contextlib.contextmanager
+def _exclusive(
+    folder: Path, *, wait: bool = True, meanwhile: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Nobody else mounts or unmounts below the folder; BlockingIOError when it is not to be waited for."""
+    with open(folder / "mounting", "ab", opener=private_files.opener) as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not wait:
+                    raise
+            if meanwhile:
+                meanwhile()
+            time.sleep(TICK_S)
+        yield

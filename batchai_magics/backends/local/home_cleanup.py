@@ -1,0 +1,99 @@
+"""Everything that this backend keeps on the machine, and its removal."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+
+from batchai_magics.backends.base import StoredItem
+from batchai_magics.backends.local.state import job_table, resource_table
+from batchai_magics.backends.local.watch.reconciler import Reconciler
+from batchai_magics.errors import ConflictError, StorageError
+from batchai_magics.models.ids import ResourceId
+
+MAX_NAMES = 5  # of jobs in a message
+
+
+class Cleaning:
+    """What lies in the home of this backend: looked at, and removed."""
+
+    def __init__(self, reconciler: Reconciler) -> None:
+        self._reconciler = reconciler
+
+    def stored_items(self) -> Sequence[StoredItem]:
+        """What is kept, part by part; parts that hold nothing are left out."""
+        kept = (_measure(name, paths) for name, paths in self._parts().items())
+        return tuple(part for part in kept if part.file_count)
+
+    def check(self) -> None:
+        """ConflictError while jobs have not ended."""
+        self._reconciler.reconcile()
+        with self._reconciler.store.read() as db:
+            keys = [job.key for job in job_table.all_open(db)]
+            open_jobs = [resource_table.by_key(db, key).id for key in keys]
+        if open_jobs:
+            raise _still_running(open_jobs)
+
+    def clean(self) -> None:
+        """Removes all of it; ConflictError while jobs have not ended."""
+        from batchai_magics.backends.local import resource_deletion
+
+        self.check()
+        with self._reconciler.store.read() as db:
+            workspaces = [row.id for row in resource_table.workspaces(db)]
+        for workspace in workspaces:  # clusters first let go of what they have mounted
+            resource_deletion.delete(self._reconciler, workspace)
+        self._reconciler.store.reserve.delete()
+        self._reconciler.store.close()
+        for path in chain.from_iterable(self._parts().values()):
+            _remove(path)
+
+    def _parts(self) -> Mapping[str, Sequence[Path]]:
+        """The paths of each part; the state, which knows of all others, is the last."""
+        layout = self._reconciler.layout
+        state = sorted(layout.home.glob(f"{layout.database.name}*"))
+        return {**{name: [path] for name, path in layout.kept.items()}, "state": state}
+
+
+def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:
+    """The error that names the jobs which keep everything in its place."""
+    names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
+    more = f" and {len(open_jobs) - MAX_NAMES} more" if len(open_jobs) > MAX_NAMES else ""
+    has = "jobs have" if len(open_jobs) > 1 else "job has"
+    return ConflictError(
+        f"{len(open_jobs)} {has} not ended: {names}{more}; nothing was removed",
+        code="JobsNotEnded",
+        hint="Wait with `batchai job wait -n NAME`, or end one with `batchai job terminate -n NAME`.",
+    )
+
+
+def _measure(name: str, paths: Sequence[Path]) -> StoredItem:
+    sizes = [size for path in paths for size in _sizes(path)]
+    return StoredItem(name, str(paths[0]) if paths else "", len(sizes), sum(sizes))
+
+
+def _sizes(path: Path) -> Iterator[int]:
+    """The size of each file below a path; links are not followed, and what goes meanwhile is nothing."""
+    if not path.is_dir():
+        yield from (path.lstat().st_size for _ in range(path.exists()))
+        return
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                yield Path(folder, name).lstat().st_size
+            except FileNotFoundError:
+                continue
+
+
+def _remove(path: Path) -> None:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        hint = "Remove it by hand, or run `batchai clean` again."
+        raise StorageError(f"cannot remove {path}: {error.strerror or error}", hint=hint) from error

@@ -1,0 +1,83 @@
+"""What this machine has for its nodes: cores and GPUs, and how they are shared out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from batchai_magics.backends.node.runner.gpus import VISIBLE, named
+from batchai_magics.models.vm_sizes import lookup
+
+if TYPE_CHECKING:
+    from batchai_magics.models.cluster import ClusterSpec
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The cores that this process may use, and its NVIDIA GPUs as `CUDA_VISIBLE_DEVICES` names them."""
+
+    core_count: int
+    gpus: tuple[str, ...] = ()
+
+    def core_share(self, node_count: int) -> int:
+        """How many cores each of so many nodes has; at least one, which they share when there are too few."""
+        return max(1, self.core_count // max(1, node_count))
+
+    def gpu_share(self, position: int, node_count: int) -> tuple[str, ...]:
+        """The GPUs of the node at a position (from 0); with too few, nodes share them."""
+        own = self.gpus[position % max(1, node_count) :: max(1, node_count)]
+        return own or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
+
+
+def machine() -> Machine:
+    """This machine."""
+    try:
+        core_count = len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS tells of no such limit
+        core_count = os.cpu_count() or 1
+    count = sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
+    return Machine(core_count, visible(count, os.environ.get(VISIBLE)))
+
+
+def visible(count: int, said: str | None) -> tuple[str, ...]:
+    """The GPUs of a machine with so many that this process may use; `said` is its `CUDA_VISIBLE_DEVICES`.
+
+    The names of their files are no numbers of CUDA's: in a container there may be `nvidia3` alone.
+    """
+    everything = tuple(map(str, range(count)))
+    if said is None or not count:
+        return everything
+    return tuple(name for name in named(said) if name in everything or not name.isdecimal())
+
+
+def gpu_count(size: str) -> int:
+    """The number of GPUs that a node of that size has; it decides how many processes a job gets."""
+    return lookup(size).gpus
+
+
+def hardware_notes(spec: ClusterSpec, here: Machine) -> tuple[str, ...]:
+    """What a node of a new cluster really has, in a sentence, where that is not what its size promises."""
+    auto = spec.scale_settings.auto_scale if spec.scale_settings else None
+    count = auto.maximum_node_count if auto else spec.target_node_count
+    size = lookup(spec.vm_size)
+    is_so = here.core_share(count) == size.vcpus and len(here.gpus) == size.gpus * count
+    if not count or is_so:
+        return ()
+    nodes = f"{'up to ' if auto else ''}{count} nodes"
+    who = f"each of {nodes}" if count > 1 else "the node"
+    has = f"This machine has {_count(here.core_count, 'core')} and {_count(len(here.gpus), 'GPU')}"
+    return (f"{has}: {who} of {spec.vm_size} gets {_share(here, count)}.",)
+
+
+def _share(here: Machine, count: int) -> str:
+    cores = _count(here.core_count // count, "core") if here.core_count >= count else "a share of a core"
+    if not here.gpus:
+        return cores
+    gpus = _count(len(here.gpus) // count, "GPU") if len(here.gpus) >= count else "a share of a GPU"
+    return f"{cores} and {gpus}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'s' * (number > 1)}"

@@ -1,0 +1,210 @@
+"""Making a resource: checked, then written down in one transaction. Who made it starts what it needs."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from batchai_magics.backends.base import Spec
+from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.folders import mounted_trees
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.state import (
+    account_table,
+    cluster_table,
+    database_errors,
+    job_table,
+    node_table,
+    resource_table,
+    store_rebuild,
+    stored_specs,
+)
+from batchai_magics.backends.local.state.store import Database, Store
+from batchai_magics.backends.local.watch import process, scheduler
+from batchai_magics.backends.local.watch.job_secrets import Secrets
+from batchai_magics.backends.node import containers
+from batchai_magics.backends.service import descriptions, quotas, refusals
+from batchai_magics.errors import CapabilityError, Problem, SpecError
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind, ResourceId, check_name
+from batchai_magics.models.job import JobPriority, JobSpec
+from batchai_magics.models.resources import WorkspaceSpec
+from batchai_magics.models.states import DeallocationOption
+from batchai_magics.models.vm_sizes import lookup
+
+_CREDENTIALS = "containerSettings.imageSourceRegistry.credentials"
+_PRIORITY = {JobPriority.LOW: 0, JobPriority.NORMAL: 1, JobPriority.HIGH: 2}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A resource whose description was found good: what is written down of it, and what never is."""
+
+    id: ResourceId
+    spec: Spec
+    guid: str  # the name of its folder
+    engine: tuple[str, ...] = ()  # the command that runs its containers, none for the host
+    secrets: Secrets = field(default_factory=Secrets)
+    owner: str = ""  # the user who creates it; empty where nobody said
+
+
+def check(layout: Layout, id: ResourceId, spec: Spec, *, container_command: str) -> Draft:
+    """Raises what is wrong with a description; writes nothing and reads nothing of the store."""
+    check_name(id.name, id.kind)
+    _check_supported(spec)
+    guid = str(uuid.uuid4())
+    if isinstance(spec, JobSpec):
+        engine = containers.engine(container_command) if spec.container_settings else ()
+        _check_engine(spec, engine)
+        return Draft(id, spec, guid, engine, Secrets.of_job(guid, spec))
+    if isinstance(spec, ClusterSpec) and spec.node_setup and spec.node_setup.setup_task:
+        spec = descriptions.with_setup_suffix(spec, id, guid)
+        mounts.setup_logs(layout, spec)
+        return Draft(id, spec, guid, secrets=Secrets.of_setup(spec))
+    return Draft(id, spec, guid)
+
+
+def insert(store: Store, layout: Layout, draft: Draft, *, settings: LocalSettings) -> bool:
+    """Writes a resource down, wholly or not at all; False when the very same is there."""
+    store.make_reserve()
+    try:
+        with store.write() as db:
+            return _insert(db, layout, draft, settings)
+    except BaseException:
+        if isinstance(draft.spec, JobSpec):
+            mounted_trees.remove(layout.job(draft.guid).root)
+        raise
+
+
+def _insert(db: Database, layout: Layout, draft: Draft, settings: LocalSettings) -> bool:
+    if not _insert_resource(db, draft):
+        return False
+    _check_servers(db, draft.spec)
+    if isinstance(draft.spec, ClusterSpec):
+        _insert_cluster(db, draft, draft.spec, settings)
+    elif isinstance(draft.spec, JobSpec):
+        _insert_job(db, layout, draft, draft.spec)
+        _write_backup(db, layout, draft, draft.spec)
+    return True
+
+
+def _write_backup(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> None:
+    folder = layout.job(draft.guid)
+    try:
+        store_rebuild.write_backup(db, draft.id, ResourceId.parse(spec.cluster.id), folder)
+    except OSError as error:
+        raise database_errors.no_room(folder.root, error) from error
+
+
+def _check_supported(spec: Spec) -> None:
+    """Raises an error that names what this machine cannot do with a description."""
+    if isinstance(spec, ClusterSpec):
+        lookup(spec.vm_size)
+    elif isinstance(spec, JobSpec):
+        _check_credentials(spec)
+
+
+def _check_credentials(spec: JobSpec) -> None:
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    credentials = source.credentials if source else None
+    if credentials and not credentials.password:
+        path = f"properties.{_CREDENTIALS}.password"
+        problem = Problem(path, "this field is required", "it is kept nowhere: give it each time")
+        raise SpecError([problem], what=JobSpec.what)
+
+
+def _check_engine(spec: JobSpec, engine: Sequence[str]) -> None:
+    """Raises a CapabilityError for a private image where what runs containers cannot be signed in."""
+    source = spec.container_settings.image_source_registry if spec.container_settings else None
+    if source and engine and containers.has_own_processes(engine):
+        _refuse(_CREDENTIALS, source.credentials, "Docker and podman can pull private images.")
+
+
+def _refuse(path: str, value: object, hint: str = "Leave it out; nothing was written.") -> None:
+    if value:
+        raise CapabilityError(
+            f"properties.{path} is not supported by the local backend",
+            code="NotSupported",
+            hint=hint,
+        )
+
+
+def change_tags(store: Store, workspace: ResourceId, tags: Mapping[str, str]) -> None:
+    """Gives a workspace these tags, and no others."""
+    with store.write() as db:
+        old = WorkspaceSpec.from_stored(resource_table.get(db, workspace).spec)
+        spec = old.model_copy(update={"tags": dict(tags)})
+        resource_table.change_spec(db, workspace, descriptions.kept_text(spec))
+
+
+def _insert_resource(db: Database, draft: Draft) -> bool:
+    """False when the very same resource is there, ConflictError when another is."""
+    id, digest = draft.id, descriptions.fingerprint(draft.spec)
+    existing = resource_table.find(db, id)
+    if existing and existing.fingerprint == digest:
+        return False
+    if existing:
+        raise refusals.already_exists(id)
+    if id.kind is not Kind.WORKSPACE:
+        resource_table.get(db, id.parent)
+    if isinstance(draft.spec, WorkspaceSpec):
+        account_table.ensure_group(db, id.group, draft.spec.location)
+    spec = descriptions.kept_text(draft.spec)
+    resource_table.insert(db, id, spec=spec, fingerprint=digest, owner=draft.owner)
+    return True
+
+
+def _check_servers(db: Database, spec: Spec) -> None:
+    """Raises NotFoundError for a mounted file server that is not there."""
+    volumes = spec.mount_volumes if isinstance(spec, JobSpec) else None
+    if isinstance(spec, ClusterSpec) and spec.node_setup:
+        volumes = spec.node_setup.mount_volumes
+    for mount in (volumes.file_servers if volumes else None) or ():
+        resource_table.get(db, ResourceId.parse(mount.file_server.id))
+
+
+def _insert_cluster(db: Database, draft: Draft, spec: ClusterSpec, settings: LocalSettings) -> None:
+    """The cluster and its first nodes."""
+    key, scale = draft.id.key, spec.scale_settings.auto_scale if spec.scale_settings else None
+    wanted = quotas.Nodes(spec.vm_size, spec.target_node_count)
+    quotas.check(wanted, stored_specs.quota_nodes(db, except_for=key), settings.core_quota)
+    bounds = (scale.minimum_node_count, scale.maximum_node_count) if scale else (None, None)
+    cluster_table.insert(
+        db,
+        cluster_table.ClusterRow(
+            key, draft.guid, time.time(), minimum=bounds[0], maximum=bounds[1], idle_s=settings.idle_s
+        ),
+    )
+    node_table.resize(db, key, spec.target_node_count, DeallocationOption.REQUEUE)
+
+
+def _insert_job(db: Database, layout: Layout, draft: Draft, spec: JobSpec) -> None:
+    cluster = ResourceId.parse(spec.cluster.id)
+    cluster_spec = ClusterSpec.from_wire(json.loads(resource_table.get(db, cluster).spec))
+    _check_size(cluster_table.get(db, cluster.key), cluster, spec)
+    job_table.insert(
+        db,
+        job_table.JobRow(
+            key=draft.id.key,
+            guid=draft.guid,
+            cluster=cluster.key,
+            node_count=spec.node_count,
+            priority=_PRIORITY[spec.scheduling_priority],
+            output_root=str(mounts.output_root(layout, spec, cluster_spec, draft.guid)),
+            python=scheduler.python_of_this_process(),
+            needs_secrets=bool(draft.secrets.jobs),
+            engine=draft.engine,
+            changed=time.time(),
+            spawner=process.own_identity(),
+        ),
+    )
+
+
+def _check_size(row: cluster_table.ClusterRow, cluster: ResourceId, spec: JobSpec) -> None:
+    most = row.target if row.maximum is None else row.maximum
+    if most and spec.node_count > most:
+        raise refusals.too_many_nodes(spec.node_count, cluster, most)

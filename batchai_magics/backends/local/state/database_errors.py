@@ -1,0 +1,147 @@
+"""What SQLite complains of, in our words: which file, what is wrong with it, and how to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from batchai_magics.backends.local.state.lock_holder import LockHolder, writer_of
+from batchai_magics.errors import StorageError
+
+DISK_FULL = "DiskFull"  # the code of the error that says so
+DAMAGED = "StoreDamaged"
+MISSING = "StoreMissing"
+READ_ONLY = "StoreReadOnly"
+WARN_AFTER_S = 2.0  # after which who waits is told for whom, if that process is stopped
+_LOCKED = "database is locked"
+FULL_BYTES = 1 << 20  # with less room than this, an error of writing is one of room
+_FREE_SPACE = "Free some space and try again; what was saved before is intact."
+
+
+@contextlib.contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Within it, what SQLite says of the file at `path` becomes a StorageError."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise _operational_error(path, str(error)) from error
+    except sqlite3.DatabaseError as error:
+        if type(error) is not sqlite3.DatabaseError:  # a mistake of ours, such as a key that is there already
+            raise
+        raise damaged(path, str(error)) from error
+
+
+def is_locked_error(error: sqlite3.OperationalError) -> bool:
+    """Whether another process was in a transaction all the time."""
+    return str(error) == _LOCKED
+
+
+def damaged(path: Path, words: str) -> StorageError:
+    """The file is no database any more, or its files do not belong together."""
+    text = f"{path} is damaged: {words}"
+    hint = (
+        f"Move it away, with {path.name}-wal and {path.name}-shm, and try again: what"
+        f" {path.with_name('jobs')} tells of jobs is then found again."
+    )
+    return StorageError(text, code=DAMAGED, hint=hint)
+
+
+def unusable(path: Path, words: str) -> StorageError:
+    """It cannot be opened, read or written as things are."""
+    return StorageError(f"{path} cannot be used: {words}", code="StoreUnavailable")
+
+
+def locked(path: Path, holder: LockHolder | None) -> StorageError:
+    """Another process has been changing it for longer than anything takes."""
+    if holder is None:
+        text, hint = "another process has it locked", f"`fuser -v {path}` names who has it open."
+    else:
+        text, hint = _describe_holder(holder), _holder_hint(holder)
+    hint = f"{hint} Then try again: nothing was written."
+    return StorageError(f"{path} cannot be changed: {text}", code="StoreUnavailable", hint=hint)
+
+
+class LockWait:
+    """For a lock of the file at `path`: who is stopped while it has it is named soon, in one warning."""
+
+    def __init__(self, path: Path, seconds: float, holder: Callable[[Path], LockHolder | None]) -> None:
+        self._path, self._holder = path, holder
+        self._warn_at_s = time.monotonic() + WARN_AFTER_S
+        self._deadline_s = time.monotonic() + seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it was long enough."""
+        return time.monotonic() >= self._deadline_s
+
+    def warn_if_stopped(self) -> None:
+        """Says once who is stopped, after a few seconds; who only takes long is not named before the end."""
+        now = time.monotonic()
+        if now < self._warn_at_s:
+            return
+        holder = self._holder(self._path)
+        if holder and holder.is_stopped:
+            self._warn_at_s = float("inf")
+            more = f"waiting for up to {round(self._deadline_s - now)} s more"
+            text = f"{self._path} cannot be changed yet: {_describe_holder(holder)}; {more}."
+            text += f" {_holder_hint(holder)}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _describe_holder(holder: LockHolder) -> str:
+    return f"{holder} has it locked" + (" and is stopped" if holder.is_stopped else "")
+
+
+def _holder_hint(holder: LockHolder) -> str:
+    what = f"Let it go on with `kill -CONT {holder.pid}`" if holder.is_stopped else "Wait for it"
+    return f"{what}, or end it with `kill -KILL {holder.pid}`: what it has not finished is undone."
+
+
+def missing(path: Path) -> StorageError:
+    """The file that was in use is gone."""
+    hint = (
+        "What runs goes on. What you create next begins a new one, with all that is found of jobs in"
+        f" {path.with_name('jobs')}."
+    )
+    return StorageError(f"{path} was deleted while it was in use", code=MISSING, hint=hint)
+
+
+def no_room(folder: Path, error: OSError) -> StorageError:
+    """Nothing can be written there now."""
+    hint = "Free some space and try again; nothing was written."
+    return StorageError(f"{folder} cannot be used: {error.strerror}", code=DISK_FULL, hint=hint)
+
+
+def replaced(path: Path) -> StorageError:
+    """Another file is in its place."""
+    hint = "Try again to go on with the file that is there now."
+    return StorageError(f"{path} was replaced while it was in use", code="StoreReplaced", hint=hint)
+
+
+def read_only(folder: Path) -> StorageError:
+    """Nothing can be changed there."""
+    hint = "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write."
+    return StorageError(f"{folder} is read-only", code=READ_ONLY, hint=hint)
+
+
+def _operational_error(path: Path, words: str) -> StorageError:
+    if "full" in words or ("disk I/O" in words and _has_no_room(path.parent)):
+        return StorageError(f"{path} cannot be used: {words}", code=DISK_FULL, hint=_FREE_SPACE)
+    if words == _LOCKED:
+        return locked(path, writer_of(path))
+    if "disk I/O" in words or "malformed" in words:
+        return damaged(path, words)
+    return unusable(path, words)
+
+
+def _has_no_room(folder: Path) -> bool:
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < FULL_BYTES

@@ -1,0 +1,267 @@
+"""The `job` table: one row per run, and every statement that reads or changes it.
+
+All functions take an open connection or transaction; decisions are the caller's.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.local.state.table_rows import columns, rows_of_keys
+from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.models.states import ExecutionState
+
+Attempts = tuple[Mapping[str, Any], ...]
+QUEUED_AGAIN = "it was queued again"  # where nobody has said why
+
+
+def start_attempt(attempts: Attempts, nodes: Sequence[str], now: float) -> Attempts:
+    """The same with one more, which begins now on these nodes."""
+    return (*attempts, {"nodes": [*nodes], "started": now})
+
+
+def end_attempt(attempts: Attempts, reason: str, now: float) -> Attempts:
+    """The same; the latest is over, for that reason, unless it was before."""
+    if not attempts or "ended" in attempts[-1]:
+        return attempts
+    return (*attempts[:-1], {**attempts[-1], "ended": now, "reason": reason or QUEUED_AGAIN})
+
+
+def has_history(attempts: Attempts) -> bool:
+    """Whether there is anything to tell: one alone that runs, or has run to its end, is the job itself."""
+    return len(attempts) > 1 or any("ended" in each for each in attempts)
+
+
+OPEN = tuple(state for state in ExecutionState if not state.is_final)
+_IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
+
+
+class JobRow(NamedTuple):
+    """One run of a job; a named tuple, since lists make thousands."""
+
+    key: str  # of the job's resource
+    guid: str  # the name of its folders
+    cluster: str  # the key of the cluster
+    node_count: int
+    priority: int  # higher first
+    output_root: str  # the folder that its output path segment is below
+    python: str  # the interpreter that submitted it
+    needs_secrets: bool
+    engine: tuple[str, ...]  # the command that runs its containers, none for the host
+    changed: float  # when it came to its state
+    spawner: str = ""  # the process that is about to start its supervisor
+    supervisor: str = ""
+    state: ExecutionState = ExecutionState.QUEUED
+    is_assigned: bool = False  # whether it has its nodes
+    stop: str = ""  # why it has to stop
+    started: float | None = None
+    ended: float | None = None
+    exit_code: int | None = None
+    errors: tuple[dict[str, Any], ...] = ()  # JSON of the service's error details, and of warnings
+    ranks: tuple[dict[str, Any], ...] = ()  # JSON of how each process ended, first failure first
+    again: str = ""  # why it is to be queued again
+    attempts: Attempts = ()  # JSON of each time that it was begun
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has not ended."""
+        return not self.state.is_final
+
+    @classmethod
+    def of(cls, row: sqlite3.Row | dict[str, Any]) -> JobRow:
+        """The row as a value."""
+        values = row if isinstance(row, dict) else columns(row)
+        for name, read in _READERS.items():
+            values[name] = read(values[name])
+        return cls(**values)
+
+
+def _items(text: str) -> tuple[Any, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+_LISTS = ("engine", "errors", "ranks", "attempts")  # kept as JSON
+_READERS: Mapping[str, Callable[[Any], Any]] = dict(
+    state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items)
+)
+
+
+def insert(db: sqlite3.Connection, job: JobRow) -> None:
+    """Writes a new run down."""
+    values = job._asdict() | {"state": job.state.value}
+    for name in _LISTS:
+        values[name] = json.dumps(values[name])
+    db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
+
+
+def get(db: sqlite3.Connection, key: str) -> JobRow:
+    """The run of a job that is there."""
+    return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
+
+
+def find_with_id(db: sqlite3.Connection, key: str) -> tuple[str, JobRow] | None:
+    """The ARM id of a job, as it was given, and its run; None when there is no such job."""
+    row = db.execute("SELECT id, job.* FROM job JOIN resource USING (key) WHERE key = ?", (key,)).fetchone()
+    if row is None:
+        return None
+    values = columns(row)
+    return values.pop("id"), JobRow.of(values)
+
+
+def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
+    """That run of a job; None when there is none, or another one."""
+    return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)
+
+
+def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRow | None:
+    """A run that has not ended, by its job or by its own name."""
+    query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {_IS_OPEN}"
+    return next(iter(_all(db, query, key, guid)), None)
+
+
+def all_open(db: sqlite3.Connection) -> list[JobRow]:
+    """The runs that have not ended."""
+    return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN}")
+
+
+def open_among(db: sqlite3.Connection, keys: Sequence[str]) -> set[str]:
+    """Those of these jobs that have not ended."""
+    return {row["key"] for row in rows_of_keys(db, "job", keys) if ExecutionState(row["state"]) in OPEN}
+
+
+def open_on(db: sqlite3.Connection, cluster: str) -> list[JobRow]:
+    """The runs on a cluster that have not ended."""
+    return _all(db, f"SELECT * FROM job WHERE cluster = ? AND {_IS_OPEN}", cluster)
+
+
+def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
+    """The runs that have not ended and need a process: one that runs them, starts them, or keeps secrets."""
+    needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
+    return _all(db, f"SELECT * FROM job WHERE {_IS_OPEN} AND {needs_one}")
+
+
+# -- its supervisor
+
+
+def set_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> None:
+    """Notes who watches over a run, unless somebody does."""
+    db.execute(
+        "UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND supervisor = ''",
+        (supervisor, job.key, job.guid),
+    )
+
+
+def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
+    """Notes that a process starts no supervisor any more: for runs that it gave nodes to, and for `guid`."""
+    db.execute(
+        f"UPDATE job SET spawner = '' WHERE spawner = ? AND {_IS_OPEN} AND (is_assigned = 1 OR guid = ?)",
+        (spawner, guid),
+    )
+
+
+def supervisor_of(db: sqlite3.Connection, guid: str) -> str:
+    """Who watches over a run; empty when nobody does."""
+    row = db.execute("SELECT supervisor FROM job WHERE guid = ?", (guid,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def has_begun(db: sqlite3.Connection, guid: str) -> bool:
+    """Whether a run has begun on its nodes."""
+    query = "SELECT 1 FROM job WHERE guid = ? AND started IS NOT NULL"
+    return db.execute(query, (guid,)).fetchone() is not None
+
+
+def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bool:
+    """Makes a process the supervisor of an open run; False when that has another one."""
+    return _change(
+        db,
+        f"UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND {_IS_OPEN} AND supervisor IN ('', ?)",
+        *(supervisor, key, guid, supervisor),
+    )
+
+
+# -- its states
+
+
+def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -> bool:
+    """An open run runs from now on, on these nodes; False when it has to stop instead."""
+    now = time.time()
+    begun = start_attempt(_attempts(db, guid), on, now)
+    return _change(
+        db,
+        f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?"
+        f" WHERE key = ? AND guid = ? AND {_IS_OPEN} AND stop = ''",
+        *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), key, guid),
+    )
+
+
+def ask_to_stop(db: sqlite3.Connection, key: str, reason: str) -> None:
+    """Notes why a job has to stop."""
+    db.execute("UPDATE job SET stop = ? WHERE key = ?", (reason, key))
+
+
+def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str, *, again: str = "") -> None:
+    """Notes why a run has to stop, unless it has to already; `again` says why, where it is queued again."""
+    db.execute("UPDATE job SET stop = ?, again = ? WHERE guid = ? AND stop = ''", (reason, again, guid))
+
+
+def set_terminating(db: sqlite3.Connection, key: str) -> None:
+    """A job that has its nodes is being ended."""
+    states = (ExecutionState.RUNNING.value, ExecutionState.QUEUED.value)
+    db.execute(
+        "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state IN (?, ?)",
+        (ExecutionState.TERMINATING.value, time.time(), key, *states),
+    )
+
+
+def requeue(db: sqlite3.Connection, key: str, guid: str) -> None:
+    """An open run waits for nodes again. A supervisor that knows its secrets waits with it."""
+    now, run = time.time(), find_run(db, key, guid)
+    begun = end_attempt(run.attempts, run.again, now) if run else ()
+    db.execute(
+        "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
+        " again = '', attempts = ?, supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
+        f" WHERE key = ? AND guid = ? AND {_IS_OPEN}",
+        (ExecutionState.QUEUED.value, now, json.dumps(begun), key, guid),
+    )
+
+
+def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
+    """Writes down how an open run ended, and when, if that was not just now."""
+    now = ended or time.time()
+    said = (*outcome.errors, *outcome.warnings)
+    ranks = [rank._asdict() for rank in outcome.ranks]
+    state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
+    db.execute(
+        "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
+        f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {_IS_OPEN}",
+        (
+            *(state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks)),
+            *(key, guid),
+        ),
+    )
+
+
+def delete(db: sqlite3.Connection, key: str) -> list[str]:
+    """Forgets a job; gives the names of its folders."""
+    guids = [guid for (guid,) in db.execute("SELECT guid FROM job WHERE key = ?", (key,))]
+    db.execute("DELETE FROM job WHERE key = ?", (key,))
+    return guids
+
+
+def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
+    return [JobRow.of(row) for row in db.execute(query, values).fetchall()]
+
+
+def _attempts(db: sqlite3.Connection, guid: str) -> Attempts:
+    row = db.execute("SELECT attempts FROM job WHERE guid = ?", (guid,)).fetchone()
+    return _items(row[0]) if row else ()
+
+
+def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:
+    """Whether the statement changed just one row."""
+    return db.execute(statement, values).rowcount == 1

@@ -1,0 +1,245 @@
+"""A cluster's nodes in the database: made, prepared, given to jobs, sent away."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.local.state import cluster_table, job_table
+from batchai_magics.backends.local.state.table_rows import columns
+from batchai_magics.backends.node.attempts import RESIZED
+from batchai_magics.models.states import DeallocationOption, NodeState
+
+
+class NodeRow(NamedTuple):
+    """One node."""
+
+    id: str
+    cluster: str  # the key of its cluster
+    ordinal: int  # never given twice in a cluster
+    state: NodeState
+    since: float  # when it came to its state
+    job: str | None = None  # the guid of the run that it belongs to
+    preparer: str = ""  # the process that makes it ready
+    error: str = ""  # why it cannot be used
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> NodeRow:
+        """The row as a value."""
+        return cls(**{**columns, "state": NodeState(columns["state"])})
+
+
+class NewNode(NamedTuple):
+    """A node that is not ready yet, with what has to be known to make it ready."""
+
+    id: str
+    preparer: str
+    guid: str  # of its cluster
+    spec: str  # wire JSON of its cluster
+
+
+class JobNode(NamedTuple):
+    """A node that a job was given, and its place among the nodes of its cluster."""
+
+    id: str
+    guid: str  # of its cluster
+    spec: str  # wire JSON of its cluster
+    mates: int  # how many nodes its cluster has
+    position: int  # how many of them come before it
+
+
+def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
+    """The nodes of a cluster, in the order of their making."""
+    return _all(db, "SELECT * FROM node WHERE cluster = ? ORDER BY ordinal", cluster)
+
+
+def not_leaving(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
+    """The nodes of a cluster that are not leaving, the first to be sent away first."""
+    query = (
+        "SELECT * FROM node WHERE cluster = ? AND state != ?"
+        " ORDER BY state = ?, state != ?, since, ordinal DESC"
+    )
+    order = (NodeState.LEAVING, NodeState.RUNNING, NodeState.UNUSABLE)
+    return _all(db, query, cluster, *(state.value for state in order))
+
+
+def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
+    """The nodes that a job's run was given."""
+    rows = db.execute(
+        "SELECT node.id, cluster.guid, resource.spec,"
+        " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
+        " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
+        " AND mate.ordinal < node.ordinal) AS position"
+        " FROM node JOIN cluster ON cluster.key = node.cluster"
+        " JOIN resource ON resource.key = node.cluster WHERE job = ? ORDER BY ordinal",
+        (guid,),
+    ).fetchall()
+    return [JobNode(**columns(row)) for row in rows]
+
+
+def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
+    """The nodes that are not ready yet; only the one of that id when there is one."""
+    rows = db.execute(
+        "SELECT node.id, node.preparer, cluster.guid, resource.spec"
+        " FROM node JOIN cluster ON cluster.key = node.cluster JOIN resource ON resource.key = node.cluster"
+        " WHERE node.state = ? AND ? IN ('', node.id)",
+        (NodeState.PREPARING.value, id),
+    ).fetchall()
+    return [NewNode(**columns(row)) for row in rows]
+
+
+def is_any_preparing(db: sqlite3.Connection) -> bool:
+    """Whether any node is not ready yet."""
+    query = "SELECT 1 FROM node WHERE state = ? LIMIT 1"
+    return db.execute(query, (NodeState.PREPARING.value,)).fetchone() is not None
+
+
+def ids_of_run(db: sqlite3.Connection, guid: str) -> list[str]:
+    """The names of the nodes that a job's run was given."""
+    return [id for (id,) in db.execute("SELECT id FROM node WHERE job = ? ORDER BY ordinal", (guid,))]
+
+
+def ids(db: sqlite3.Connection) -> set[str]:
+    """The nodes of all clusters."""
+    return {id for (id,) in db.execute("SELECT id FROM node")}
+
+
+def has_node(db: sqlite3.Connection, guid: str, id: str = "") -> bool:
+    """Whether the cluster of that guid has a node, or has that one."""
+    query = (
+        "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster"
+        " WHERE cluster.guid = ? AND ? IN ('', node.id)"
+    )
+    return db.execute(query, (guid, id)).fetchone() is not None
+
+
+def cluster_guid(db: sqlite3.Connection, id: str) -> str:
+    """The folder name of the cluster that a node belongs to."""
+    query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
+    (guid,) = db.execute(query, (id,)).fetchone()
+    return str(guid)
+
+
+def counts(db: sqlite3.Connection, cluster: str) -> dict[NodeState, int]:
+    """How many nodes of a cluster are in each state, now."""
+    query = "SELECT state, count(*) FROM node WHERE cluster = ? GROUP BY state"
+    return {NodeState(state): count for state, count in db.execute(query, (cluster,))}
+
+
+# -- made ready, given to jobs
+
+
+def finish_preparation(db: sqlite3.Connection, id: str, problem: str) -> None:
+    """Writes down that a node is ready, or why it never will be."""
+    state = NodeState.UNUSABLE if problem else NodeState.IDLE
+    db.execute(
+        "UPDATE node SET state = ?, error = ?, since = ? WHERE id = ? AND state = ?",
+        (state.value, problem, time.time(), id, NodeState.PREPARING.value),
+    )
+
+
+def preparers(db: sqlite3.Connection) -> list[str]:
+    """The processes that make nodes ready."""
+    return [preparer for (preparer,) in db.execute("SELECT preparer FROM node WHERE preparer != ''")]
+
+
+def claim(db: sqlite3.Connection, id: str, preparer: str) -> bool:
+    """Makes a process the one that prepares a node; False when there is one already."""
+    statement = "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''"
+    return db.execute(statement, (preparer, id)).rowcount == 1
+
+
+def set_preparer(db: sqlite3.Connection, id: str, preparer: str) -> None:
+    """Notes the process that prepares a node."""
+    db.execute("UPDATE node SET preparer = ? WHERE id = ?", (preparer, id))
+
+
+def assign(db: sqlite3.Connection, cluster: str, job: job_table.JobRow) -> bool:
+    """Gives a job as many idle nodes of a cluster as it asks for; False, and none, when it has fewer."""
+    query = "SELECT id FROM node WHERE cluster = ? AND state = ? ORDER BY ordinal LIMIT ?"
+    idle = db.execute(query, (cluster, NodeState.IDLE.value, job.node_count)).fetchall()
+    if len(idle) < job.node_count:
+        return False
+    db.executemany(
+        "UPDATE node SET state = ?, since = ?, job = ? WHERE id = ?",
+        [(NodeState.RUNNING.value, time.time(), job.guid, id) for (id,) in idle],
+    )
+    return True
+
+
+def release(db: sqlite3.Connection, guid: str) -> None:
+    """Takes the nodes of a run back; those that were leaving are gone."""
+    db.execute("DELETE FROM node WHERE job = ? AND state = ?", (guid, NodeState.LEAVING.value))
+    db.execute(
+        "UPDATE node SET state = ?, since = ?, job = NULL WHERE job = ?",
+        (NodeState.IDLE.value, time.time(), guid),
+    )
+
+
+# -- made and sent away
+
+
+def resize(db: sqlite3.Connection, cluster: str, target: int, option: DeallocationOption) -> list[str]:
+    """Adds or removes nodes; gives the guids of jobs that have to stop for it."""
+    present = not_leaving(db, cluster)
+    cluster_table.set_target(db, cluster, target)
+    _add(db, cluster_table.get(db, cluster), target - len(present))
+    return _remove(db, present[: max(0, len(present) - target)], option, RESIZED)
+
+
+def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
+    """Replaces a node by a new one; gives the guid of the job that has to start again for it."""
+    stopped = _remove(db, [node], DeallocationOption.REQUEUE, f"its node {node.id} was preempted")
+    cluster = node.cluster
+    resize(db, cluster, cluster_table.get(db, cluster).target, DeallocationOption.REQUEUE)
+    return stopped
+
+
+def delete_of(db: sqlite3.Connection, cluster: str) -> None:
+    """Forgets the nodes of a cluster."""
+    db.execute("DELETE FROM node WHERE cluster = ?", (cluster,))
+
+
+def _add(db: sqlite3.Connection, cluster: cluster_table.ClusterRow, count: int) -> None:
+    for ordinal in range(cluster.next_ordinal, cluster.next_ordinal + count):
+        values = (
+            _new_id(cluster.guid, ordinal),
+            cluster.key,
+            ordinal,
+            NodeState.PREPARING.value,
+            time.time(),
+        )
+        db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
+    if count > 0:
+        cluster_table.skip_ordinals(db, cluster.key, count)
+
+
+def _new_id(guid: str, ordinal: int) -> str:
+    """The name of a node, in the form that the service gave them."""
+    import hashlib  # it loads OpenSSL; supervisors, which make no nodes, start without
+
+    digest = int(hashlib.sha256(guid.encode()).hexdigest()[:8], 16)
+    now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
+    return f"tvm-{digest}_{ordinal + 1}-{now}-p"
+
+
+def _remove(
+    db: sqlite3.Connection, leaving: Sequence[NodeRow], option: DeallocationOption, why: str
+) -> list[str]:
+    stopped = []
+    for node in leaving:
+        if node.state is not NodeState.RUNNING or node.job is None:
+            db.execute("DELETE FROM node WHERE id = ?", (node.id,))
+            continue
+        db.execute("UPDATE node SET state = ? WHERE id = ?", (NodeState.LEAVING.value, node.id))
+        if option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
+            job_table.ask_run_to_stop(db, node.job, option.value, again=why)
+            stopped.append(node.job)
+    return stopped
+
+
+def _all(db: sqlite3.Connection, query: str, *values: object) -> list[NodeRow]:
+    return [NodeRow.of(columns(row)) for row in db.execute(query, values).fetchall()]

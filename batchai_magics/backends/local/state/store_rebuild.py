@@ -1,0 +1,140 @@
+"""A lost database made again from the folders of jobs, as far as they tell.
+
+Each job's folder gets a copy of the rows that it stands on when the job is made: those of its workspace,
+experiment and cluster, and its own. What became of it afterwards its supervisor left beside them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.local.state import cluster_table, job_table, node_table
+from batchai_magics.backends.local.state.table_rows import columns
+from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.backends.service import private_files
+from batchai_magics.models.ids import ResourceId
+from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+
+VERSION = 1
+Row = Mapping[str, Any]
+_TABLES = ("resource_group", "resource", "cluster", "job")
+_LOST = (
+    "The database was lost before the job had ended, and nobody watches over it: whether it ran is not known."
+    " Submit it again if it has to run"
+)
+
+
+class JobBackup(NamedTuple):
+    """What a job's folder tells: rows by the name of their table."""
+
+    folder: JobLayout
+    rows: Mapping[str, Sequence[Row]]
+
+    @property
+    def job(self) -> Row:
+        """The row of the job itself, as it was when it was made."""
+        return self.rows["job"][0]
+
+    @property
+    def created(self) -> tuple[float, int]:
+        """When the job was made, and its place among those of that moment."""
+        own = next(row for row in self.rows["resource"] if row["key"] == self.job["key"])
+        return own["created"], own["seq"]
+
+
+def write_backup(db: sqlite3.Connection, id: ResourceId, cluster: ResourceId, folder: JobLayout) -> None:
+    """Writes down in a new job's folder what it stands on; OSError when it cannot be."""
+    keys = [parent.key for parent in (id.workspace_id, id.parent, cluster, id)]
+    marks = ", ".join("?" * len(keys))
+    asked: dict[str, tuple[str, Sequence[str]]] = {
+        "resource_group": ("key = ?", [id.group.lower()]),
+        "resource": (f"key IN ({marks}) ORDER BY seq", keys),
+        "cluster": ("key = ?", [cluster.key]),
+        "job": ("key = ?", [id.key]),
+    }
+    rows = {
+        table: [columns(row) for row in db.execute(f"SELECT * FROM {table} WHERE {where}", values)]
+        for table, (where, values) in asked.items()
+    }
+    private_files.write(folder.made, json.dumps({"version": VERSION, "rows": rows}))
+
+
+def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
+    """Fills a new database with what the folders of jobs tell, in an open transaction; gives how many did."""
+    found = sorted(filter(None, map(_read_backup, _folders(layout))), key=lambda kept: kept.created)
+    for kept in reversed(found):  # the newest knows best what its cluster was like
+        _insert(db, "cluster", kept.rows["cluster"])
+    for kept in found:
+        for table in ("resource_group", "resource", "job"):
+            _insert(db, table, kept.rows[table])
+        _restore_state(db, kept)
+    for (key,) in db.execute("SELECT key FROM cluster").fetchall():
+        target = cluster_table.get(db, key).target
+        node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+    return len(found)
+
+
+def _folders(layout: Layout) -> Iterable[JobLayout]:
+    return [layout.job(path.parent.name) for path in layout.jobs.glob("*/job.json")]
+
+
+def _read_backup(folder: JobLayout) -> JobBackup | None:
+    """What a folder tells; None when that cannot be understood."""
+    try:
+        data = json.loads(folder.made.read_text(encoding="utf-8"))
+        kept = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
+        return kept if data["version"] == VERSION and kept.created else None
+    except (OSError, ValueError, KeyError, TypeError, IndexError, StopIteration):
+        return None
+
+
+def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    """Rows that are not there yet, in the columns that the table has now."""
+    known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")} - {"seq"}
+    for row in rows:
+        values = {name: value for name, value in row.items() if name in known}
+        names = ", ".join(values)
+        marks = ", ".join(f":{name}" for name in values)
+        db.execute(f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", values)
+
+
+def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
+    """What became of a job: it has ended, it runs or waits with who knows its secrets, or nobody knows."""
+    key, guid = kept.job["key"], kept.job["guid"]
+    end, supervisor = RunEnd.read(kept.folder.end), _supervisor(kept.folder)
+    if end:
+        job_table.end(db, key, guid, end.outcome, ended=end.ended)
+    elif supervisor and kept.folder.plan.exists():
+        _restore_running(db, kept, supervisor)
+    elif supervisor and kept.job["needs_secrets"]:
+        db.execute("UPDATE job SET supervisor = ? WHERE key = ?", (supervisor, key))
+    else:
+        job_table.end(db, key, guid, failed_with("JobStateLost", _LOST))
+
+
+def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -> None:
+    """A job that has begun is taken to run, on its nodes; recovery finds out when its supervisor is gone."""
+    from batchai_magics.launch.plan import Plan
+
+    began = kept.folder.plan.stat().st_mtime
+    values = (ExecutionState.RUNNING.value, began, began, supervisor, kept.job["key"])
+    statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"
+    db.execute(f"{statement} WHERE key = ?", values)
+    for node in Plan.read(str(kept.folder.plan)).nodes:
+        ordinal = cluster_table.get(db, kept.job["cluster"]).next_ordinal
+        row = (node.id, kept.job["cluster"], ordinal, NodeState.RUNNING.value, began, kept.job["guid"])
+        statement = "INSERT OR IGNORE INTO node (id, cluster, ordinal, state, since, job)"
+        db.execute(f"{statement} VALUES (?, ?, ?, ?, ?, ?)", row)
+        cluster_table.skip_ordinals(db, kept.job["cluster"], 1)
+
+
+def _supervisor(folder: JobLayout) -> str:
+    try:
+        return folder.supervisor.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,132 @@
+"""Starting a program of this package that outlives the process that starts it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.inherited_environment import inherited
+
+PACKAGE_ROOT = str(Path(__file__).parents[4])
+STARTS = 2  # of a program that ends before it has read its secrets
+# The package is found before other versions of it, and after the standard library: nothing beside it, and
+# nothing on a user's PYTHONPATH, which Python itself leaves out (-E), takes the place of a module of that.
+START = """
+import os, sys
+root, path = sys.argv.pop(1), [folder for folder in sys.path if folder]
+sites = [folder for folder in path if folder.endswith(("site-packages", "dist-packages"))]
+path.insert(path.index(sites[0]) if sites else len(path), root)
+own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+sys.path[:] = path + [folder for folder in own if os.path.isabs(folder)]
+from batchai_magics.backends.local.watch.{module} import main
+main()
+"""
+
+
+def start_command(python: str, module: str, arguments: Sequence[str]) -> list[str]:
+    """The line that runs the `main` of a module here."""
+    return [python, "-E", "-u", "-c", START.format(module=module), PACKAGE_ROOT, *arguments]
+
+
+class Program(NamedTuple):
+    """A module of this package with a `main`, its arguments, and where it complains."""
+
+    module: str
+    arguments: tuple[str, ...]
+    python: str
+    log: Path
+
+
+class DetachedProcess(subprocess.Popen[bytes]):
+    """A child that is meant to outlive this process: to let go of it while it runs is no mistake."""
+
+    def __del__(self) -> None:
+        """Says nothing, where `Popen` warns of a child that still runs."""
+
+
+_loading: dict[Program, subprocess.Popen[bytes]] = {}  # those that `ahead` has begun
+
+
+def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin.
+
+    One that ended before it could read them has done nothing: it is started once more.
+    """
+    message = json.dumps(dict(secrets)).encode() + b"\n"
+    loading = _loading.pop(program, None)
+    if loading and _is_delivered(loading, message):
+        return loading
+    for _ in range(STARTS):
+        child = _spawn(program)
+        if _is_delivered(child, message):
+            return child
+    raise ChildProcessError(f"process {child.pid} ended at once, with exit status {child.returncode}")
+
+
+def _is_delivered(child: subprocess.Popen[bytes], message: bytes) -> bool:
+    """Writes a message to a child; False when it has ended without reading any of it."""
+    assert child.stdin
+    try:
+        with child.stdin as pipe:
+            pipe.write(message)
+    except BrokenPipeError:
+        child.wait()
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def preloaded(program: Program) -> Iterator[None]:
+    """Within it, the program loads already what it needs, for `start` to set it going.
+
+    It does nothing before it has its secrets. If nobody starts it, or this process ends, it ends.
+    """
+    with contextlib.suppress(OSError):  # `start` tries again, and says why not
+        _loading[program] = _spawn(program)
+    try:
+        yield
+    finally:
+        child = _loading.pop(program, None)
+        if child and child.stdin:
+            child.kill()
+            child.wait()
+            child.stdin.close()
+
+
+def _spawn(program: Program) -> subprocess.Popen[bytes]:
+    private_files.make_folder(program.log.parent)
+    with open(program.log, "ab", opener=private_files.opener) as log:
+        return DetachedProcess(
+            start_command(program.python, program.module, program.arguments),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=program.log.parent,
+            env=clean_environment(program.python),
+            start_new_session=True,
+        )
+
+
+def redirect_output(log: Path) -> None:
+    """Has this process, which was started for another log, complain in that one from now on."""
+    private_files.make_folder(log.parent)
+    os.chdir(log.parent)
+    with open(log, "ab", opener=private_files.opener) as file:
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(file.fileno(), stream.fileno())
+
+
+def clean_environment(python: str) -> dict[str, str]:
+    """What a job inherits. `python`'s folder comes first on PATH: `python` and `mpirun` are its own."""
+    env = inherited(os.environ)
+    own, others = str(Path(python).parent), env.get("PATH", os.defpath).split(os.pathsep)
+    env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have it already
+    env["PYTHONUNBUFFERED"] = "1"
+    return env

@@ -1,0 +1,65 @@
+"""Commands on nodes: what they write, as it comes. They end with who reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import uuid
+
+from batchai_magics.backends.base import CommandEnd, CommandOutput
+from batchai_magics.backends.folders.command_output import output_of
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch.detached_process import clean_environment
+from batchai_magics.backends.node.runner.strays import MARK
+from batchai_magics.backends.service import refusals
+
+
+def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
+    """Runs a shell command in a node's folder, with the environment that its jobs get.
+
+    With `tick_s` no bytes at all are given whenever nothing came for so long.
+    When the generator is closed, or interrupted, the command ends with all that it has started.
+    """
+    mark, is_over = f"exec-{uuid.uuid4()}", False
+    with contextlib.ExitStack() as left:
+        try:  # from before the start: an interrupt may come at any moment
+            child = left.enter_context(_started(layout, guid, node, command, mark))
+            yield from output_of(child.stdout, child.stderr, tick_s)
+            code = child.wait()
+            is_over = True
+        finally:
+            if not is_over:
+                _end(mark)
+    yield CommandEnd(code if code >= 0 else 128 - code)
+
+
+def _started(layout: Layout, guid: str, node: str, command: str, mark: str) -> subprocess.Popen[bytes]:
+    folder = layout.node(guid, node)
+    env = {
+        **clean_environment(sys.executable),
+        "AZ_BATCHAI_MOUNT_ROOT": str(layout.mounts(guid)),
+        "TMPDIR": str(folder / "tmp"),
+        MARK: mark,
+    }
+    try:
+        return subprocess.Popen(
+            ["/bin/bash", "-c", command],
+            cwd=folder,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # an interrupt at the keyboard is for us; we end the command
+        )
+    except FileNotFoundError:
+        raise refusals.node_not_found(node) from None
+
+
+def _end(mark: str) -> None:
+    try:
+        process.end(lambda: process.marked(mark))
+    except KeyboardInterrupt:  # once more: no grace
+        process.kill(lambda: process.marked(mark))
+        raise

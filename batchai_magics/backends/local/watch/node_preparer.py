@@ -1,0 +1,51 @@
+"""The process that mounts for one node and runs its setup task; it outlives the one that made the cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.folders import unmanaged_mounts
+from batchai_magics.backends.local.state import node_table
+from batchai_magics.backends.local.watch import detached_process, process, reconciler
+from batchai_magics.backends.local.watch.node_preparation import finish_preparation
+from batchai_magics.backends.local.watch.shared_store import SharedStore
+from batchai_magics.backends.node.programs import RUN_RANKS
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Plan
+
+
+def main() -> None:
+    """Prepares one node (`HOME NODE`), then lets waiting jobs have it."""
+    layout, node = Layout(Path(sys.argv[1])), sys.argv[2]
+    secrets: dict[str, str] = json.load(sys.stdin)
+    store = SharedStore(layout.database, may_make=False)
+    with store.read() as db:
+        found = node_table.preparing(db, node)
+    if not found:  # sent away meanwhile
+        return
+    (new,) = found
+    plan_file = layout.setup(new.guid, new.id)
+    plan = Plan.read(str(plan_file))
+    problem = unmanaged_mounts.mount_for_node(store, layout, new, plan.mounts)
+    if plan.processes and not problem:
+        problem = _run_task(plan_file, plan, secrets)
+    finish_preparation(store, node, problem)
+    reconciler.reconcile(store, layout)
+
+
+def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:
+    """Runs the setup task; gives why the node cannot be used when it failed."""
+    stderr = plan.output.stderr.path
+    for note in plan.notes:
+        with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:
+            log.write(f"warning: {note}\n")
+    env = {**detached_process.clean_environment(sys.executable), **secrets}
+    code = subprocess.run(
+        [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
+    ).returncode
+    process.end(lambda: process.marked(plan.guid))
+    return f"The setup task ended with exit code {code}; its output is in {stderr}" if code else ""

@@ -1,0 +1,151 @@
+"""A supervisor's word in the store: the job is mine, it has begun, it has ended so."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state.job_table import Attempts
+from batchai_magics.backends.local.state.store import Database, Store
+from batchai_magics.backends.local.watch import node_assignment, process
+from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
+from batchai_magics.backends.service import private_files
+from batchai_magics.errors import StorageError, is_disk_full
+
+FINISH_S = 60.0  # how long the store is asked to take the outcome; the job's folder has it by then
+RETRY_S = 0.2
+
+
+class OutcomeWriter:
+    """What one supervisor reads and writes of its own job.
+
+    While the store cannot be read, all is taken to be as it was; who loses the job's folder has lost the job.
+    `next_job` is the job that has got nodes for this process to run it next.
+    """
+
+    def __init__(self, store: Store, key: str, guid: str, job: JobLayout) -> None:
+        self._store, self._key, self._guid, self._job = store, key, guid, job
+        self._last: job_table.JobRow | None = None
+        self.next_job: job_table.JobRow | None = None
+
+    def claim(self) -> bool:
+        """Makes this process the job's supervisor; False when the job has another or is gone."""
+        own = process.own_identity()
+        with self._store.write() as db:
+            is_ours = job_table.claim(db, self._key, self._guid, supervisor=own)
+        if is_ours:
+            with (
+                contextlib.suppress(OSError),
+                open(self._job.supervisor, "w", opener=private_files.opener) as file,
+            ):
+                file.write(own)  # for the day on which the store is lost
+        return is_ours
+
+    def is_open(self) -> bool:
+        """Whether the job is still to be run or running, by this supervisor."""
+        run = self._run()
+        return run is not None and run.is_open
+
+    def is_assigned(self) -> bool:
+        """Whether the job has its nodes."""
+        run = self._run()
+        return run is not None and run.is_assigned
+
+    def is_abandoned(self) -> bool:
+        """Whether who gave the job its nodes died before it wrote the plan."""
+        run = self._last
+        is_given = run is not None and run.is_assigned and not process.is_alive(run.spawner)
+        return is_given and not self._job.plan.exists()
+
+    def requeue(self) -> bool:
+        """Gives the nodes of a forsaken job back; False when they are not its own any more."""
+        with self._store.write() as db:
+            self._last = job_table.find_run(db, self._key, self._guid)
+            if not self.is_abandoned():
+                return False
+            write_outcome(db, self._key, self._guid, stopped(REQUEUE))
+        return True
+
+    def begin(self) -> bool:
+        """The job runs from now on; False when it was told to stop before."""
+        return self._store.insist(
+            lambda db: job_table.begin(db, self._key, self._guid, node_table.ids_of_run(db, self._guid))
+        )
+
+    @property
+    def attempts(self) -> Attempts:
+        """Each time that the job was begun, this one last."""
+        run = self._run()
+        return run.attempts if run else ()
+
+    def stop_reason(self) -> str:
+        """Why the job has to stop, or an empty string."""
+        run = self._run()
+        return "the job was deleted" if run is None else run.stop
+
+    def finish(self, outcome: Outcome, *, takes_next: bool = False) -> None:
+        """Writes the outcome and frees the nodes; a full disk does not stop it.
+
+        With `takes_next` this process is to run another job: in the same transaction the next one gets nodes.
+
+        The job's folder is told first. When the store refuses for a minute, or this process is told to go
+        meanwhile, that has to do: recovery reads it there.
+        """
+        ended = time.time()
+        self._write_run_end(outcome, ended)
+        if self._is_recorded(outcome, ended, takes_next=takes_next):
+            return
+        with process.ended_by_signals():
+            deadline = time.monotonic() + FINISH_S
+            while self._job.root.exists() and time.monotonic() < deadline:
+                time.sleep(RETRY_S)
+                if self._is_recorded(outcome, ended, takes_next=takes_next):
+                    return
+
+    def _write_run_end(self, outcome: Outcome, ended: float) -> None:
+        if outcome.is_requeued:
+            return
+        while True:
+            try:
+                return RunEnd(outcome, ended).write(self._job.end)
+            except OSError as error:
+                if not is_disk_full(error) or not self._store.reserve.release_slice():
+                    return  # the store is asked all the same
+
+    def _is_recorded(self, outcome: Outcome, ended: float, *, takes_next: bool) -> bool:
+        try:
+            self.next_job = self._store.insist(
+                lambda db: self._hand_over(db, outcome, ended, takes_next=takes_next)
+            )
+        except StorageError:
+            return False
+        self._store.reserve.refill()
+        return True
+
+    def _hand_over(
+        self, db: Database, outcome: Outcome, ended: float, *, takes_next: bool
+    ) -> job_table.JobRow | None:
+        run = job_table.find_run(db, self._key, self._guid)
+        write_outcome(db, self._key, self._guid, outcome, ended=ended)
+        return node_assignment.hand_over_nodes(db, run) if run and takes_next else None
+
+    def _run(self) -> job_table.JobRow | None:
+        try:
+            with self._store.read() as db:
+                self._last = job_table.find_run(db, self._key, self._guid)
+        except StorageError:
+            if not self._job.root.exists():
+                return None
+        return self._last
+
+
+def write_outcome(db: Database, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
+    """Writes how a job ended, and when, in an open transaction, and gives its nodes back."""
+    if outcome.is_requeued:
+        job_table.requeue(db, key, guid)
+    else:
+        job_table.end(db, key, guid, outcome, ended=ended)
+    node_table.release(db, guid)

@@ -1,0 +1,280 @@
+"""Unmanaged file systems: really mounted for nodes and jobs, unmounted after them, and never deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.local.folders import mounted_trees, unmanaged_mounts
+from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.node import mounting
+from batchai_magics.errors import NotFoundError, SpecError
+from batchai_magics.jobs.handle import Job
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.ids import Kind
+from batchai_magics.models.job import JobSpec
+from batchai_magics.models.resources import Cluster
+from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
+from tests.world import PATIENCE_S, World, until
+
+pytestmark = pytest.mark.slow
+
+USER = {"adminUserName": "me", "adminUserPassword": "hush"}
+SHARE = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
+
+
+def volumes(command: str, place: str = "data") -> dict[str, object]:
+    return {"unmanagedFileSystems": [{"mountCommand": command, "relativeMountPath": place}]}
+
+
+def make(world: World, count: int = 2, **setup: object) -> Cluster:
+    scale = {"manual": {"targetNodeCount": count}}
+    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, "scaleSettings": scale}
+    spec = ClusterSpec.from_wire({"properties": {**properties, "nodeSetup": setup}})
+    return world.backend.create(world.workspace.child(Kind.CLUSTER, "c"), spec)
+
+
+def resize(world: World, cluster: Cluster, count: int) -> None:
+    scale = {"scaleSettings": {"manual": {"targetNodeCount": count}}}
+    world.backend.update(cluster.id, ClusterPatch.from_wire({"properties": scale}))
+
+
+def idle(world: World, cluster: Cluster) -> int:
+    return world.backend.show(cluster.id).node_states.idle_node_count
+
+
+def run(world: World, command: str, *, cluster: str = "c", name: str = "j", **fields: object) -> Job:
+    properties = {
+        "cluster": {"id": str(world.workspace.child(Kind.CLUSTER, cluster))},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": SHARE,
+        "customToolkitSettings": {"commandLine": command},
+        **fields,
+    }
+    world.backend.create(world.job_id(name), JobSpec.from_wire({"properties": properties}))
+    return Job(world.backend, world.job_id(name))
+
+
+def mounted(world: World) -> int:
+    return len(mounted_trees.mount_points(world.home))
+
+
+# -- of clusters ---------------------------------------------------------------
+
+
+def test_a_cluster_mounts_before_its_nodes_take_jobs_and_unmounts_after_them(tmp_path: Path) -> None:
+    assert scene(a_cluster_with_a_folder_of_the_machine, tmp_path) == [
+        ["theirs\n", 1],
+        "set up with theirs\n",
+        [2, 1],
+        [0, 0],
+        [1, 1],
+        [0, ["file", "made-by-j"]],
+    ]
+
+
+def a_cluster_with_a_folder_of_the_machine(folder: Path) -> None:
+    """A bind mount: on the same device as all the rest, so that only the table of mounts tells of it."""
+    theirs = folder / "my data"
+    theirs.mkdir()
+    (theirs / "file").write_text("theirs\n")
+    world = World(folder / "home")
+    task = {
+        "commandLine": "echo set up with $(cat $AZ_BATCHAI_MOUNT_ROOT/data/file)",
+        "stdOutErrPathPrefix": SHARE,
+    }
+    cluster = make(world, mountVolumes=volumes(f"mount --bind '{theirs}'"), setupTask=task)
+    job = run(world, "cat $AZ_BATCHAI_MOUNT_ROOT/data/file; touch $AZ_BATCHAI_MOUNT_ROOT/data/made-by-j")
+    tell(job.wait(PATIENCE_S).log(), mounted(world))
+    until(lambda: idle(world, cluster) == 2)
+    (log, *_) = [
+        file for file in world.backend.setup_logs.files(cluster.id) if file.name.startswith("stdout")
+    ]
+    (at,) = world.home.rglob(log.name)
+    tell(at.read_text())
+    tell(idle(world, cluster), mounted(world))
+    resize(world, cluster, 0)
+    until(lambda: not idle(world, cluster) and not mounted(world))
+    tell(idle(world, cluster), mounted(world))
+    resize(world, cluster, 1)
+    until(lambda: idle(world, cluster) == 1)
+    tell(idle(world, cluster), mounted(world))
+    world.backend.delete(cluster.id)
+    until(lambda: not mounted(world))
+    tell(mounted(world), sorted(path.name for path in theirs.iterdir()))
+    world.close()
+
+
+def test_a_mount_that_fails_makes_the_node_unusable_in_the_words_of_mount(tmp_path: Path) -> None:
+    (told,) = scene(a_cluster_of_somebody_without_rights, tmp_path, who=AS_SOMEBODY)
+    assert "data could not be mounted: mount: " in told
+
+
+def a_cluster_of_somebody_without_rights(folder: Path) -> None:
+    world = World(folder / "home")
+    cluster = make(world, 1, mountVolumes=volumes("mount -t tmpfs none"))
+    until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
+    tell(world.backend.show(cluster.id).errors[0].message)
+    world.close()
+
+
+def test_a_command_that_mounts_nothing_is_told(world: World) -> None:
+    cluster = make(world, 1, mountVolumes=volumes("echo no mount at"))
+    until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
+    assert "nothing is mounted at" in world.backend.show(cluster.id).errors[0].message
+
+
+def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> None:
+    default = set(world.backend.layout.clusters.iterdir())
+    cluster = make(world, 1, mountVolumes=volumes("sleep 1000 #"))
+    (folder,) = set(world.backend.layout.clusters.iterdir()) - default
+    until(lambda: process.marked(mounting.mark(folder.name)))
+    world.backend.delete(cluster.id)
+    until(lambda: not process.marked(mounting.mark(folder.name)))
+    assert not folder.exists()
+
+
+# -- of jobs -------------------------------------------------------------------
+
+
+def test_a_job_mounts_before_it_runs_and_unmounts_when_it_ends(tmp_path: Path) -> None:
+    assert scene(jobs_with_mounts_of_their_own, tmp_path) == [
+        ["succeeded", "1\n", 0],
+        ["failed", "JobPreparationFailed", 0],
+        ["failed", "JobTerminated", 0],
+        1,
+        ["failed", "JobSupervisorLost", 0],
+        [0, False],
+    ]
+
+
+def jobs_with_mounts_of_their_own(folder: Path) -> None:
+    world = World(folder / "home")
+    mount = volumes("mount -t tmpfs none")
+    count = "grep -c $AZ_BATCHAI_JOB_MOUNT_ROOT/data /proc/self/mountinfo"
+    output = {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/data"}
+
+    def start(name: str, command: str, **fields: object) -> Job:
+        return run(world, command, cluster="default", name=name, **{"mountVolumes": mount, **fields})
+
+    def end(job: Job) -> None:
+        job.wait(PATIENCE_S)
+        errors = job.show().execution.errors
+        tell(job.state.value, errors[0].code if errors else job.log(), mounted(world))
+
+    end(start("one", f"{count}; touch $AZ_BATCHAI_OUTPUT_MODEL/x", outputDirectories=[output]))
+    end(start("two", "true", mountVolumes=volumes("mount -t no-such-type none")))
+    stopped = start("three", "echo up; sleep 1000")
+    until(lambda: stopped.log() == "up\n")
+    stopped.cancel()
+    end(stopped)
+    killed = start("four", "echo up; sleep 1000")
+    until(lambda: killed.log() == "up\n")
+    tell(mounted(world))
+    world.supervisor(killed).kill()
+    until(lambda: killed.is_done)
+    end(killed)
+    last = start("five", "echo up; sleep 1000")
+    until(lambda: last.log() == "up\n")
+    root = world.backend.layout.job(world.guid(last)).root
+    world.backend.delete(last.id)
+    tell(mounted(world), root.exists())
+    world.close()
+
+
+# -- refused -------------------------------------------------------------------
+
+
+def test_logs_on_an_unmanaged_file_system_are_refused(world: World) -> None:
+    with pytest.raises(SpecError, match=r"stdOutErrPathPrefix.*no share, container or file server"):
+        run(
+            world,
+            "true",
+            cluster="default",
+            mountVolumes=volumes("true"),
+            stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/data",
+        )
+
+
+def test_a_directory_on_no_share_is_said_not_to_be_listed(world: World, tmp_path: Path) -> None:
+    output = {"id": "A", "pathPrefix": str(tmp_path), "createNew": False}
+    job = run(world, "true", cluster="default", outputDirectories=[output]).wait(PATIENCE_S)
+    with pytest.raises(NotFoundError, match="A is not present on a mount root"):
+        world.backend.files(job.id, "A")
+
+
+def test_one_mount_inside_another_is_refused() -> None:
+    inner = volumes("mount x", "autoafs/inner")
+    share = {
+        "accountName": "a",
+        "azureFileUrl": "https://a.file.core.windows.net/s",
+        "relativeMountPath": "autoafs",
+    }
+    with pytest.raises(SpecError, match="one inside the other"):
+        JobSpec.from_wire(
+            {
+                "properties": {
+                    "cluster": {"id": "c"},
+                    "nodeCount": 1,
+                    "stdOutErrPathPrefix": SHARE,
+                    "mountVolumes": {**inner, "azureFileShares": [share]},
+                    "customToolkitSettings": {"commandLine": "true"},
+                }
+            }
+        )
+
+
+# -- deleting ------------------------------------------------------------------
+
+
+def test_deleting_a_folder_never_goes_into_what_is_mounted_there(tmp_path: Path) -> None:
+    assert scene(a_folder_with_mounts_in_it, tmp_path) == [
+        ["theirs"],
+        ["inner"],
+        ["gone", "kept"],
+        "nothing left",
+    ]
+
+
+def a_folder_with_mounts_in_it(folder: Path) -> None:
+    import subprocess
+
+    theirs, ours = folder / "theirs", folder / "a folder"
+    for place in (theirs, ours / "deep/bind", ours / "tmp", ours / "gone", folder / "linked"):
+        place.mkdir(parents=True)
+    (theirs / "theirs").touch()
+    (folder / "linked/kept").touch()
+    (ours / "link").symlink_to(folder / "linked")
+    subprocess.run(["mount", "--bind", theirs, ours / "deep/bind"], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "none", ours / "tmp"], check=True)
+    (ours / "tmp/inner").touch()
+    mounted_trees.remove(ours)
+    tell([path.name for path in (ours / "deep/bind").iterdir()])
+    tell([path.name for path in (ours / "tmp").iterdir()])
+    tell(
+        "there" if (ours / "gone").exists() else "gone",
+        "kept" if (folder / "linked/kept").exists() else "lost",
+    )
+    mounted_trees.unmount(ours)
+    mounted_trees.remove(ours)
+    tell("something left" if ours.exists() else "nothing left")
+
+
+def test_nobody_else_mounts_below_a_folder_meanwhile(tmp_path: Path) -> None:
+    waited: list[str] = []
+    with unmanaged_mounts._exclusive(tmp_path):
+        with pytest.raises(BlockingIOError), unmanaged_mounts._exclusive(tmp_path, wait=False):
+            pytest.fail("two at once")
+        with (
+            pytest.raises(InterruptedError),
+            unmanaged_mounts._exclusive(tmp_path, meanwhile=lambda: stop(waited)),
+        ):
+            pytest.fail("two at once")
+    with unmanaged_mounts._exclusive(tmp_path, wait=False):
+        assert waited == ["waited"]
+
+
+def stop(waited: list[str]) -> None:
+    waited.append("waited")
+    raise InterruptedError

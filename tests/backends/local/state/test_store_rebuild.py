@@ -1,0 +1,202 @@
+"""A database that was lost is made again from the folders of jobs; what nobody knows is not made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.local.state import store_rebuild
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.errors import StorageError
+from batchai_magics.models.ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
+from tests.backends.local.still import Still, dead
+from tests.contract.place import manual
+from tests.patience import PATIENCE_S
+from tests.world import World, until
+
+HOLD = """
+import os, time
+print("up", flush=True)
+while not os.path.exists(os.environ["AZ_BATCHAI_MOUNT_ROOT"] + "/autoafs/go"):
+    time.sleep(0.05)
+print("went on")
+"""
+
+
+def lose(home: Path, how: str = "deleted") -> None:
+    """The database goes, and all that belongs to it."""
+    for file in home.glob("state.db*"):
+        file.write_bytes(b"") if how == "emptied" and file.name == "state.db" else file.unlink()
+
+
+def found_again(still: Still) -> None:
+    """The first look at a home whose database is gone."""
+    still.store.close()
+    lose(still.layout.home)
+    with pytest.warns(RuntimeWarning, match=r"was lost: it was made again with \d+ jobs"):
+        still.rows("SELECT 1")
+
+
+def codes(still: Still, job: ResourceId) -> list[str]:
+    return [error["code"] for error in json.loads(still.state(job)["errors"])]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+def test_jobs_are_as_they_were_and_what_runs_goes_on(world: World, how: str) -> None:
+    ended = [world.run("a"), world.run("b", "raise SystemExit(3)"), world.run("c --nodes 2 --processes 2")]
+    running = world.submit("d", HOLD)
+    until(lambda: running.log() == "up\n")
+    waiting = world.submit("e --nodes 2")
+    before = [job.show() for job in ended]
+    nodes = {node.id for node in world.backend.nodes(running.id)}
+    world.backend.close()
+    lose(world.home, how)
+    with pytest.warns(RuntimeWarning, match="5 jobs"):
+        names = [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)]
+    assert names == ["a", "b", "c", "d", "e"]
+    for job, earlier in zip(ended, before, strict=True):
+        assert told(job.show()) == told(earlier)
+    assert running.state is ExecutionState.RUNNING
+    assert {node.id for node in world.backend.nodes(running.id)} == nodes
+    assert waiting.show().execution.errors[0].code == "JobStateLost"
+    world.backend.storage.upload("batchaishare", {"go": b""})
+    assert running.wait(PATIENCE_S).log() == "up\nwent on\n"
+    assert running.state is ExecutionState.SUCCEEDED
+    assert world.run("f --nodes 2").state is ExecutionState.SUCCEEDED
+
+
+def told(job: JobResource) -> tuple[object, ...]:
+    """What of a job that has ended has to be as it was."""
+    return job.id, job.spec, job.state, job.execution.exit_code, job.execution.errors, job.ranks
+
+
+@pytest.mark.slow
+def test_a_running_supervisor_goes_on_in_the_database_that_took_the_place_of_its_own(world: World) -> None:
+    job = world.submit("j", HOLD)
+    until(lambda: job.log() == "up\n")
+    lose(world.home)
+    until(lambda: not (world.home / "state.db").exists())
+    world.backend.close()
+    with pytest.warns(RuntimeWarning, match="1 jobs"):
+        assert job.state is ExecutionState.RUNNING
+    job.cancel()
+    assert job.wait(PATIENCE_S).show().execution.errors[0].code == "JobTerminated"
+
+
+def test_a_home_without_jobs_begins_empty(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / "of-an-earlier-version").mkdir(parents=True)
+    with Store(tmp_path / "state.db").read() as db:
+        assert not db.execute("SELECT 1 FROM resource").fetchall()
+
+
+def test_who_may_not_make_a_database_does_not_salvage_one(still: Still) -> None:
+    still.cluster()
+    still.job()
+    still.store.close()
+    lose(still.layout.home)
+    with pytest.raises(StorageError), Store(still.layout.database, may_make=False).read():
+        pytest.fail("a supervisor has no business with that")
+
+
+@pytest.mark.parametrize(
+    "spoilt", ["", "{}", '{"version": 2, "rows": {}}', '{"version": 1, "rows": {}}', "[]"]
+)
+def test_a_folder_that_tells_nothing_is_left_out(still: Still, spoilt: str) -> None:
+    still.cluster()
+    good, bad = still.job("good"), still.job("bad")
+    still.layout.job(still.state(bad)["guid"]).made.write_text(spoilt)
+    found_again(still)
+    assert [row["key"] for row in still.rows("SELECT key FROM job")] == [good.key]
+
+
+def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> None:
+    still.cluster(scale=manual(1))
+    jobs = [still.job(name) for name in "ba"]
+    before = [tuple(row)[1:] for row in still.rows("SELECT * FROM resource ORDER BY seq")]
+    found_again(still)
+    assert [tuple(row)[1:] for row in still.rows("SELECT * FROM resource ORDER BY seq")] == before
+    assert [row["key"] for row in still.rows("SELECT key FROM job ORDER BY rowid")] == [j.key for j in jobs]
+    assert len(still.rows("SELECT * FROM resource_group")) == 1
+    assert still.job("b") == jobs[0]  # the very same is found, not refused
+
+
+def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
+    cluster = still.cluster(scale=manual(1))
+    still.job("early")
+    still.resize(cluster, 3)
+    still.job("late")
+    found_again(still)
+    (row,) = still.rows("SELECT target FROM cluster")
+    assert row["target"] == 3
+    assert list(still.nodes(cluster).values()) == ["preparing"] * 3
+
+
+def test_a_job_that_waited_is_not_run_again_but_said_to_be_lost(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    found_again(still)
+    assert (still.state(job)["state"], codes(still, job)) == ("failed", ["JobStateLost"])
+
+
+def test_who_holds_a_waiting_jobs_secrets_goes_on_holding_them(still: Still) -> None:
+    still.cluster()
+    job = still.job(secrets=[{"name": "TOKEN", "value": "hush"}])
+    folder = still.layout.job(still.state(job)["guid"])
+    folder.supervisor.write_text(process.own_identity())
+    found_again(still)
+    row = still.state(job)
+    assert (row["state"], row["supervisor"], row["is_assigned"]) == ("queued", process.own_identity(), 0)
+    assert "hush" not in folder.made.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_job_that_had_begun_is_as_its_supervisor_left_it(still: Still, has_ended: bool) -> None:
+    cluster = still.cluster()
+    still.prepare()
+    job = still.job(count=2)
+    still.schedule()
+    folder, nodes = still.layout.job(still.state(job)["guid"]), set(still.nodes(cluster))
+    folder.supervisor.write_text(dead())
+    if has_ended:
+        RunEnd(Outcome(0), 12.5).write(folder.end)
+    found_again(still)
+    row = still.state(job)
+    expected = ("succeeded", 12.5, 0, 0) if has_ended else ("running", None, None, 1)
+    assert (row["state"], row["ended"], row["exit_code"], row["is_assigned"]) == expected
+    assert row["started"] > 0
+    if not has_ended:
+        assert row["supervisor"] == dead()
+        assert set(still.nodes(cluster)) == nodes
+
+
+def test_columns_that_this_version_does_not_know_are_left_out(still: Still) -> None:
+    still.cluster()
+    job = still.job()
+    made = still.layout.job(still.state(job)["guid"]).made
+    data = json.loads(made.read_text())
+    data["rows"]["job"][0]["of_tomorrow"] = 1
+    made.write_text(json.dumps(data))
+    found_again(still)
+    assert codes(still, job) == ["JobStateLost"]
+
+
+def test_a_job_that_cannot_be_described_in_its_folder_is_not_made(still: Still, monkeypatch) -> None:
+    still.cluster()
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store_rebuild, "write_backup", full)
+    with pytest.raises(StorageError, match="No space left"):
+        still.job()
+    assert not still.rows("SELECT 1 FROM job")
+    assert not list(still.layout.jobs.glob("*"))

@@ -1,0 +1,107 @@
+"""A node's share of this machine: counted over its cluster, and said when a cluster is made."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.backends.local import machine_devices
+from batchai_magics.backends.local.machine_devices import Machine
+from batchai_magics.models.cluster import ClusterSpec
+from batchai_magics.models.ids import Kind
+from tests.world import World
+
+USER = {"adminUserName": "me", "adminUserPassword": "hush"}
+
+
+def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
+    auto = {"autoScale": {"minimumNodeCount": count, "maximumNodeCount": most}}
+    scale = {"manual": {"targetNodeCount": count}} if most is None else auto
+    properties = {"vmSize": size, "userAccountSettings": USER, "scaleSettings": scale}
+    return ClusterSpec.from_wire({"properties": properties})
+
+
+@pytest.mark.parametrize(
+    ("asked", "machine", "told"),
+    [
+        (
+            spec("STANDARD_NC6", 2),
+            Machine(2),
+            "This machine has 2 cores and no GPU: each of 2 nodes of STANDARD_NC6 gets 1 core.",
+        ),
+        (
+            spec("STANDARD_NC24", 2),
+            Machine(16, ("0", "1", "2", "3")),
+            "This machine has 16 cores and 4 GPUs: each of 2 nodes of STANDARD_NC24 gets 8 cores and 2 GPUs.",
+        ),
+        (
+            spec("Standard_NC6", 4),
+            Machine(2, ("0",)),
+            "This machine has 2 cores and 1 GPU: each of 4 nodes of Standard_NC6 gets a share of a core and a"
+            " share of a GPU.",
+        ),
+        (
+            spec("Standard_D3", 1),
+            Machine(2),
+            "This machine has 2 cores and no GPU: the node of Standard_D3 gets 2 cores.",
+        ),
+        (
+            spec("Standard_D2", 0, 4),
+            Machine(4),
+            "This machine has 4 cores and no GPU: each of up to 4 nodes of Standard_D2 gets 1 core.",
+        ),
+        (spec("Standard_D2", 2), Machine(4), ""),
+        (spec("Standard_NC6", 2), Machine(12, ("0", "1")), ""),
+        (spec("Standard_NC6", 0), Machine(2), ""),
+    ],
+)
+def test_what_a_node_has_is_said_where_its_size_promises_something_else(
+    asked: ClusterSpec, machine: Machine, told: str
+) -> None:
+    assert "".join(machine_devices.hardware_notes(asked, machine)) == told
+
+
+def test_gpus_are_shared_out_and_shared_when_there_are_too_few() -> None:
+    assert [Machine(8, ("0", "1", "2")).gpu_share(i, 2) for i in range(2)] == [("0", "2"), ("1",)]
+    assert [Machine(8, ("0", "1")).gpu_share(i, 3) for i in range(3)] == [("0",), ("1",), ("0",)]
+    assert Machine(8).gpu_share(0, 1) == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        (None, ("0", "1", "2")),
+        ("", ()),
+        ("2,0", ("2", "0")),
+        ("0,-1,2", ("0",)),
+        ("1,7", ("1",)),
+        ("GPU-8932f937,MIG-1", ("GPU-8932f937", "MIG-1")),
+    ],
+)
+def test_a_machine_has_the_gpus_that_its_user_may_use(said: str | None, seen: tuple[str, ...]) -> None:
+    assert machine_devices.visible(3, said) == seen
+    assert machine_devices.visible(0, said) == ()
+
+
+@pytest.mark.slow
+def test_it_is_said_once_to_who_makes_the_cluster(world: World, monkeypatch) -> None:
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(2))
+    id = world.workspace.child(Kind.CLUSTER, "c")
+    made = world.backend.create(id, spec("Standard_NC6", 2))
+    assert len(made.notes) == 1
+    assert world.backend.create(id, spec("Standard_NC6", 2)).notes == ()
+    assert world.backend.show(id).notes == ()
+    assert "notes" not in made.to_wire()["properties"]
+
+
+@pytest.mark.slow
+def test_threads_are_a_processs_share_of_its_nodes_cores(world: World, monkeypatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(16, ("0", "1")))
+    code = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['CUDA_VISIBLE_DEVICES'])"
+    job = world.run("one", code)  # on one of two nodes
+    assert job.log() == "8 0\n"
+    order = "import os; print(os.environ['CUDA_DEVICE_ORDER'])"
+    assert world.run("order", order).log() == "PCI_BUS_ID\n"
+    assert world.run("other --env CUDA_DEVICE_ORDER=FASTEST_FIRST", order).log() == "FASTEST_FIRST\n"
+    job = world.run("two --nodes 2 --processes 4", code)
+    assert sorted(job.log().splitlines()) == ["4 0", "4 0", "4 1", "4 1"]

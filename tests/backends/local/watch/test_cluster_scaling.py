@@ -1,0 +1,181 @@
+"""How many nodes an auto-scale cluster should have, from its queue and from how long its nodes are idle."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.watch import cluster_scaling
+from batchai_magics.models.cluster import ClusterPatch, ClusterSpec
+from batchai_magics.models.ids import ResourceId
+from tests.backends.local.still import Still
+from tests.contract.place import auto, manual
+
+HOUR = LocalSettings(idle_s=3600.0)
+AGES = {"fresh": "strftime('%s') - 3000", "stale": "strftime('%s') - 4000"}
+
+
+def grown(still: Still, *ages: str, least: int = 0, most: int = 4) -> ResourceId:
+    """A cluster with one idle node of each age."""
+    cluster = still.cluster(scale=auto(least, most), limits=HOUR)
+    still.resize(cluster, len(ages))
+    still.prepare()
+    for ordinal, age in enumerate(ages):
+        still.change(f"UPDATE node SET since = {AGES[age]} WHERE ordinal = ?", ordinal)
+    return cluster
+
+
+def adjusted(still: Still, cluster: ResourceId) -> int:
+    cluster_scaling.adjust(still.store)
+    return len(still.nodes(cluster))
+
+
+@pytest.mark.parametrize(("age", "left"), [("fresh", 1), ("stale", 0)])
+def test_a_node_goes_when_it_was_idle_for_long_and_not_before(still: Still, age: str, left: int) -> None:
+    assert adjusted(still, grown(still, age)) == left
+
+
+def test_of_several_nodes_only_the_long_idle_ones_go(still: Still) -> None:
+    cluster = grown(still, "fresh", "stale", "fresh")
+    first, _, last = still.nodes(cluster)
+    adjusted(still, cluster)
+    assert list(still.nodes(cluster)) == [first, last]
+
+
+def test_long_idle_nodes_stay_while_there_is_a_queue(still: Still) -> None:
+    cluster = grown(still, "stale", "stale")
+    still.job()
+    assert adjusted(still, cluster) == 2
+
+
+def test_a_cluster_grows_to_what_the_whole_queue_asks_for(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a", 2)
+    still.job("b", 1)
+    assert adjusted(still, cluster) == 3
+
+
+@pytest.mark.slow
+def test_nodes_that_are_busy_are_not_counted_for_the_queue(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a")
+    still.schedule()
+    still.job("b", 2)
+    assert adjusted(still, cluster) == 3
+
+
+@pytest.mark.slow
+def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job("a")
+    still.schedule()
+    still.resize(cluster, 0, "waitforjobcompletion")
+    assert adjusted(still, cluster) == 1
+    still.job("b", 2)
+    cluster_scaling.adjust(still.store)
+    assert sorted(still.nodes(cluster).values()) == ["leaving", "preparing", "preparing"]
+
+
+@pytest.mark.parametrize(("ages", "count"), [((), 1), (("stale", "stale"), 1)])
+def test_the_minimum_is_kept(still: Still, ages: tuple[str, ...], count: int) -> None:
+    assert adjusted(still, grown(still, *ages, least=1)) == count
+
+
+def test_the_maximum_is_kept(still: Still) -> None:
+    cluster = grown(still, most=2)
+    for name in "abc":
+        still.job(name)
+    assert adjusted(still, cluster) == 2
+
+
+def test_nodes_that_are_being_prepared_are_not_idle(still: Still) -> None:
+    cluster = still.cluster(scale=auto(0, 4), limits=HOUR)
+    still.resize(cluster, 1)
+    still.change("UPDATE node SET since = 0")
+    assert adjusted(still, cluster) == 1
+
+
+@pytest.mark.slow
+def test_a_running_node_never_idles_away(still: Still) -> None:
+    cluster = grown(still, "fresh")
+    still.job()
+    still.schedule()
+    still.change("UPDATE node SET since = 0")
+    assert adjusted(still, cluster) == 1
+
+
+def test_clusters_with_a_fixed_number_of_nodes_are_left_alone(still: Still) -> None:
+    cluster = still.cluster(scale=manual(1), limits=HOUR)
+    still.prepare()
+    still.change("UPDATE node SET since = 0")
+    assert adjusted(still, cluster) == 1
+
+
+@pytest.mark.parametrize(("least", "most", "left"), [(0, 2, 2), (1, 4, 3), (4, 5, 4)])
+def test_a_cluster_that_begins_to_scale_keeps_its_nodes_within_the_new_bounds(
+    still: Still, least: int, most: int, left: int
+) -> None:
+    cluster = still.cluster(scale=manual(3))
+    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": auto(least, most)}})
+    assert cluster_scaling.resize(still.store, cluster, patch, core_quota=20) == []
+    assert len(still.nodes(cluster)) == left
+    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
+    assert ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings == patch.scale_settings
+    assert adjusted(still, cluster) == left
+
+
+def bounds(still: Still) -> dict[str, tuple[int | None, int | None]]:
+    rows = still.rows("SELECT key, minimum, maximum FROM cluster")
+    return {row["key"].rpartition("/")[2]: (row["minimum"], row["maximum"]) for row in rows}
+
+
+def test_a_cluster_has_bounds_while_it_scales_by_itself_and_no_other_cluster_gets_them(still: Still) -> None:
+    cluster = still.cluster(scale=manual(2))
+    still.cluster("other", scale=auto(1, 3))
+    cluster_scaling.resize(still.store, cluster, patch_of(auto(0, 4)), core_quota=20)
+    assert bounds(still) == {"c": (0, 4), "other": (1, 3)}
+    cluster_scaling.resize(still.store, cluster, patch_of(manual(2)), core_quota=20)
+    assert bounds(still) == {"c": (None, None), "other": (1, 3)}
+    assert scaling_of(still, cluster) == patch_of(manual(2)).scale_settings
+
+
+def patch_of(scale: dict[str, object]) -> ClusterPatch:
+    return ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
+
+
+def scaling_of(still: Still, cluster: ResourceId) -> object:
+    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
+    return ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings
+
+
+@pytest.mark.parametrize(
+    ("scale", "stop"),
+    [
+        (auto(0, 1), "requeue"),
+        (manual(1), "requeue"),
+        (manual(1, "terminate"), "terminate"),
+        (manual(1, "waitforjobcompletion"), ""),
+    ],
+)
+def test_jobs_whose_nodes_have_to_go_are_told_what_was_asked_for(still: Still, scale, stop: str) -> None:
+    cluster = still.cluster(scale=manual(2))
+    guid = still.state(still.job())["guid"]
+    still.change("UPDATE node SET state = 'running', job = ?, since = ordinal", guid)
+    stopped = cluster_scaling.resize(still.store, cluster, patch_of(scale), core_quota=20)
+    assert stopped == ([guid] if stop else [])
+    (row,) = still.rows("SELECT stop FROM job")
+    assert row["stop"] == stop
+    assert list(still.nodes(cluster).values()) == ["leaving", "running"]
+
+
+@pytest.mark.parametrize(("now", "left"), [(3600.0, 1), (3600.5, 0)])
+def test_a_node_may_be_idle_for_exactly_as_long_as_allowed(
+    still: Still, monkeypatch, now: float, left: int
+) -> None:
+    cluster = grown(still, "fresh")
+    still.change("UPDATE node SET since = 0")
+    monkeypatch.setattr(cluster_scaling, "time", SimpleNamespace(time=lambda: now))
+    assert adjusted(still, cluster) == left
